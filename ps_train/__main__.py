@@ -1,0 +1,91 @@
+"""`python -m ps_train`: the command line becomes a job, the job a role, the role an exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import traceback
+
+from ps_train import flags
+from ps_train.cluster import environment
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Task
+from ps_train.console import Console, ConsoleHandler
+from ps_train.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
+
+
+def main(arguments: list[str], console: Console) -> int:
+    """Runs one process of a job; returns its exit code."""
+    if any(argument in ("--help", "-help", "-h") for argument in arguments):
+        console.line(flags.help_text())
+        return EXIT_DONE
+    try:
+        return _run(flags.parse(arguments, os.environ), console)
+    except PsTrainError as error:
+        console.line(f"ps_train: error: {error}")
+        return error.exit_code
+    except Exception:
+        console.line(traceback.format_exc().rstrip())
+        return EXIT_FAILED
+
+
+def _run(parsed: flags.Parsed, console: Console) -> int:
+    job, task = parsed.job, parsed.task
+    if task.job_name == "local":
+        from ps_train.roles import local
+
+        return local.run(job, flags.as_arguments(parsed.given), os.environ, console)
+    task = flags.identified(task)
+    changes = environment.settings(task, job, os.environ)
+    environment.apply(changes, os.environ)
+    _prepare_logging(console, job.verbose)
+    for name, value in changes.items():
+        logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    if task.job_name != "evaluator":
+        Cluster.of(job).address(task)  # everything that needs no network is checked before TensorFlow is imported
+    from ps_train.roles.supervise import exit_on_signals
+
+    exit_on_signals()
+    if task.job_name == "ps":
+        from ps_train.roles import ps as role
+    elif task.job_name == "evaluator":
+        from ps_train.roles import evaluator as role  # type: ignore[no-redef]
+    else:
+        from ps_train.roles import worker as role  # type: ignore[no-redef]
+    return role.run(job, task, console)
+
+
+def _prepare_logging(console: Console, verbose: bool) -> None:
+    handler = ConsoleHandler(console, "")
+    logger = logging.getLogger("ps_train")
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    if not verbose:
+        logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+
+def _die_with_launcher() -> None:
+    """A child of the launcher holds one end of a pipe whose other end closes when the launcher ends."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(EXIT_FAILED)
+
+    if os.environ.pop("PS_TRAIN_WATCH_STDIN", None):
+        threading.Thread(target=wait, daemon=True).start()
+
+
+def run() -> None:
+    """The program: ends the process without unwinding TensorFlow, whose servers cannot be shut down."""
+    _die_with_launcher()
+    code = main(sys.argv[1:], Console(sys.stdout))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    run()

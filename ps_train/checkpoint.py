@@ -1,0 +1,164 @@
+"""Checkpoints that the chief itself writes and reads, whatever the number of ps.
+
+    checkpoints = Checkpoints("/models/run1", keep=5, stored=step.stored, device="/job:worker/replica:0/task:0")
+    checkpoints.save(session)
+    checkpoints.restore(session)               # the newest that is whole; its global step, or None
+
+`tf.compat.v1.train.Saver` puts its save and restore operations on the variables' devices, so that files land on the
+disks of the ps.  Here the operations are on the chief.  The files are TensorFlow's own (`tf.train.load_checkpoint`).
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.errors import ConfigError, ModelError
+from ps_train.graph.variables import Stored
+
+log = logging.getLogger(__name__)
+v1 = tf.compat.v1
+
+_NAME = "model.ckpt"
+GLOBAL_STEP = "global_step"
+_DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError, tf.errors.InternalError)
+
+
+def prepare_directory(path: str) -> str:
+    """Makes the directory and checks that it can be written to; returns its absolute path."""
+    absolute = os.path.abspath(path)
+    probe = os.path.join(absolute, f".ps_train_{os.getpid()}")
+    try:
+        os.makedirs(absolute, exist_ok=True)
+        with open(probe, "w") as file:
+            file.write("x")
+        os.remove(probe)
+    except OSError as error:
+        raise ConfigError(f"model_dir={path} cannot be written to ({error.strerror}): use another directory.") from None
+    return absolute
+
+
+def found_in(directory: str) -> list[tuple[int, str]]:
+    """(global step, path) of the checkpoints in a directory, newest first; damaged ones included."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    steps = [int(match[1]) for name in names if (match := re.fullmatch(rf"{_NAME}-(\d+)\.index", name))]
+    return [(step, path_of(directory, step)) for step in sorted(steps, reverse=True)]
+
+
+def path_of(directory: str, step: int) -> str:
+    return os.path.join(directory, f"{_NAME}-{step}")
+
+
+class Checkpoints:
+    """Saves and restores variables of the current graph (build it before the graph is finalized).
+
+    Args:
+      directory: absolute.
+      keep: how many checkpoints stay.
+      stored: the variables.
+      device: where the file operations run.
+    """
+
+    def __init__(self, directory: str, keep: int, stored: Sequence[Stored], device: str) -> None:
+        self.directory = directory
+        self._keep = keep
+        self._stored = stored
+        self._step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
+        saved = [s for s in stored if not s.follower]
+        with tf.device(device + "/device:CPU:0"):
+            self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
+            # Fed, because other workers may go on: what the file says must be what its name says.
+            self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
+            self._save = tf.raw_ops.SaveV2(
+                prefix=self._prefix,
+                tensor_names=[s.key for s in saved],
+                shape_and_slices=[s.slice_spec for s in saved],
+                tensors=[self._step_saved if s.key == GLOBAL_STEP else s.variable.read_value() for s in saved],
+            )
+            values = tf.raw_ops.RestoreV2(
+                prefix=self._prefix,
+                tensor_names=[s.key for s in stored],
+                shape_and_slices=[s.slice_spec for s in stored],
+                dtypes=[s.variable.dtype.base_dtype for s in stored],
+            )
+        self._restore = tf.group(
+            *[s.variable.assign(value, read_value=False) for s, value in zip(stored, values, strict=True)]
+        )
+
+    def save(self, session: v1.Session) -> int:
+        """Writes the variables' present values as the checkpoint of the present global step, which it returns."""
+        step = int(session.run(self._step))
+        session.run(self._save, {self._prefix: path_of(self.directory, step), self._step_saved: step})
+        everything = found_in(self.directory)
+        self._write_state([path for _, path in everything[: self._keep]])
+        for _, old in everything[self._keep :]:
+            for file in glob.glob(glob.escape(old) + ".*"):
+                os.remove(file)
+        return step
+
+    def path(self, step: int) -> str:
+        return path_of(self.directory, step)
+
+    def restore(self, session: v1.Session) -> int | None:
+        """Restores the newest checkpoint that can be read; None if there is none.  ModelError: it is another model's."""
+        for step, path in found_in(self.directory):
+            try:
+                self._check(path)
+                session.run(self._restore, {self._prefix: path})
+            except _DAMAGED as error:
+                log.warning("checkpoint %s is damaged (%s); trying the one before it", path, error.message.splitlines()[0])
+                continue
+            return step
+        return None
+
+    def _write_state(self, kept: Sequence[str]) -> None:
+        """The file `checkpoint`, by which TensorFlow's own tools find the newest; replaced in one step."""
+        names = [os.path.basename(path) for path in kept]
+        lines = [f'model_checkpoint_path: "{names[0]}"']
+        lines += [f'all_model_checkpoint_paths: "{name}"' for name in reversed(names)]
+        temporary = os.path.join(self.directory, "checkpoint.new")
+        with open(temporary, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        os.replace(temporary, os.path.join(self.directory, "checkpoint"))
+
+    def _check(self, path: str) -> None:
+        """A checkpoint of another model is an error, which must not look like a damaged file."""
+        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        missing = sorted({s.key for s in self._stored} - shapes.keys())
+        if missing:
+            raise ModelError(
+                f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
+                "use another --model_dir."
+            )
+        for stored in self._stored:
+            wanted = _full_shape(stored)
+            if shapes[stored.key] != wanted:
+                raise ModelError(
+                    f"checkpoint {path} has {stored.key} of shape {shapes[stored.key]}, the model of {wanted}: "
+                    "use another --model_dir."
+                )
+
+
+def _full_shape(stored: Stored) -> list[int]:
+    if stored.slice_spec:
+        return [int(size) for size in stored.slice_spec.split(" ")[:-1]]
+    shape: Any = stored.variable.shape
+    return list(shape.as_list())
+
+
+def restore_plain(session: v1.Session, variables: Sequence[Any], path: str) -> None:
+    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by."""
+    if not variables:
+        return
+    names, dtypes = [v.op.name for v in variables], [v.dtype.base_dtype for v in variables]
+    values = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
+    session.run([v.assign(value, read_value=False) for v, value in zip(variables, values, strict=True)])

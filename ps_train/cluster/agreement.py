@@ -1,0 +1,46 @@
+"""Do two processes describe the same job?  Pure comparisons with the difference in words.
+
+    differences({"max_steps": 100}, {"max_steps": 200}, theirs="the chief", mine="worker:1")
+    # ['max_steps: 100 at the chief, 200 at worker:1']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+CLUSTER_FIELDS = ("ps_hosts", "worker_hosts", "chief_hosts")
+
+
+def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name: str, my_name: str) -> list[str]:
+    """One line for each field that differs; worker lists with gaps are compared where both name a worker."""
+    lines = []
+    for name in sorted({*theirs, *mine}):
+        left, right = theirs.get(name), mine.get(name)
+        if left == right or (name == "worker_hosts" and _compatible(left, right)):
+            continue
+        lines.append(f"{name}: {_shown(left)} at {their_name}, {_shown(right)} at {my_name}")
+    return lines
+
+
+def cluster_part(shared: Mapping[str, Any]) -> dict[str, Any]:
+    """The host lists alone: all that matters to a ps."""
+    return {name: shared[name] for name in CLUSTER_FIELDS}
+
+
+def _compatible(left: Any, right: Any) -> bool:
+    if not any("=" in host for host in [*(left or []), *(right or [])]):
+        return False
+    ours, others = _by_index(left or []), _by_index(right or [])
+    return all(ours[index] == others[index] for index in ours.keys() & others.keys())
+
+
+def _by_index(hosts: list[str]) -> dict[str, str]:
+    pairs = (host.partition("=") if "=" in host else (str(i), "=", host) for i, host in enumerate(hosts))
+    return {index: address for index, _, address in pairs}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

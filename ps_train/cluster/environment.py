@@ -1,0 +1,49 @@
+"""Environment variables that must stand before TensorFlow is imported.
+
+    changes = settings(task, job, os.environ)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
+    apply(changes, os.environ)
+
+What the user has set already is left alone.  A value of None means: remove the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Job, Task
+
+_PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+
+
+def settings(task: Task, job: Job, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The changes that this process needs; pure."""
+    changes: dict[str, str | None] = {}
+    if not job.verbose:
+        changes["TF_CPP_MIN_LOG_LEVEL"] = environ.get("TF_CPP_MIN_LOG_LEVEL", "3")
+    if "TF_GRPC_REUSE_PORT" in environ:
+        # With it a second server on the same port starts without a word and takes half of the calls.
+        changes["TF_GRPC_REUSE_PORT"] = None
+    if task.job_name == "ps":
+        # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
+        changes["CUDA_VISIBLE_DEVICES"] = "-1"
+    if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
+        changes["no_proxy"] = _without_proxy(job, environ)
+    return {name: value for name, value in changes.items() if value != environ.get(name)}
+
+
+def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value
+
+
+def _without_proxy(job: Job, environ: Mapping[str, str]) -> str:
+    """gRPC sends even calls to localhost through http_proxy, unless no_proxy names the host."""
+    hosts = [host for host in environ.get("no_proxy", "").split(",") if host]
+    for address in Cluster.of(job).tasks().values():
+        if address.host not in hosts:
+            hosts.append(address.host)
+    return ",".join(hosts)

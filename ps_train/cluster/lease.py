@@ -1,0 +1,78 @@
+"""One process for each task: a seat on the board of ps 0, taken atomically and kept by saying so every second.
+
+    seat = Lease(board, new_seat("worker:1"))
+    seat.take(lease_secs=10)           # RefusedError names who holds it
+    seat.say(state="training")         # False when somebody else has taken over
+
+A seat whose holder has fallen silent for the length of a lease is free; on the same machine it is free as soon as the
+holder's process is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import time
+
+from ps_train.cluster import notices
+from ps_train.cluster.board import Board
+from ps_train.cluster.notices import Seat
+from ps_train.errors import RefusedError
+
+_LOOK_SECS = 0.2
+
+
+class Lease:
+    """This process's seat.  `take` once, then `say` again and again."""
+
+    def __init__(self, board: Board, seat: Seat) -> None:
+        self._board = board
+        self._key = notices.seat(seat.task)
+        self.seat = seat
+
+    def take(self, lease_secs: float) -> None:
+        """Raises RefusedError, naming the holder, if a living process has the seat."""
+        held = ""
+        while True:
+            before = self._board.swap(self._key, held, self.seat.to_json())
+            if before == held:
+                return
+            held = before
+            holder = Seat.from_json(before)
+            if holder.state != "done" and not _is_dead(holder) and not self._falls_silent(before, lease_secs):
+                raise RefusedError(
+                    f"{self.seat.task} is already running ({holder.place()}, on the board of {self._board.name}): "
+                    "stop that process, or use another task_index."
+                )
+
+    def say(self, **changes: str) -> bool:
+        """Shows that the process lives, with a new state or detail; False if it no longer has the seat."""
+        new = dataclasses.replace(self.seat, beat=self.seat.beat + 1, **changes)  # type: ignore[arg-type]
+        before = self._board.swap(self._key, self.seat.to_json(), new.to_json())
+        if before and Seat.from_json(before).holder != self.seat.holder:
+            return False
+        if before != self.seat.to_json():
+            self._board.put(self._key, new.to_json())
+        self.seat = new
+        return True
+
+    def _falls_silent(self, text: str, lease_secs: float) -> bool:
+        deadline = time.monotonic() + lease_secs
+        while time.monotonic() < deadline:
+            if self._board.get(self._key) != text:
+                return False
+            time.sleep(_LOOK_SECS)
+        return True
+
+
+def _is_dead(holder: Seat) -> bool:
+    if holder.host != socket.gethostname():
+        return False
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

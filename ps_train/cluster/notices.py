@@ -1,0 +1,112 @@
+"""What stands on a board: the kinds of notice, their keys and their wire form.
+
+    board.put(IDENTITY, Identity(task="ps:0", ...).to_json())
+
+Plain values; this module knows neither TensorFlow nor how a board works.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+import uuid
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound="Notice")
+
+IDENTITY = "identity"
+"""Written by a ps on its own board before anything else."""
+
+DESCRIPTION = "description"
+"""Written by the chief: the job, the variables and the plan that every worker must share."""
+
+READY = "ready"
+"""Written by the chief when the model is initialised or restored."""
+
+STOP = "stop"
+"""Written by a task that got a signal: the chief is to save and end the job."""
+
+OUTCOME = "outcome"
+"""How the job ended.  The first one written counts."""
+
+
+def seat(task: str) -> str:
+    """The key of a training task's own notice."""
+    return f"seat/{task}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls: type[T], text: str) -> T:
+        return cls(**json.loads(text))
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity(Notice):
+    """A ps: which task, of which job (the fields that all tasks share), and which incarnation of it."""
+
+    task: str
+    incarnation: str
+    host: str
+    pid: int
+    shared: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seat(Notice):
+    """A training task, as it last said.  `beat` grows while it lives; `holder` is unique to the process."""
+
+    task: str
+    holder: str
+    host: str
+    pid: int
+    state: str = "starting"
+    beat: int = 0
+    detail: str = ""
+
+    def place(self) -> str:
+        return f"{self.task} on {self.host}, pid {self.pid}"
+
+
+STATES = ("starting", "training", "input ended", "done")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready(Notice):
+    """The model is initialised, at this global step."""
+
+    step: int
+    incarnation: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Stop(Notice):
+    """A request to end the job early, with a last checkpoint."""
+
+    by: str
+    signum: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome(Notice):
+    """`kind` is done, failed (see `cause`) or stopped (see `signum`)."""
+
+    kind: str
+    by: str
+    cause: str = ""
+    signum: int = 0
+    config: bool = False
+
+
+def new_seat(task: str) -> Seat:
+    return Seat(task, holder=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid())
+
+
+def new_identity(task: str, shared: dict[str, Any]) -> Identity:
+    return Identity(task, uuid.uuid4().hex, socket.gethostname(), os.getpid(), shared)

@@ -1,0 +1,99 @@
+"""Is every ps reachable, and is it who the cluster says it is?  Asked with a deadline, before any training session.
+
+    boards = reach_all(cluster, task, shared, timeout_secs=120)      # one Board for each ps, or UnreachableError
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ps_train.cluster import notices
+from ps_train.cluster.agreement import cluster_part, differences
+from ps_train.cluster.board import Board
+from ps_train.cluster.notices import Identity
+from ps_train.cluster.spec import Address, Cluster
+from ps_train.config import Task
+from ps_train.errors import LostTaskError, RefusedError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+_PAUSE_SECS = 0.1
+_CONNECT_SECS = 2.0
+
+
+class NotYetError(Exception):
+    """What is waited for is not there; the text says what is missing."""
+
+
+def wait_for(attempt: Callable[[], Any], timeout_secs: float, waiting_for: str) -> Any:
+    """Calls `attempt` until it does not raise NotYetError; after the time-out, UnreachableError with its last text."""
+    start = time.monotonic()
+    told = start + 10
+    while True:
+        try:
+            return attempt()
+        except NotYetError as missing:
+            now = time.monotonic()
+            if now - start >= timeout_secs:
+                raise UnreachableError(f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}") from None
+            if now >= told:
+                log.warning("waiting for %s (%.0fs): %s", waiting_for, now - start, missing)
+                told = now + 10
+            time.sleep(_PAUSE_SECS)
+
+
+def reach_all(cluster: Cluster, task: Task, shared: Mapping[str, Any], timeout_secs: float) -> list[Board]:
+    """Boards of all ps, in order.  Raises UnreachableError or RefusedError, naming task, address and cause."""
+    deadline = time.monotonic() + timeout_secs
+    boards = []
+    for index, address in enumerate(cluster.ps):
+        expected = Task("ps", index)
+
+        def attempt(expected: Task = expected, address: Address = address) -> Board:
+            return reach(expected, address, task, shared)
+
+        left = max(0.0, deadline - time.monotonic())
+        try:
+            boards.append(wait_for(attempt, left, f"{expected} ({address})"))
+        except UnreachableError as error:
+            raise UnreachableError(f"{error} (startup_timeout_secs={timeout_secs:g})") from None
+    return boards
+
+
+def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any]) -> Board:
+    """One attempt.  Raises NotYetError where waiting may help and RefusedError where it will not."""
+    _connect(address)
+    board = Board(f"grpc://{address}", f"{expected} ({address})")
+    try:
+        text = board.get(notices.IDENTITY)
+    except LostTaskError as error:
+        raise NotYetError(str(error)) from None
+    if not text:
+        raise NotYetError(f"{address} answers, but does not say that it is {expected}")
+    identity = Identity.from_json(text)
+    if identity.task != str(expected):
+        raise RefusedError(
+            f"{address} answers as {identity.task} (on {identity.host}, pid {identity.pid}), but ps_hosts of {task} has "
+            f"it as {expected}: give every task the same host lists, in the same order."
+        )
+    found = differences(cluster_part(identity.shared), cluster_part(shared), str(expected), str(task))
+    if found:
+        raise RefusedError(f"{expected} ({address}) has other host lists than {task}: {'; '.join(found)}.")
+    return board
+
+
+def _connect(address: Address) -> None:
+    try:
+        socket.create_connection((address.host, address.port), timeout=_CONNECT_SECS).close()
+    except socket.gaierror as error:
+        raise NotYetError(f"the name {address.host!r} is not resolved ({error.strerror})") from None
+    except ConnectionRefusedError:
+        raise NotYetError("connection refused") from None
+    except TimeoutError:
+        raise NotYetError("connection timed out") from None
+    except OSError as error:
+        raise NotYetError(f"cannot connect ({error.strerror or error})") from None

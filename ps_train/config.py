@@ -1,0 +1,197 @@
+"""The Job: one frozen, validated value that says everything about a run; and the Task: which process of it I am.
+
+    job = Job(model="ps_train.models.digits:Digits", max_steps=500)
+    task = Task("worker", 0)
+
+Every process of a run is given the same Job.  Each field carries its help, the check of its value and whether all
+processes must agree on it; `ps_train/flags.py` makes one flag of each field.  This module knows neither absl nor
+TensorFlow nor where a value came from, except for the `sources` that a caller may attach for better error texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ps_train.errors import ConfigError
+
+JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
+UPDATES = ("async", "sync")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A test of one value, and the words for what it allows."""
+
+    allowed: str
+    holds: Callable[[Any], bool]
+
+
+def at_least(low: float) -> Check:
+    return Check(f"a number of at least {low}", lambda value: value >= low)
+
+
+def above(low: float) -> Check:
+    return Check(f"a number above {low}", lambda value: value > low)
+
+
+def one_of(choices: tuple[str, ...]) -> Check:
+    return Check("one of " + ", ".join(choices), lambda value: value in choices)
+
+
+def optional(check: Check) -> Check:
+    return Check(check.allowed, lambda value: value is None or check.holds(value))
+
+
+ANYTHING = Check("any value", lambda value: True)
+
+
+def option(
+    default: Any, section: str, help: str, check: Check = ANYTHING, *, shared: bool = False, kind: type | None = None
+) -> Any:
+    """A dataclass field with its flag's help; `shared` means that every task of the job must have the same value."""
+    metadata = {"section": section, "help": help, "check": check, "shared": shared, "kind": kind or type(default)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Which process of the job this is: `Task("ps", 0)` is written ps:0."""
+
+    job_name: str = option("local", "task", "What this process is.", one_of(JOB_NAMES))
+    task_index: int | None = option(
+        None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), kind=int
+    )
+
+    def __str__(self) -> str:
+        return f"{self.job_name}:{self.task_index}"
+
+
+_HOSTS = "Comma-separated host:port list; the order is the task index and must be the same everywhere."
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Everything about a run.  Raises ConfigError, naming field, value and source, when a value is not allowed."""
+
+    ps_hosts: tuple[str, ...] = option((), "cluster", _HOSTS, shared=True)
+    worker_hosts: tuple[str, ...] = option(
+        (), "cluster", _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers.", shared=True
+    )
+    chief_hosts: tuple[str, ...] = option(
+        (), "cluster", "host:port of the chief; without one, worker 0 is the chief.", shared=True
+    )
+    num_ps: int | None = option(None, "cluster", "Local mode: how many ps. [1]", optional(at_least(1)), kind=int)
+    num_workers: int | None = option(
+        None,
+        "cluster",
+        "Local mode: how many workers. [2]  With INDEX=host:port lists: how many workers the job has.",
+        optional(at_least(1)),
+        kind=int,
+    )
+
+    model: str = option("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True)
+    model_arg: tuple[str, ...] = option(
+        (), "model", "key=value for the model's constructor; may be repeated.", shared=True
+    )
+    data_dir: str = option("", "model", "Directory of the data files, for models that read files.")
+    optimizer: str | None = option(
+        None, "model", "Optimizer. [the model's own]", optional(one_of(OPTIMIZERS)), shared=True, kind=str
+    )
+    learning_rate: float | None = option(
+        None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, kind=float
+    )
+
+    update: str = option("async", "training", "When a gradient becomes a new value.", one_of(UPDATES), shared=True)
+    max_steps: int = option(
+        2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True
+    )
+    batch_size: int = option(32, "training", "Examples in one batch of one worker.", at_least(1))
+    epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
+    shuffle_buffer: int = option(
+        10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
+    )
+    seed: int = option(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
+
+    model_dir: str = option("", "saving", "Directory of checkpoints, event files and result.json; only the chief's.")
+    save_steps: int = option(
+        0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0)
+    )
+    save_secs: float = option(
+        60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0)
+    )
+    keep_checkpoints: int = option(5, "saving", "How many checkpoints are kept.", at_least(1))
+
+    startup_timeout_secs: float = option(
+        120.0, "time-outs", "How long a task waits for the tasks it needs before it gives up.", above(0)
+    )
+    recovery_secs: float = option(
+        60.0, "time-outs", "How long a ps or worker that stopped answering is waited for.", above(0)
+    )
+    finish_timeout_secs: float = option(
+        60.0, "time-outs", "How long the chief waits for the other workers at the end.", above(0)
+    )
+    worker_lease_secs: float = option(
+        10.0, "time-outs", "A worker that says nothing for so long no longer counts as alive.", above(0)
+    )
+
+    log_secs: float = option(2.0, "output", "Seconds between progress lines.", above(0))
+    verbose: bool = option(False, "output", "Show more: environment settings, start-up phases, TensorFlow's log.")
+
+    gpus: int = option(-1, "devices", "GPUs a worker may use; -1: all.  A ps never sees one.", at_least(-1))
+    gpu_memory_growth: bool = option(True, "devices", "Take GPU memory as needed instead of all at once.")
+
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self, self.sources)
+        if self.save_steps == 0 and self.save_secs == 0:
+            raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
+        self.model_arguments()
+
+    def model_arguments(self) -> dict[str, str]:
+        """`model_arg` as a dict; of a repeated key the last one counts."""
+        arguments = {}
+        for text in self.model_arg:
+            key, equals, value = text.partition("=")
+            if not equals or not key.isidentifier():
+                raise ConfigError(
+                    f"model_arg={text}{_from(self.sources, 'model_arg')} is not of the form key=value: "
+                    "use for example --model_arg=hidden=64."
+                )
+            arguments[key] = value
+        return arguments
+
+    def shared_fields(self) -> dict[str, Any]:
+        """The fields on which all tasks must agree, in a form that survives JSON unchanged."""
+        shared = {f.name: getattr(self, f.name) for f in option_fields(Job) if f.metadata["shared"]}
+        shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
+        return json.loads(json.dumps(shared))  # type: ignore[no-any-return]
+
+
+def option_fields(kind: type[Job] | type[Task]) -> list[dataclasses.Field[Any]]:
+    """The fields that are options (each one a flag)."""
+    return [field for field in dataclasses.fields(kind) if field.metadata]
+
+
+def check_fields(value: Job | Task, sources: Mapping[str, str]) -> None:
+    """Raises ConfigError for the first field whose value its check does not allow."""
+    for field in option_fields(type(value)):
+        check: Check = field.metadata["check"]
+        got = getattr(value, field.name)
+        if not check.holds(got):
+            raise ConfigError(f"{field.name}={got}{_from(sources, field.name)} is not valid: use {check.allowed}.")
+
+
+def _from(sources: Mapping[str, str], name: str) -> str:
+    return f" (from {sources[name]})" if name in sources else ""
+
+
+def described(job: Job, name: str) -> str:
+    """`name=value (from source)`, for error texts."""
+    value = getattr(job, name)
+    text = ",".join(value) if isinstance(value, tuple) else value
+    return f"{name}={text}{_from(job.sources, name)}"

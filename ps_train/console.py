@@ -1,0 +1,93 @@
+"""What a person sees: lines, and one progress line that on a terminal is written over in place.
+
+    console = Console(sys.stdout)
+    console.line("plan: ...")
+    console.progress(Progress(...).text())
+
+Standard library only: the launcher uses it too, and recognises its children's progress lines by how they begin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from typing import TextIO
+
+PROGRESS_BEGINS = "step "
+
+
+class Console:
+    """Writes to a stream.  Safe to use from several threads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.live = stream.isatty()
+        self._lock = threading.Lock()
+        self._open = False
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        with self._lock:
+            self._close()
+            self._write(text + "\n")
+
+    def progress(self, text: str) -> None:
+        """The progress line; on a terminal it replaces the one before."""
+        with self._lock:
+            if self.live:
+                self._write(f"\r\x1b[K{text}")
+                self._open = True
+            else:
+                self._write(text + "\n")
+
+    def _close(self) -> None:
+        if self._open:
+            self._write("\n")
+            self._open = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # nobody reads any more; training goes on
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Where a run stands.  Rates are of the whole job: global steps and examples of all workers."""
+
+    step: int
+    max_steps: int
+    loss: float | None
+    steps_per_sec: float
+    examples_per_sec: float
+
+    def text(self) -> str:
+        loss = "-" if self.loss is None else f"{self.loss:.4f}"
+        left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
+        return (
+            f"{PROGRESS_BEGINS}{self.step}/{self.max_steps}  loss {loss}  {self.steps_per_sec:.0f} global steps/s  "
+            f"{self.examples_per_sec:.0f} examples/s  ETA {_duration(left)}"
+        )
+
+
+class ConsoleHandler(logging.Handler):
+    """Sends log records to a console, one line each."""
+
+    def __init__(self, console: Console, prefix: str) -> None:
+        super().__init__()
+        self._console, self._prefix = console, prefix
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "" if record.levelno < logging.WARNING else record.levelname.lower() + ": "
+        self._console.line(f"{self._prefix}{level}{record.getMessage()}")
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    minutes, secs = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"

@@ -1,0 +1,1 @@
+"""From files to the batches of one replica; one reader a file."""

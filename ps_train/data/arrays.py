@@ -1,0 +1,34 @@
+"""Data that fit into memory.
+
+    Arrays(features={"image": images, "id": ids}, labels=labels)
+
+Every array's first dimension is the number of examples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ps_train.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrays:
+    """Examples as numpy arrays: one array of features or a dict of them, and one of labels."""
+
+    features: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]]
+    labels: np.ndarray[Any, Any]
+
+    def __post_init__(self) -> None:
+        parts = self.features if isinstance(self.features, Mapping) else {"features": self.features}
+        lengths = {name: len(values) for name, values in {**parts, "labels": self.labels}.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise DataError(f"features and labels differ in number ({shown}): every example needs all of them.")
+
+    def __len__(self) -> int:
+        return len(self.labels)

@@ -1,0 +1,102 @@
+"""Each replica's own share of the data, shuffled and batched.
+
+    source = training_batches(arrays, Share(index=0, count=2), batch_size=32, epochs=0, shuffle_buffer=10_000)
+    session.run(source.initializer, source.feeds(seed=7))
+    features, labels = source.features, source.labels
+
+The shares of all replicas are disjoint and together are the data: example i belongs to replica i mod count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.data.arrays import Arrays
+from ps_train.errors import ModelError
+
+v1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """Which part of the data: the `index`-th of `count`."""
+
+    index: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """Batches inside a graph.  `initializer` must be run with `feeds` before the first batch."""
+
+    features: Any
+    labels: Any
+    initializer: tf.Operation
+    _fed: dict[Any, Any]
+    _seed: tf.Tensor | None = None
+
+    def feeds(self, seed: int = 0) -> dict[Any, Any]:
+        """What to feed to the initializer; the seed fixes the order of the examples."""
+        return {**self._fed, **({self._seed: seed} if self._seed is not None else {})}
+
+
+def training_batches(
+    data: Arrays | tf.data.Dataset, share: Share, batch_size: int, epochs: int, shuffle_buffer: int
+) -> Batches:
+    """A replica's batches.  With `epochs` > 0 they end, the last one being short where the examples run out."""
+    dataset, fed = _dataset(data)
+    if share.count > 1:
+        dataset = dataset.shard(share.count, share.index)
+    seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
+    if seed is not None:
+        dataset = dataset.shuffle(_buffer(data, share, shuffle_buffer), seed=seed)
+    dataset = dataset.repeat(epochs or None).batch(batch_size).prefetch(2)
+    return _iterate(dataset, fed, seed)
+
+
+def evaluation_batches(data: Arrays | tf.data.Dataset, batch_size: int) -> Batches:
+    """All examples once, in order."""
+    dataset, fed = _dataset(data)
+    return _iterate(dataset.batch(batch_size).prefetch(2), fed, None)
+
+
+def derived_seed(*parts: object) -> int:
+    """A seed that depends on all parts and on nothing else; 31 bits."""
+    text = "/".join(map(str, parts))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
+
+
+def _dataset(data: Any) -> tuple[tf.data.Dataset, dict[Any, Any]]:
+    """Arrays are fed through placeholders, because as constants they would be copied into the graph (2 GB at most)."""
+    if isinstance(data, tf.data.Dataset):
+        return data, {}
+    if not isinstance(data, Arrays):
+        raise ModelError(f"data() returned {type(data).__name__}: return ps_train.Arrays or a tf.data.Dataset.")
+    arrays = (data.features, data.labels)
+    holders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
+    fed = dict(zip(tf.nest.flatten(holders), tf.nest.flatten(arrays), strict=True))
+    return tf.data.Dataset.from_tensor_slices(holders), fed
+
+
+def _buffer(data: Any, share: Share, wanted: int) -> int:
+    return min(wanted, max(1, -(-len(data) // share.count))) if isinstance(data, Arrays) else wanted
+
+
+def _iterate(dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | None) -> Batches:
+    options = tf.data.Options()
+    options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
+    iterator = v1.data.make_initializable_iterator(dataset.with_options(options))
+    element = iterator.get_next()
+    if not isinstance(element, tuple) or len(element) != 2:
+        raise ModelError("data() must give (features, labels) pairs.")
+    features, labels = element
+    return Batches(features, labels, iterator.initializer, fed, seed)
+
+
+def count_examples(labels: Any) -> tf.Tensor:
+    """How many examples a batch of labels has; float32 scalar."""
+    return tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)

@@ -1,0 +1,80 @@
+"""Every error that ps_train raises on purpose, and the exit code that each one means.
+
+    PsTrainError                      1
+    |- ConfigError                    2   flags, flagfile, TF_CONFIG, addresses, directories
+    |- ModelError                     2   the user's model class, or a checkpoint of another model
+    |- DataError                      2   a data file that is missing or not of its format
+    |- RefusedError                   2   this task must not join: another job, or the task is already running
+    `- TrainingError                  1   worth a restart
+       |- UnreachableError            1   a task did not answer in time
+       |- LostTaskError               1   a task that was there is gone
+       |- DivergedError               1   the loss is NaN or infinite
+       `- JobFailedError              1   another task failed, or the job was given up
+
+Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
+128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/OPERATING.md.
+
+The text of an error says four things in one line: what was wrong, the value and where it came from, what is
+allowed, what to do.  This module knows nothing of TensorFlow.
+"""
+
+from __future__ import annotations
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_CONFIG = 2
+
+
+def exit_code_of_signal(signum: int) -> int:
+    """The shell's convention for a process that a signal ended: 128 + signum."""
+    return 128 + signum
+
+
+class PsTrainError(Exception):
+    """Base of all errors that are reported as one line, without a stack trace."""
+
+    exit_code = EXIT_FAILED
+
+
+class ConfigError(PsTrainError):
+    """The description of the job is wrong; found before any server starts."""
+
+    exit_code = EXIT_CONFIG
+
+
+class ModelError(PsTrainError):
+    """The model cannot be trained as it is written."""
+
+    exit_code = EXIT_CONFIG
+
+
+class DataError(PsTrainError):
+    """A data file is missing or is not of the format that its reader expects."""
+
+    exit_code = EXIT_CONFIG
+
+
+class RefusedError(PsTrainError):
+    """This process may not take part in the job: it differs from the job, or its task is taken."""
+
+    exit_code = EXIT_CONFIG
+
+
+class TrainingError(PsTrainError):
+    """The configuration is right but training failed; a restart may help."""
+
+
+class UnreachableError(TrainingError):
+    """A task that is needed did not answer before the deadline."""
+
+
+class LostTaskError(TrainingError):
+    """A task that answered before does not answer any more, or has lost its state."""
+
+
+class DivergedError(TrainingError):
+    """A loss is not a finite number."""
+
+
+class JobFailedError(TrainingError):
+    """The job as a whole failed for a cause found in another task."""

@@ -1,0 +1,160 @@
+"""Which variables does this model make?  Found by running it once in a scratch graph.
+
+    traced = trace(model, data, batch_size=32)
+    traced.variables["hidden1/weights"].spec      # VariableSpec('hidden1/weights', (64, 128), 'float32', 4)
+
+Everything that can be wrong with a model is found here, before any server starts.  Nothing here knows of ps or plans.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.data.shard import Share, derived_seed, training_batches
+from ps_train.errors import ModelError
+from ps_train.graph.plan import VariableSpec
+from ps_train.model import Model
+
+log = logging.getLogger(__name__)
+v1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedVariable:
+    """One variable as the model asked for it.  `learned`: the loss has a gradient with respect to it."""
+
+    spec: VariableSpec
+    trainable: bool
+    initializer: Any
+    learned: bool = False
+
+    def initial_value(self, seed: int) -> tf.Tensor:
+        """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
+        so that the value does not depend on how the variable is partitioned or in what order it is made."""
+        initializer = self.initializer
+        if isinstance(initializer, np.ndarray):
+            return tf.constant(initializer)
+        if isinstance(initializer, type):
+            initializer = initializer()
+        if getattr(initializer, "seed", 0) is None:
+            initializer = _seeded(initializer, derived_seed(seed, self.spec.name))
+        if not self.spec.divisible and _takes_nothing(initializer):
+            return tf.convert_to_tensor(initializer())
+        return tf.convert_to_tensor(initializer(list(self.spec.shape), dtype=tf.as_dtype(self.spec.dtype)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A model's variables by name, in the order in which it made them."""
+
+    variables: dict[str, TracedVariable]
+
+    def specs(self) -> list[VariableSpec]:
+        return [variable.spec for variable in self.variables.values()]
+
+    def pulled(self) -> list[str]:
+        """Names of the trainable variables, whose values travel to the workers."""
+        return [name for name, variable in self.variables.items() if variable.trainable]
+
+    def learned(self) -> list[str]:
+        return [name for name, variable in self.variables.items() if variable.learned]
+
+    def described(self) -> dict[str, str]:
+        """Name to `shape dtype`, for comparing two processes' models."""
+        specs = self.specs()
+        return {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in specs}
+
+
+def trace(model: Model, data: Any, batch_size: int) -> Traced:
+    """Raises ModelError for a model that cannot be trained; an exception of the model's own code passes through."""
+    recorded: dict[str, TracedVariable] = {}
+    with tf.Graph().as_default() as graph:
+        batches = training_batches(data, Share(0, 1), batch_size, epochs=0, shuffle_buffer=0)
+        made: dict[str, Any] = {}
+        with v1.variable_scope(v1.get_variable_scope(), custom_getter=_recorder(recorded, made)):
+            outputs = model.forward(batches.features, training=True)
+            loss = model.loss(outputs, batches.labels)
+        _check_loss(loss)
+        _check_variables(graph, made)
+        names = [name for name, variable in recorded.items() if variable.trainable]
+        gradients = tf.gradients(loss, [made[name] for name in names])
+        _check_gradients(dict(zip(names, gradients, strict=True)))
+    for name, gradient in zip(names, gradients, strict=True):
+        recorded[name] = dataclasses.replace(recorded[name], learned=gradient is not None)
+    return Traced(recorded)
+
+
+def _recorder(recorded: dict[str, TracedVariable], made: dict[str, Any]) -> Callable[..., Any]:
+    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("constraint") is not None:
+            raise ModelError(f"variable {name} has a constraint, which is not supported: clip in the model instead.")
+        kwargs["partitioner"] = None  # the plan partitions
+        kwargs["use_resource"] = True
+        variable = getter(name, *args, **kwargs)
+        if name not in recorded:
+            if not variable.shape.is_fully_defined():
+                raise ModelError(f"variable {name} has the shape {variable.shape}: give every dimension a size.")
+            made[name] = variable
+            recorded[name] = _traced(name, variable, kwargs)
+        return variable
+
+    return get
+
+
+def _traced(name: str, variable: Any, asked: dict[str, Any]) -> TracedVariable:
+    initializer = asked.get("initializer")
+    if initializer is None:
+        initializer = v1.glorot_uniform_initializer() if variable.dtype.is_floating else v1.zeros_initializer()
+    elif isinstance(initializer, tf.Tensor):
+        with v1.Session(graph=initializer.graph) as session:
+            initializer = session.run(initializer)
+    if not callable(initializer):
+        initializer = np.asarray(initializer, variable.dtype.as_numpy_dtype)
+    divisible = asked.get("shape") is not None and bool(variable.trainable)
+    dtype = variable.dtype.base_dtype
+    spec = VariableSpec(name, tuple(variable.shape.as_list()), dtype.name, dtype.size, divisible)
+    return TracedVariable(spec, bool(variable.trainable), initializer)
+
+
+def _check_loss(loss: Any) -> None:
+    if not isinstance(loss, tf.Tensor) or not loss.dtype.is_floating:
+        raise ModelError(f"loss() returned {loss!r}: return a floating-point scalar tensor.")
+    if loss.shape.rank != 0:
+        raise ModelError(f"loss() returned a tensor of shape {loss.shape}, not a scalar: use tf.reduce_mean on it.")
+
+
+def _check_variables(graph: tf.Graph, made: dict[str, Any]) -> None:
+    ours = {id(variable) for variable in made.values()}
+    for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
+        if id(variable) not in ours:
+            raise ModelError(f"variable {variable.op.name} was not made by tf.compat.v1.get_variable: only those are shared.")
+    if not any(variable.trainable for variable in made.values()):
+        raise ModelError("the model makes no trainable variable: use tf.compat.v1.get_variable in forward().")
+
+
+def _check_gradients(gradients: dict[str, Any]) -> None:
+    if all(gradient is None for gradient in gradients.values()):
+        raise ModelError(f"the loss depends on none of the model's variables ({', '.join(gradients)}): nothing to train.")
+    for name, gradient in gradients.items():
+        if gradient is None:
+            log.warning("the loss does not depend on variable %s, so it will keep its initial value", name)
+        elif isinstance(gradient, tf.IndexedSlices):
+            log.warning("the sparse gradient of variable %s is made dense: the whole variable travels at every step", name)
+
+
+def _seeded(initializer: Any, seed: int) -> Any:
+    seeded = copy.copy(initializer)
+    seeded.seed = seed
+    return seeded
+
+
+def _takes_nothing(initializer: Any) -> bool:
+    code = getattr(initializer, "__code__", None)
+    return code is not None and code.co_argcount == 0

@@ -1,0 +1,106 @@
+"""The plan's variables, made on their ps: ordinary TensorFlow variables, one for each slice.
+
+    made = make_variables(traced, plan, seed=1)
+    made["w/part_0"]        # a variable on the device of its ps
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.graph.plan import Plan, Slice
+from ps_train.graph.trace import Traced, TracedVariable
+
+v1 = tf.compat.v1
+
+
+def ps_device(ps: int) -> str:
+    return f"/job:ps/replica:0/task:{ps}/device:CPU:0"
+
+
+def make_variables(traced: Traced, plan: Plan, seed: int) -> dict[str, Any]:
+    """Slice name to variable.  Initial values are computed on the ps; none travels."""
+    return {piece.name: _make(traced.variables[piece.variable], piece, seed) for piece in plan.slices}
+
+
+def _make(variable: TracedVariable, piece: Slice, seed: int) -> Any:
+    def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        whole = variable.initial_value(seed)
+        return whole if piece.count == 1 else whole[piece.begin : piece.begin + piece.shape[0]]
+
+    with tf.device(ps_device(piece.ps)):
+        return v1.get_variable(
+            piece.name,
+            shape=piece.shape,
+            dtype=tf.as_dtype(piece.dtype),
+            initializer=initial,
+            trainable=variable.trainable,
+            use_resource=True,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A variable as a checkpoint names it: `key`, and which slice of that key's tensor it is ("" for all of it).
+
+    Keys do not depend on the number of ps, so a checkpoint of one topology restores into any other.
+    `follower`: restored from the key but not saved, because another variable saves it.
+    """
+
+    key: str
+    slice_spec: str
+    variable: Any
+    follower: bool = False
+
+
+def stored_variables(plan: Plan, variables: Mapping[str, Any], own: Mapping[int, Sequence[Any]]) -> list[Stored]:
+    """How the slices, and what optimizers added to them, are named in a checkpoint.
+
+    Args:
+      variables: slice name to variable.
+      own: ps to the variables that its optimizer made there, in the order of their making.  A slot of a slice is
+        recognised by its name, `<slice>/<slot>`; the others (Adam's powers of beta) exist once on each ps with the
+        same value, and are saved from the first ps that has them.
+    """
+    found = [Stored(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
+    leaders: list[str] = []
+    for ps, made in sorted(own.items()):
+        position = 0
+        for variable in made:
+            piece = _slot_owner(plan.on(ps), variable.op.name)
+            if piece is not None:
+                found.append(_stored_slot(plan, piece, variable))
+                continue
+            follows = position < len(leaders)
+            if not follows:
+                leaders.append(variable.op.name)
+            found.append(Stored(leaders[position], "", variable, follower=follows))
+            position += 1
+    return found
+
+
+def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:
+    owners = [piece for piece in pieces if name.startswith(piece.name + "/")]
+    return max(owners, key=lambda piece: len(piece.name), default=None)
+
+
+def _stored_slot(plan: Plan, piece: Slice, slot: Any) -> Stored:
+    kind = slot.op.name[len(piece.name) + 1 :]
+    shape = tuple(slot.shape.as_list())
+    if piece.count > 1 and shape[:1] != piece.shape[:1]:
+        return Stored(f"{piece.name}/{kind}", "", slot)  # not made of rows: it belongs to this very slice
+    return Stored(f"{piece.variable}/{kind}", _spec(plan, dataclasses.replace(piece, shape=shape)), slot)
+
+
+def _spec(plan: Plan, piece: Slice) -> str:
+    """TensorFlow's notation of a slice: full shape, then `begin,size` of each dimension."""
+    if piece.count == 1:
+        return ""
+    rows = sum(part.shape[0] for part in plan.of(piece.variable))
+    whole = " ".join(map(str, (rows, *piece.shape[1:])))
+    extents = [f"{piece.begin},{piece.shape[0]}", *(f"0,{size}" for size in piece.shape[1:])]
+    return f"{whole} {':'.join(extents)}"

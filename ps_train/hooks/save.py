@@ -1,0 +1,40 @@
+"""The chief's checkpoints: one at the start, then every so many steps or seconds.  The last one is the role's."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.checkpoint import Checkpoints
+from ps_train.hooks.reading import Reading
+
+v1 = tf.compat.v1
+
+
+class SaveHook(v1.train.SessionRunHook):
+    """Zero for `every_steps` or `every_secs` switches that rule off."""
+
+    def __init__(self, checkpoints: Checkpoints, reading: Reading, every_steps: int, every_secs: float) -> None:
+        self._checkpoints, self._reading = checkpoints, reading
+        self._every_steps, self._every_secs = every_steps, every_secs
+        self._step, self._time = 0, 0.0
+
+    def started(self, step: int) -> None:
+        """The checkpoint of this step exists."""
+        self._step, self._time = step, time.monotonic()
+
+    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        return self._reading.args()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        step = int(run_values.results["step"])
+        if self._due(step):
+            self._checkpoints.save(run_context.session)
+            self.started(step)
+
+    def _due(self, step: int) -> bool:
+        if self._every_steps and step // self._every_steps > self._step // self._every_steps:
+            return True
+        return bool(self._every_secs) and time.monotonic() - self._time >= self._every_secs and step > self._step

@@ -1,0 +1,19 @@
+"""What all classifiers have in common: cross-entropy and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from ps_train.model import Model
+
+
+class Classifier(Model):
+    """outputs are logits float32 [batch, classes]; labels are class numbers int64 [batch]."""
+
+    def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))
+
+    def metrics(self, outputs: tf.Tensor, labels: tf.Tensor) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
+        return {"accuracy": tf.compat.v1.metrics.accuracy(labels, tf.argmax(outputs, axis=1))}

@@ -1,0 +1,26 @@
+"""A small perceptron on the digits that ship with the package."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from ps_train.data import digits
+from ps_train.data.arrays import Arrays
+from ps_train.models.classifier import Classifier
+from ps_train.models.layers import perceptron
+
+
+class Digits(Classifier):
+    """64 pixels, one hidden layer, 10 classes."""
+
+    default_optimizer = "sgd"
+    default_learning_rate = 0.2
+
+    def __init__(self, hidden: int = 128) -> None:
+        self.hidden = hidden
+
+    def data(self, split: str, data_dir: str) -> Arrays:
+        return Arrays(*digits.load(split))
+
+    def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        return perceptron(features, [self.hidden], outputs=10)

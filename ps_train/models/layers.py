@@ -1,0 +1,24 @@
+"""The two shapes of network that the shipped models share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def dense(inputs: tf.Tensor, units: int, name: str) -> tf.Tensor:
+    """inputs [batch, n] times weights [n, units] plus a bias: [batch, units]."""
+    with v1.variable_scope(name):
+        weights = v1.get_variable("weights", [inputs.shape[1], units], initializer=v1.glorot_uniform_initializer())
+        bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
+    return tf.nn.bias_add(tf.matmul(inputs, weights), bias)
+
+
+def perceptron(inputs: tf.Tensor, hidden: Sequence[int], outputs: int) -> tf.Tensor:
+    """A multi-layer perceptron with rectified hidden layers: [batch, outputs]."""
+    for number, units in enumerate(hidden, start=1):
+        inputs = tf.nn.relu(dense(inputs, units, f"hidden{number}"))
+    return dense(inputs, outputs, "logits")

@@ -1,0 +1,1 @@
+"""What one process does, from start to exit."""

@@ -1,0 +1,116 @@
+"""The training loop: steps in bursts, with nothing but a bare run for each step inside a burst.
+
+    loop = Loop(step, reading, pace, should_stop, save_steps=0)
+    why = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
+
+A burst takes about a fifth of a second, so that the loop reacts in time; its last step runs the hooks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from ps_train.graph.step import Step
+from ps_train.hooks.reading import Reading
+from ps_train.updates.synchronous import NO_INPUT_LEFT
+
+BURST_SECS = 0.2
+STEPS, INPUT, STOPPED = "steps", "input", "stopped"
+
+
+class Pace(Protocol):
+    """How many steps a replica may make."""
+
+    def take(self, wanted: int) -> int:
+        """Up to `wanted` steps; 0 when there are no more."""
+
+    def give_back(self, count: int) -> None:
+        """Steps that were taken but not made."""
+
+
+class LockstepPace:
+    """Every replica makes every step, so each counts for itself."""
+
+    def __init__(self, step: int, max_steps: int) -> None:
+        self._left = max_steps - step
+
+    def take(self, wanted: int) -> int:
+        count = max(0, min(wanted, self._left))
+        self._left -= count
+        return count
+
+    def give_back(self, count: int) -> None:
+        self._left += count
+
+
+class BurstLength:
+    """How many steps make about BURST_SECS, from the time that the last burst took; grows at most twofold."""
+
+    def __init__(self) -> None:
+        self.steps = 1
+
+    def took(self, steps: int, secs: float) -> None:
+        fitting = int(steps * BURST_SECS / max(secs, 1e-6))
+        self.steps = max(1, min(fitting, 2 * self.steps))
+
+
+class Loop:
+    """Runs one replica's steps.  `save_steps` > 0: a burst ends where a checkpoint is due."""
+
+    def __init__(
+        self, step: Step, reading: Reading, pace: Pace, should_stop: Callable[[], bool], save_steps: int = 0
+    ) -> None:
+        self._step, self._reading, self._pace, self._should_stop = step, reading, pace, should_stop
+        self._save_steps = save_steps
+        self._length = BurstLength()
+        self._global_step = 0
+
+    def run(self, session: tf.compat.v1.train.MonitoredSession, on_input_end: Callable[[], None]) -> str:
+        """Until there are no more steps, no more input, or somebody says stop."""
+        while not self._should_stop():
+            wanted = self._length.steps
+            if self._save_steps:
+                wanted = min(wanted, self._save_steps - self._global_step % self._save_steps)
+            count = self._pace.take(wanted)
+            if count == 0:
+                return STEPS
+            start = time.monotonic()
+            try:
+                made, ended = session.run_step_fn(self._burst_of(count))
+            except tf.errors.InvalidArgumentError as error:
+                if NO_INPUT_LEFT in str(error):
+                    return INPUT
+                raise
+            self._length.took(count, time.monotonic() - start)
+            self._pace.give_back(count - made)
+            if ended:
+                on_input_end()
+                if not self._step.ops.abstain:
+                    return INPUT
+                self._reading.input_ended = True
+        return STOPPED
+
+    def _burst_of(self, count: int) -> Callable[[Any], tuple[int, bool]]:
+        def burst(step_context: Any) -> tuple[int, bool]:  # MonitoredSession insists on this one parameter
+            return self._burst(step_context, count)
+
+        return burst
+
+    def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
+        """Steps made, and whether the input ended before `count`."""
+        raw = step_context.session
+        operations = self._step.ops.abstain if self._reading.input_ended else self._step.ops.train
+        made = 0
+        try:
+            while made < count - 1 and not self._should_stop():
+                raw.run(operations)
+                made += 1
+            fetched = step_context.run_with_hooks({"operations": operations, "step": self._step.ops.step_after})
+            self._global_step = int(fetched["step"])
+            return made + 1, False
+        except tf.errors.OutOfRangeError:
+            return made, True

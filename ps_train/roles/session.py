@@ -1,0 +1,79 @@
+"""The session of a training task: the chief initialises or restores the model, the others wait until it has.
+
+    creator = Sessions(...)
+    with MonitoredSession(creator, hooks): ...
+
+TensorFlow's own creators make every other task sleep 30 s between looks; here readiness stands on the board.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from ps_train.cluster import notices
+from ps_train.cluster.board import Board
+from ps_train.cluster.notices import Ready
+from ps_train.cluster.probe import NotYetError, wait_for
+from ps_train.errors import LostTaskError
+
+log = logging.getLogger(__name__)
+v1 = tf.compat.v1
+
+
+class Sessions(v1.train.SessionCreator):
+    """Makes the one session of this process.
+
+    Args:
+      target, graph, config: of the session.
+      prepare: run once in a new session; returns the global step at which training begins.
+      boards: by which a lost ps is named.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        graph: tf.Graph,
+        config: v1.ConfigProto,
+        prepare: Callable[[v1.Session], int],
+        boards: list[Board],
+    ) -> None:
+        self._target, self._graph, self._config = target, graph, config
+        self._prepare, self._boards = prepare, boards
+        self.session: v1.Session | None = None
+        self.first_step = 0
+
+    def create_session(self) -> v1.Session:
+        """Called by MonitoredSession; called again by it when a ps was lost, which is then reported."""
+        if self.session is not None:
+            raise lost_ps(self._boards, "its connection broke") from None
+        session = v1.Session(self._target, graph=self._graph, config=self._config)
+        self.first_step = self._prepare(session)
+        self.session = session
+        return session
+
+
+def lost_ps(boards: list[Board], cause: str) -> LostTaskError:
+    """Names the ps that does not answer any more."""
+    for board in boards:
+        try:
+            if not board.get(notices.IDENTITY):
+                return LostTaskError(f"lost {board.name}: it was restarted and has lost its state")
+        except LostTaskError as error:
+            return LostTaskError(f"lost {board.name}: {error}")
+    return LostTaskError(f"lost a ps: {cause}, but all of them answer now ({', '.join(b.name for b in boards)})")
+
+
+def await_ready(board: Board, chief: str, timeout_secs: float) -> Ready:
+    """The chief's notice that the model is ready; looks ten times a second."""
+
+    def look() -> Ready:
+        text = board.get(notices.READY)
+        if not text:
+            raise NotYetError(f"{chief} has not initialised the model yet")
+        return Ready.from_json(text)
+
+    ready: Ready = wait_for(look, timeout_secs, f"the chief, {chief}")
+    return ready

@@ -1,0 +1,68 @@
+"""The main thread of a training task: it watches while a second thread trains, because only a main thread that waits in
+Python hears signals; one that is inside TensorFlow does not.
+
+    attention = Attention()                    # installs the signal handlers
+    attention.wait()                           # until something happened
+    attention.signum, attention.verdict        # what it was
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+
+from ps_train.errors import exit_code_of_signal
+
+GRACE_SECS = 9.0
+"""From the first signal to the end of the process, whatever hangs."""
+
+
+def exit_on_signals() -> None:
+    """Before training there is nothing to save: SIGINT and SIGTERM end the process at once, with 130 or 143."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda got, frame: os._exit(exit_code_of_signal(got)))
+
+
+class Attention:
+    """What the main thread must react to.  The second SIGINT or SIGTERM ends the process on the spot.
+
+    Attributes:
+      signum: the first signal received, else None.
+      verdict: an exception that says how the job ended, or that it must end; set by `raise_verdict`.
+      stop: set when the training thread is to come to rest at the next opportunity.
+    """
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        self.verdict: BaseException | None = None
+        self.stop = threading.Event()
+        self._happened = threading.Event()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, self._handle)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self.signum is not None:
+            os._exit(exit_code_of_signal(signum))
+        self.signum = signum
+        # A deadline of its own: nothing that the main thread then waits for may exceed it.
+        timer = threading.Timer(GRACE_SECS, os._exit, [exit_code_of_signal(signum)])
+        timer.daemon = True
+        timer.start()
+        self._happened.set()
+
+    def raise_verdict(self, verdict: BaseException) -> None:
+        """From any thread; the first one counts."""
+        if self.verdict is None:
+            self.verdict = verdict
+        self._happened.set()
+
+    def wake(self) -> None:
+        """From any thread: look again."""
+        self._happened.set()
+
+    def wait(self) -> None:
+        """Until a signal, a verdict or a wake-up."""
+        self._happened.wait()
+        self._happened.clear()

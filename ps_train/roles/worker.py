@@ -1,0 +1,206 @@
+"""A worker, or the chief (worker 0 unless a chief is named): from start to exit.
+
+Two threads: the main one waits for signals and for what the heart hears; the other trains.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.checkpoint import prepare_directory
+from ps_train.cluster import notices
+from ps_train.cluster.agreement import differences
+from ps_train.cluster.board import Board
+from ps_train.cluster.lease import Lease
+from ps_train.cluster.notices import Outcome, Stop, new_seat
+from ps_train.cluster.probe import NotYetError, reach_all, wait_for
+from ps_train.cluster.server import check_port
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Job, Task
+from ps_train.console import Console
+from ps_train.errors import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    ConfigError,
+    LostTaskError,
+    PsTrainError,
+    RefusedError,
+    exit_code_of_signal,
+)
+from ps_train.graph.plan import make_plan
+from ps_train.graph.trace import trace
+from ps_train.model import load_model
+from ps_train.roles.heart import EndOfJob, Heart, Watch, failure_of
+from ps_train.roles.supervise import Attention
+from ps_train.roles.training import Chief, Follower, Setting, Training
+
+log = logging.getLogger(__name__)
+
+_REST_SECS = 2.0
+
+
+def run(job: Job, task: Task, console: Console) -> int:
+    """Trains; returns the exit code when the job is done or was stopped, raises when it failed."""
+    cluster = Cluster.of(job)
+    address = cluster.address(task)
+    is_chief = task == cluster.chief
+    if is_chief and not job.model_dir:
+        raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
+    directory = prepare_directory(job.model_dir) if is_chief else ""
+    check_port(address, task)
+    model = load_model(job.model, job.model_arguments())
+    data = model.data("train", job.data_dir)
+    traced = trace(model, data, job.batch_size)
+    plan = make_plan(traced.specs(), len(cluster.ps))
+    description = _description(job, traced.described())
+    boards = reach_all(cluster, task, job.shared_fields(), job.startup_timeout_secs)
+    lease = Lease(boards[0], new_seat(str(task)))
+    lease.take(job.worker_lease_secs)
+    if is_chief:
+        console.line(plan.table())
+        boards[0].put(notices.DESCRIPTION, json.dumps(description))
+    else:
+        try:
+            _agree(boards[0], description, cluster, task, job)
+        except EndOfJob as end:
+            return _code_of(end.outcome)
+    attention = Attention()
+    watch = Watch(_needed(job, cluster, task), job.startup_timeout_secs, time.monotonic())
+    heart = Heart(boards, lease, attention, job, watch)
+    setting = Setting(job, task, cluster, model, data, traced, plan, boards, heart, attention, console, directory)
+    training = Chief(setting) if is_chief else Follower(setting)
+    heart.start()
+    return _supervise(training, setting)
+
+
+def _description(job: Job, variables: Mapping[str, str]) -> dict[str, Any]:
+    """What chief and workers must agree on, in a form that survives JSON unchanged."""
+    return {**job.shared_fields(), **variables}
+
+
+def _agree(board: Board, mine: Mapping[str, Any], cluster: Cluster, task: Task, job: Job) -> None:
+    """Waits for the chief's description; raises RefusedError that shows the difference, EndOfJob if all is over."""
+    chief = f"{cluster.chief} ({cluster.address(cluster.chief)})" if str(cluster.chief) in cluster.tasks() else "chief"
+
+    def look() -> str:
+        text = board.get(notices.DESCRIPTION)
+        if not text:
+            raise NotYetError(f"{chief} has not described the job yet")
+        return text
+
+    theirs = json.loads(wait_for(look, job.startup_timeout_secs, f"the chief, {chief}"))
+    found = differences(theirs, mine, "the chief", str(task))
+    if found:
+        raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")
+    outcome = board.get(notices.OUTCOME)
+    if outcome:
+        raise EndOfJob(Outcome.from_json(outcome))
+
+
+def _needed(job: Job, cluster: Cluster, task: Task) -> dict[str, float]:
+    """The tasks without which this one cannot go on, and the silence that each is allowed."""
+    chief = str(cluster.chief)
+    if task != cluster.chief:
+        return {chief: job.recovery_secs}
+    if job.update == "sync":
+        return {str(other): job.worker_lease_secs for other in cluster.replicas() if other != task}
+    return {}
+
+
+def _supervise(training: Training, setting: Setting) -> int:
+    """Lets the training thread work until it is through or something else ends the job."""
+    attention, result = setting.attention, _Result()
+    thread = threading.Thread(target=_train, args=(training, attention, result), daemon=True, name="training")
+    thread.start()
+    told = False
+    while True:
+        attention.wait()
+        if attention.verdict is not None:
+            return _conclude(attention.verdict, setting)
+        if result.code is not None:
+            return result.code
+        if attention.signum is not None and not told:
+            told = True
+            log.warning("%s got signal %d: the chief saves, then the job stops", setting.task, attention.signum)
+            _tell(setting.boards, notices.STOP, Stop(str(setting.task), attention.signum).to_json())
+        stop = setting.heart.stop_notice
+        if isinstance(training, Chief) and (attention.signum is not None or stop is not None):
+            return _stop(training, thread, stop or Stop(str(setting.task), attention.signum or 0), setting)
+
+
+class _Result:
+    code: int | None = None
+
+
+def _train(training: Training, attention: Attention, result: _Result) -> None:
+    try:
+        training.run()
+        result.code = EXIT_DONE
+    except BaseException as error:  # reported by the main thread, whatever it is
+        attention.raise_verdict(error)
+    attention.wake()
+
+
+def _stop(chief: Chief, thread: threading.Thread, stop: Stop, setting: Setting) -> int:
+    """Saves and ends the job.  A training thread that hangs in a step (one that waits for another worker) changes
+    nothing while it hangs, so that the state can be saved all the same."""
+    setting.attention.stop.set()
+    thread.join(_REST_SECS)
+    chief.save_now()
+    outcome = Outcome("stopped", by=stop.by, signum=stop.signum)
+    _declare(setting.boards, outcome)
+    return _code_of(outcome)
+
+
+def _conclude(verdict: BaseException, setting: Setting) -> int:
+    """The job is over for this process: tells the others what they do not know yet, and returns or raises."""
+    if isinstance(verdict, EndOfJob):
+        return _code_of(verdict.outcome)
+    if not isinstance(verdict, RefusedError):
+        config = isinstance(verdict, PsTrainError) and verdict.exit_code == EXIT_CONFIG
+        cause = str(verdict).splitlines()[0] if str(verdict) else type(verdict).__name__
+        _declare(setting.boards, Outcome("failed", by=str(setting.task), cause=cause, config=config))
+    raise verdict
+
+
+def _code_of(outcome: Outcome) -> int:
+    if outcome.kind == "failed":
+        raise failure_of(outcome)
+    if outcome.kind == "stopped":
+        log.warning("the job was stopped by a signal to %s", outcome.by)
+        return exit_code_of_signal(outcome.signum)
+    return EXIT_DONE
+
+
+def _declare(boards: list[Board], outcome: Outcome) -> None:
+    """Writes the outcome on every board that answers, unless there is one already."""
+    for board in boards:
+        try:
+            board.swap(notices.OUTCOME, "", outcome.to_json())
+        except LostTaskError as error:
+            log.warning("cannot tell the outcome: %s", error)
+
+
+def _tell(boards: list[Board], key: str, value: str) -> None:
+    for board in boards:
+        try:
+            board.put(key, value)
+        except LostTaskError as error:
+            log.warning("cannot tell: %s", error)
+
+
+def freeze_garbage() -> None:
+    """Takes the graph's objects, which stay, out of the collector's sight; walking them costs 15-20 % of a step."""
+    gc.collect()
+    gc.freeze()
+
+
+_ = tf  # imported here so that a missing TensorFlow fails at once

@@ -1,0 +1,80 @@
+"""The one interface of all update modes.
+
+A mode is given the parcels that one replica's push brings to each ps, and the shards that can apply gradients; it says
+which operations make up one step of that replica.  It knows nothing of models, optimizers or transport.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from ps_train.graph.transport import Arrived
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One ps's part of the model.
+
+    Attributes:
+      ps: its index.
+      apply: slice name to gradient (on this ps) -> operation that applies the optimizer's rule to them all.
+      clock: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
+      examples: float64 variable on ps 0, the examples that all updates stand for; None elsewhere.
+    """
+
+    ps: int
+    apply: Callable[[Mapping[str, tf.Tensor]], tf.Operation]
+    clock: tf.Variable
+    examples: tf.Variable | None = None
+
+    def count(self, examples: tf.Tensor) -> tf.Operation:
+        """Counts one update of so many examples (float32 scalar)."""
+        counted = [self.clock.assign_add(1, read_value=False)]
+        if self.examples is not None:
+            counted.append(self.examples.assign_add(tf.cast(examples, tf.float64), read_value=False))
+        return tf.group(*counted)
+
+
+@dataclasses.dataclass(frozen=True)
+class Replica:
+    """Which of the processes that compute gradients; the leader is replica 0."""
+
+    index: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOps:
+    """What a replica runs.
+
+    Attributes:
+      train: one step, from pull to update.
+      step_after: int64 scalar, the global step after that update; fetch it together with `train`.
+      abstain: one step without a batch of its own, for a replica whose input has ended; empty if there is no need.
+      reset: run once by the leader after the variables are initialised or restored.
+    """
+
+    train: list[tf.Operation]
+    step_after: tf.Tensor
+    abstain: list[tf.Operation]
+    reset: list[tf.Operation]
+
+
+class Update(abc.ABC):
+    """An update mode.
+
+    Attributes:
+      lockstep: all replicas make every step together.
+      scaled: parcels carry gradients multiplied by their number of examples.
+    """
+
+    lockstep = False
+    scaled = False
+
+    @abc.abstractmethod
+    def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
+        """Adds this mode's operations to the graph."""
