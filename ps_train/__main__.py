@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 import threading
 import traceback
 
 from ps_train import flags
 from ps_train.cluster import environment
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Task
 from ps_train.console import Console, ConsoleHandler
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
 
@@ -48,6 +48,7 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
     from ps_train.roles.supervise import exit_on_signals
 
     exit_on_signals()
+    _import_tensorflow(job.verbose)
     if task.job_name == "ps":
         from ps_train.roles import ps as role
     elif task.job_name == "evaluator":
@@ -55,6 +56,26 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
     else:
         from ps_train.roles import worker as role  # type: ignore[no-redef]
     return role.run(job, task, console)
+
+
+def _import_tensorflow(verbose: bool) -> None:
+    """TensorFlow's C++ part writes to file descriptor 2 before its log level counts; that is kept unless it fails."""
+    if verbose:
+        import tensorflow
+
+        return
+    with tempfile.TemporaryFile() as kept:
+        stderr = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        except BaseException:
+            kept.seek(0)
+            os.write(stderr, kept.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _prepare_logging(console: Console, verbose: bool) -> None:

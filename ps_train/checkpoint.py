@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ConfigError, ModelError
 from ps_train.graph.variables import Stored
 
 log = logging.getLogger(__name__)
-v1 = tf.compat.v1
 
 _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
@@ -109,13 +109,15 @@ class Checkpoints:
         return path_of(self.directory, step)
 
     def restore(self, session: v1.Session) -> int | None:
-        """Restores the newest checkpoint that can be read; None if there is none.  ModelError: it is another model's."""
+        """Restores the newest whole checkpoint, if any; returns its step.  ModelError: it is another model's."""
         for step, path in found_in(self.directory):
             try:
                 self._check(path)
                 session.run(self._restore, {self._prefix: path})
             except _DAMAGED as error:
-                log.warning("checkpoint %s is damaged (%s); trying the one before it", path, error.message.splitlines()[0])
+                log.warning(
+                    "checkpoint %s is damaged (%s); trying the one before it", path, error.message.splitlines()[0]
+                )
                 continue
             return step
         return None

@@ -106,9 +106,7 @@ class Job:
     )
 
     update: str = option("async", "training", "When a gradient becomes a new value.", one_of(UPDATES), shared=True)
-    max_steps: int = option(
-        2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True
-    )
+    max_steps: int = option(2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True)
     batch_size: int = option(32, "training", "Examples in one batch of one worker.", at_least(1))
     epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
     shuffle_buffer: int = option(
@@ -117,12 +115,8 @@ class Job:
     seed: int = option(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
 
     model_dir: str = option("", "saving", "Directory of checkpoints, event files and result.json; only the chief's.")
-    save_steps: int = option(
-        0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0)
-    )
-    save_secs: float = option(
-        60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0)
-    )
+    save_steps: int = option(0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0))
+    save_secs: float = option(60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0))
     keep_checkpoints: int = option(5, "saving", "How many checkpoints are kept.", at_least(1))
 
     startup_timeout_secs: float = option(
@@ -169,7 +163,7 @@ class Job:
         """The fields on which all tasks must agree, in a form that survives JSON unchanged."""
         shared = {f.name: getattr(self, f.name) for f in option_fields(Job) if f.metadata["shared"]}
         shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
-        return json.loads(json.dumps(shared))  # type: ignore[no-any-return]
+        return json.loads(json.dumps(shared))
 
 
 def option_fields(kind: type[Job] | type[Task]) -> list[dataclasses.Field[Any]]:

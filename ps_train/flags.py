@@ -78,7 +78,9 @@ def help_text() -> str:
             section = field.metadata["section"]
             lines.append(f"\n{section}:")
         default = field.default
-        shown = "" if default in (None, (), "") else f" [{','.join(default) if isinstance(default, tuple) else default}]"
+        shown = (
+            "" if default in (None, (), "") else f" [{','.join(default) if isinstance(default, tuple) else default}]"
+        )
         allowed = field.metadata["check"].allowed
         allowed = f" ({allowed})" if allowed.startswith("one of") else ""
         lines.append(f"  --{field.name}: {field.metadata['help']}{allowed}{shown}")
@@ -117,7 +119,7 @@ def _split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _read(files: Sequence[str]) -> list[str]:
     arguments = [f"--flagfile={path}" for path in files]
     try:
-        return flags.FlagValues().read_flags_from_files(arguments, force_gnu=False)  # type: ignore[no-any-return]
+        return flags.FlagValues().read_flags_from_files(arguments, force_gnu=False)
     except flags.Error as error:
         raise ConfigError(f"flagfile cannot be read: {_one_line(error)}") from None
 

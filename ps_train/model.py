@@ -97,7 +97,7 @@ def load_model(path: str, arguments: Mapping[str, str]) -> Model:
         if parameter.default is parameter.empty and name not in arguments:
             raise ModelError(f"{path} needs the argument {name}: give it with --model_arg={name}=VALUE.")
     values = {name: _convert(name, text, named.get(name), path) for name, text in arguments.items()}
-    return found(**values)  # type: ignore[no-any-return]
+    return found(**values)
 
 
 def _load_class(path: str) -> Any:
@@ -117,7 +117,9 @@ def _load_class(path: str) -> Any:
     found = getattr(module, class_name, None)
     if found is None:
         classes = [name for name, value in vars(module).items() if _is_model(value)]
-        raise ModelError(f"model={path}: {module_name} has no {class_name!r}; its models: {', '.join(classes) or 'none'}.")
+        raise ModelError(
+            f"model={path}: {module_name} has no {class_name!r}; its models: {', '.join(classes) or 'none'}."
+        )
     if not _is_model(found):
         raise ModelError(f"model={path}: {class_name} is not a subclass of ps_train.Model.")
     return found

@@ -1,7 +1,7 @@
 """Do two processes describe the same job?  Pure comparisons with the difference in words.
 
-    differences({"max_steps": 100}, {"max_steps": 200}, theirs="the chief", mine="worker:1")
-    # ['max_steps: 100 at the chief, 200 at worker:1']
+differences({"max_steps": 100}, {"max_steps": 200}, theirs="the chief", mine="worker:1")
+# ['max_steps: 100 at the chief, 200 at worker:1']
 """
 
 from __future__ import annotations

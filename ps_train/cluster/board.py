@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.errors import LostTaskError
-
-v1 = tf.compat.v1
 
 
 class Board:
@@ -83,7 +84,7 @@ class Board:
         self._swapped = tf.CriticalSection(shared_name="ps_train_board_lock").execute(swap)
         self._all = tf.raw_ops.LookupTableExportV2(table_handle=table, Tkeys=tf.int64, Tvalues=tf.string).values
 
-    def _run(self, fetches, feeds):  # type: ignore[no-untyped-def]
+    def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
         try:
             return self._session.run(fetches, feeds)
         except (tf.errors.OpError, RuntimeError) as error:

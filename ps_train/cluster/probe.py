@@ -1,6 +1,6 @@
 """Is every ps reachable, and is it who the cluster says it is?  Asked with a deadline, before any training session.
 
-    boards = reach_all(cluster, task, shared, timeout_secs=120)      # one Board for each ps, or UnreachableError
+boards = reach_all(cluster, task, shared, timeout_secs=120)      # one Board for each ps, or UnreachableError
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def wait_for(attempt: Callable[[], Any], timeout_secs: float, waiting_for: str) 
         except NotYetError as missing:
             now = time.monotonic()
             if now - start >= timeout_secs:
-                raise UnreachableError(f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}") from None
+                raise UnreachableError(
+                    f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}"
+                ) from None
             if now >= told:
                 log.warning("waiting for %s (%.0fs): %s", waiting_for, now - start, missing)
                 told = now + 10
@@ -77,8 +79,8 @@ def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any
     identity = Identity.from_json(text)
     if identity.task != str(expected):
         raise RefusedError(
-            f"{address} answers as {identity.task} (on {identity.host}, pid {identity.pid}), but ps_hosts of {task} has "
-            f"it as {expected}: give every task the same host lists, in the same order."
+            f"{address} answers as {identity.task} (on {identity.host}, pid {identity.pid}), but ps_hosts of "
+            f"{task} has it as {expected}: give every task the same host lists, in the same order."
         )
     found = differences(cluster_part(identity.shared), cluster_part(shared), str(expected), str(task))
     if found:

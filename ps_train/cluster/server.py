@@ -50,7 +50,9 @@ def check_port(address: Address, task: Task) -> None:
             "stop that process or use another port."
         ) from None
     if not _is_local(address.host):
-        log.warning("%s has the address %s, which is none of this machine's; others will look for it there", task, address)
+        log.warning(
+            "%s has the address %s, which is none of this machine's; others will look for it there", task, address
+        )
 
 
 def start_server(address: Address, job: Job) -> tf.compat.v1.train.Server:

@@ -110,7 +110,9 @@ class Cluster:
         seen: dict[Address, str] = {}
         for name, address in self.tasks().items():
             if address in seen:
-                raise ConfigError(f"{address} is the address of both {seen[address]} and {name}: every task needs its own.")
+                raise ConfigError(
+                    f"{address} is the address of both {seen[address]} and {name}: every task needs its own."
+                )
             seen[address] = name
 
 
@@ -135,8 +137,8 @@ def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
     if not sparse:
         if job.num_workers is not None and job.num_workers != len(workers):
             raise ConfigError(
-                f"num_workers={job.num_workers}{_source(job, 'num_workers')} but worker_hosts{_source(job, 'worker_hosts')} "
-                f"has {len(workers)}: leave num_workers out, or make them agree."
+                f"num_workers={job.num_workers}{_source(job, 'num_workers')} but "
+                f"worker_hosts{_source(job, 'worker_hosts')} has {len(workers)}: leave num_workers out or make them agree."
             )
         return len(workers)
     if job.num_workers is None:

@@ -37,7 +37,9 @@ def read(path: pathlib.Path, dimensions: int) -> np.ndarray[Any, Any]:
     content = _bytes_of(path)
     magic = bytes([0, 0, _UNSIGNED_BYTE, dimensions])
     if content[:4] != magic:
-        raise DataError(f"{path} starts with {content[:4].hex() or 'nothing'}; an IDX file of these starts with {magic.hex()}.")
+        raise DataError(
+            f"{path} starts with {content[:4].hex() or 'nothing'}; an IDX file of these starts with {magic.hex()}."
+        )
     header = 4 + 4 * dimensions
     if len(content) < header:
         raise DataError(f"{path} has {len(content)} bytes; its header alone has {header}.")

@@ -14,11 +14,10 @@ import hashlib
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
 from ps_train.errors import ModelError
-
-v1 = tf.compat.v1
 
 
 @dataclasses.dataclass(frozen=True)

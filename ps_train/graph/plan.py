@@ -17,7 +17,7 @@ MAX_IMBALANCE = 1.2
 """Bytes of the fullest ps over the mean, which slicing brings about where it can."""
 
 PARTITION_BYTES = 4 << 20
-"""A larger variable is partitioned over all ps even where the balance does not ask for it, so that they share its traffic."""
+"""A larger variable is partitioned over all ps even where the balance does not ask for it: they share its traffic."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,9 @@ class Plan:
         lines = []
         for ps, load in enumerate(self.bytes_per_ps()):
             pieces = self.on(ps)
-            lines.append(f"ps:{ps}  {human_bytes(load)} in {len(pieces)} variable{'s' if len(pieces) != 1 else ''} or slices")
+            lines.append(
+                f"ps:{ps}  {human_bytes(load)} in {len(pieces)} variable{'s' if len(pieces) != 1 else ''} or slices"
+            )
             for piece in pieces:
                 rows = f" rows {piece.begin}-{piece.begin + piece.shape[0] - 1}" if piece.count > 1 else ""
                 shape = "x".join(map(str, piece.shape)) or "scalar"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
 from ps_train.data.shard import Batches, Share, count_examples, derived_seed, training_batches
@@ -25,8 +26,6 @@ from ps_train.graph.variables import Stored, make_variables, ps_device, stored_v
 from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Replica, Shard, StepOps
-
-v1 = tf.compat.v1
 
 EXAMPLES = "ps_train/examples"
 """Name of the variable that counts the examples of all updates."""
@@ -98,7 +97,9 @@ def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], varia
 def _getter(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Callable[..., Any]:
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if name not in values and name not in variables:
-            raise ModelError(f"forward() made variable {name}, which it did not make the first time: build it the same way.")
+            raise ModelError(
+                f"forward() made variable {name}, which it did not make the first time: build it the same way."
+            )
         found = values[name] if name in values else variables[name]
         regularizer = kwargs.get("regularizer")
         if regularizer is not None and not kwargs.get("reuse"):

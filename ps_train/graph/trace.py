@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Share, derived_seed, training_batches
 from ps_train.errors import ModelError
@@ -23,7 +24,6 @@ from ps_train.graph.plan import VariableSpec
 from ps_train.model import Model
 
 log = logging.getLogger(__name__)
-v1 = tf.compat.v1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,19 +134,25 @@ def _check_variables(graph: tf.Graph, made: dict[str, Any]) -> None:
     ours = {id(variable) for variable in made.values()}
     for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
         if id(variable) not in ours:
-            raise ModelError(f"variable {variable.op.name} was not made by tf.compat.v1.get_variable: only those are shared.")
+            raise ModelError(
+                f"variable {variable.op.name} was not made by tf.compat.v1.get_variable: only those are shared."
+            )
     if not any(variable.trainable for variable in made.values()):
         raise ModelError("the model makes no trainable variable: use tf.compat.v1.get_variable in forward().")
 
 
 def _check_gradients(gradients: dict[str, Any]) -> None:
     if all(gradient is None for gradient in gradients.values()):
-        raise ModelError(f"the loss depends on none of the model's variables ({', '.join(gradients)}): nothing to train.")
+        raise ModelError(
+            f"the loss depends on none of the model's variables ({', '.join(gradients)}): nothing to train."
+        )
     for name, gradient in gradients.items():
         if gradient is None:
             log.warning("the loss does not depend on variable %s, so it will keep its initial value", name)
         elif isinstance(gradient, tf.IndexedSlices):
-            log.warning("the sparse gradient of variable %s is made dense: the whole variable travels at every step", name)
+            log.warning(
+                "the sparse gradient of variable %s is made dense: the whole variable travels at every step", name
+            )
 
 
 def _seeded(initializer: Any, seed: int) -> Any:

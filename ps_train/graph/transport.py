@@ -106,11 +106,11 @@ class Transport:
                 vector = tf.concat(values, 0) if len(values) > 1 else values[0]
             parts = tf.split(vector, parcel.sizes) if len(values) > 1 else [vector]
             pieces |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
-        values = {}
+        whole = {}
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.of(name)]
-            values[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
-        return values
+            whole[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+        return whole
 
     def push(self, gradients: Mapping[str, tf.Tensor], examples: tf.Tensor, scaled: bool) -> list[Arrived]:
         """Sends whole-variable gradients, in slices, to their ps.
@@ -121,7 +121,7 @@ class Transport:
           scaled: whether the gradients travel multiplied by `examples`, so that those of several workers can be
             added and divided by the sum of their examples.
         """
-        pieces = {}
+        pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
             parts = self._plan.of(name)
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]

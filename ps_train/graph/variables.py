@@ -1,7 +1,7 @@
 """The plan's variables, made on their ps: ordinary TensorFlow variables, one for each slice.
 
-    made = make_variables(traced, plan, seed=1)
-    made["w/part_0"]        # a variable on the device of its ps
+made = make_variables(traced, plan, seed=1)
+made["w/part_0"]        # a variable on the device of its ps
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.trace import Traced, TracedVariable
-
-v1 = tf.compat.v1
 
 
 def ps_device(ps: int) -> str:

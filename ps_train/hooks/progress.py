@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.console import Progress
 from ps_train.hooks.reading import Reading
-
-v1 = tf.compat.v1
 
 
 class ProgressHook(v1.train.SessionRunHook):

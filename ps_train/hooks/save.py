@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import Checkpoints
 from ps_train.hooks.reading import Reading
-
-v1 = tf.compat.v1
 
 
 class SaveHook(v1.train.SessionRunHook):

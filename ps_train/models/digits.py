@@ -13,14 +13,14 @@ from ps_train.models.layers import perceptron
 class Digits(Classifier):
     """64 pixels, one hidden layer, 10 classes."""
 
-    default_optimizer = "sgd"
-    default_learning_rate = 0.2
+    default_optimizer = "adam"
+    default_learning_rate = 0.002
 
-    def __init__(self, hidden: int = 128) -> None:
+    def __init__(self, hidden: int = 256) -> None:
         self.hidden = hidden
 
     def data(self, split: str, data_dir: str) -> Arrays:
         return Arrays(*digits.load(split))
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
-        return perceptron(features, [self.hidden], outputs=10)
+        return perceptron(2.0 * features - 1.0, [self.hidden], outputs=10)

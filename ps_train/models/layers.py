@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tensorflow as tf
-
-v1 = tf.compat.v1
+import tensorflow.compat.v1 as v1
 
 
 def dense(inputs: tf.Tensor, units: int, name: str) -> tf.Tensor:

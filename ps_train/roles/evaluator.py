@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import found_in, restore_plain
 from ps_train.config import Job, Task
@@ -23,7 +24,6 @@ from ps_train.errors import EXIT_DONE, ConfigError, UnreachableError
 from ps_train.model import Model, load_model
 
 log = logging.getLogger(__name__)
-v1 = tf.compat.v1
 
 _BATCH = 512
 _LOOK_SECS = 0.5

@@ -1,7 +1,4 @@
-"""How the chief ends a job: it waits for the others, saves last, scores the test split, writes the result.
-
-Here is the end of a job that trained; what is done when one is stopped or fails is in `worker.py`.
-"""
+"""What the chief must know to end a job: who of the others still trains; and the form of the result."""
 
 from __future__ import annotations
 
@@ -14,8 +11,6 @@ from typing import Any
 
 from ps_train.cluster.notices import Seat
 from ps_train.config import Job
-
-_POLL_SECS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,16 +45,6 @@ class Living:
         return now - since < self._lease_secs
 
 
-def wait_until(condition: Callable[[], bool], timeout_secs: float, should_stop: Callable[[], bool]) -> bool:
-    """Whether the condition came true before the time-out (or a stop)."""
-    deadline = time.monotonic() + timeout_secs
-    while not condition():
-        if time.monotonic() >= deadline or should_stop():
-            return False
-        time.sleep(_POLL_SECS)
-    return True
-
-
 def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
     """Writes result.json in one step; returns its path."""
     path = os.path.join(directory, "result.json")
@@ -71,8 +56,14 @@ def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
 
 
 def make_result(
-    job: Job, step: int, steps_made: int, examples: float, examples_made: float, loss: float | None,
-    metrics: dict[str, float], wall_secs: float,
+    job: Job,
+    step: int,
+    steps_made: int,
+    examples: float,
+    examples_made: float,
+    loss: float | None,
+    metrics: dict[str, float],
+    wall_secs: float,
 ) -> dict[str, Any]:
     """What result.json holds; rates are of this run, counts of the whole job."""
     return {

@@ -116,7 +116,9 @@ class Heart:
             since = self._lost_since.setdefault(board.name, now)
             if now - since > self._job.recovery_secs:
                 self._attention.raise_verdict(
-                    LostTaskError(f"lost {board.name}: no answer for {self._job.recovery_secs:g}s (recovery_secs): {error}")
+                    LostTaskError(
+                        f"lost {board.name}: no answer for {self._job.recovery_secs:g}s (recovery_secs): {error}"
+                    )
                 )
             return
         self._lost_since.pop(board.name, None)

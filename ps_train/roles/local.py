@@ -216,7 +216,11 @@ class _Launcher:
 
     def _report(self, child: Child) -> int:
         code = child.process.returncode
-        how = f"was ended by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"failed with exit code {code}"
+        how = (
+            f"was ended by signal {-code} ({signal.Signals(-code).name})"
+            if code < 0
+            else f"failed with exit code {code}"
+        )
         last = next((line for line in reversed(child.lines) if line.strip()), "it printed nothing")
         self._console.line(f"ps_train: {child.name} {how}, and so the job failed: {last}")
         return code if code > 0 else EXIT_FAILED

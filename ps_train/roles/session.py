@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
@@ -20,7 +21,6 @@ from ps_train.cluster.probe import NotYetError, wait_for
 from ps_train.errors import LostTaskError
 
 log = logging.getLogger(__name__)
-v1 = tf.compat.v1
 
 
 class Sessions(v1.train.SessionCreator):

@@ -1,19 +1,17 @@
 """A worker, or the chief (worker 0 unless a chief is named): from start to exit.
 
-Two threads: the main one waits for signals and for what the heart hears; the other trains.
+It checks what it can, reaches the ps, takes its seat and agrees with the chief on the job.  Then two threads: the main
+one waits for signals and for what the heart hears; the other trains.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any
-
-import tensorflow as tf
 
 from ps_train.checkpoint import prepare_directory
 from ps_train.cluster import notices
@@ -38,9 +36,10 @@ from ps_train.errors import (
 from ps_train.graph.plan import make_plan
 from ps_train.graph.trace import trace
 from ps_train.model import load_model
+from ps_train.roles.chief import Chief
 from ps_train.roles.heart import EndOfJob, Heart, Watch, failure_of
 from ps_train.roles.supervise import Attention
-from ps_train.roles.training import Chief, Follower, Setting, Training
+from ps_train.roles.training import Setting, Training
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     watch = Watch(_needed(job, cluster, task), job.startup_timeout_secs, time.monotonic())
     heart = Heart(boards, lease, attention, job, watch)
     setting = Setting(job, task, cluster, model, data, traced, plan, boards, heart, attention, console, directory)
-    training = Chief(setting) if is_chief else Follower(setting)
+    training = Chief(setting) if is_chief else Training(setting)
     heart.start()
     return _supervise(training, setting)
 
@@ -195,12 +194,3 @@ def _tell(boards: list[Board], key: str, value: str) -> None:
             board.put(key, value)
         except LostTaskError as error:
             log.warning("cannot tell: %s", error)
-
-
-def freeze_garbage() -> None:
-    """Takes the graph's objects, which stay, out of the collector's sight; walking them costs 15-20 % of a step."""
-    gc.collect()
-    gc.freeze()
-
-
-_ = tf  # imported here so that a missing TensorFlow fails at once

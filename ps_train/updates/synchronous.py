@@ -12,12 +12,11 @@ a weight of zero examples.
 from __future__ import annotations
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.graph.transport import Arrived, Parcel, unpack
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard, StepOps, Update
-
-v1 = tf.compat.v1
 
 NO_INPUT_LEFT = "no worker has input left"
 """Stands in the error that ends the leader's step when nobody had an example to add."""

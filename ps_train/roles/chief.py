@@ -1,0 +1,148 @@
+"""What the chief's training thread does beyond a worker's: it initialises or restores the model, saves it, and ends the
+job: waits for the others, saves last, scores the test split, writes the result, and lets everybody go.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.checkpoint import Checkpoints
+from ps_train.cluster import notices
+from ps_train.cluster.notices import Outcome, Ready
+from ps_train.cluster.server import device_of
+from ps_train.hooks.finite import FiniteHook
+from ps_train.hooks.progress import ProgressHook
+from ps_train.hooks.reading import Reading
+from ps_train.hooks.save import SaveHook
+from ps_train.roles import evaluator
+from ps_train.roles.finish import Living, Others, make_result, write_result
+from ps_train.roles.heart import seats_of
+from ps_train.roles.loop import STOPPED, Loop
+from ps_train.roles.training import POLL_SECS, Training
+
+log = logging.getLogger(__name__)
+
+
+class Chief(Training):
+    """The worker that initialises, saves and ends the job."""
+
+    def _hooks(self) -> tuple[Reading, list[Any]]:
+        job, directory = self._s.job, self._s.directory
+        with tf.control_dependencies([self._step.ops.step_after]), tf.device(self._step.examples.device):
+            examples_after = self._step.examples.read_value()
+        reading = Reading(self._step.loss, self._step.ops.step_after, examples_after)
+        self._progress = ProgressHook(
+            reading, job.max_steps, job.log_secs, lambda progress: self._s.console.progress(progress.text()), directory
+        )
+        self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
+        self._saver = SaveHook(self._checkpoints, reading, job.save_steps, job.save_secs)
+        return reading, [FiniteHook(reading, str(self._s.task)), self._progress, self._saver]
+
+    def _before_session(self) -> None:
+        """The chief waits for nobody."""
+
+    def _prepare(self, session: v1.Session) -> int:
+        board = self._s.boards[0]
+        adopted = board.get(notices.READY) and not session.run(self._step.uninitialised).any()
+        if adopted:
+            step = int(session.run(self._step.global_step))
+            log.info("the model is still there: training goes on at step %d", step)
+        else:
+            step = self._initialise(session)
+            self._budget.open(step)
+        self._saver.started(step)
+        self._start = (time.monotonic(), step, float(session.run(self._step.examples)))
+        self._open_input(session, step)
+        board.put(notices.READY, Ready(step, self._s.heart.holder).to_json())
+        return step
+
+    def _initialise(self, session: v1.Session) -> int:
+        session.run(self._step.initialise)
+        restored = self._checkpoints.restore(session)
+        session.run(self._step.ops.reset)
+        if restored is None:
+            return self._checkpoints.save(session)
+        self._s.console.line(f"resumed from {self._s.directory} at step {restored}")
+        return restored
+
+    def _loop(self, reading: Reading, save_steps: int = 0) -> Loop:
+        return super()._loop(reading, self._s.job.save_steps)
+
+    def _train(self, session: Any, reading: Reading) -> None:
+        self._s.heart.say("training")
+        loop = self._loop(reading)
+        while True:
+            why = loop.run(session, self._on_input_end)
+            if why == STOPPED:
+                self._rest()
+            if not self._more_to_do(why):
+                break
+        self._finish()
+
+    def _more_to_do(self, why: str) -> bool:
+        """Waits for the others; True when steps that got lost with a worker that died are handed out again."""
+        job, raw = self._s.job, self._raw()
+        living = Living(job.worker_lease_secs)
+        last_step, deadline = -1, 0.0
+        while not self._s.attention.stop.is_set():
+            granted = self._budget.granted()  # read first: if it is still so at `reopen`, nobody took a step since
+            others = Others.of(seats_of(self._s.boards[0].items()), str(self._s.task), living)
+            step = int(raw.run(self._step.global_step))
+            if not others.training:
+                nobody_has_input = self._input_ended and not others.waiting
+                if step >= job.max_steps or self._step.lockstep or nobody_has_input:
+                    return False
+                if self._budget.reopen(granted, step) and not self._input_ended:
+                    return True
+            if step > last_step:
+                last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
+            if time.monotonic() > deadline:
+                log.warning("no longer waiting for %s (finish_timeout_secs)", ", ".join(others.training))
+                return False
+            time.sleep(POLL_SECS)
+        self._rest()
+        return False
+
+    def _finish(self) -> None:
+        """The last checkpoint, the score, the result; then everybody may go."""
+        job, console, raw = self._s.job, self._s.console, self._raw()
+        start_time, first_step, first_examples = self._start
+        wall_secs = time.monotonic() - start_time
+        step = self._checkpoints.save(raw)
+        examples = float(raw.run(self._step.examples))
+        made, examples_made = step - first_step, examples - first_examples
+        if made == 0:
+            console.line(f"this job is finished already, at step {step} of {job.max_steps}")
+        else:
+            console.line(
+                f"trained {made} steps in {wall_secs:.1f}s: {made / wall_secs:.0f} global steps/s, "
+                f"{examples_made / wall_secs:.0f} examples/s"
+            )
+            if step < job.max_steps:
+                console.line(f"all input ended at step {step} of {job.max_steps}")
+        metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
+        if metrics:
+            console.line("test " + evaluator.text(metrics))
+        console.line(f"checkpoint {self._checkpoints.path(step)}")
+        if made > 0:
+            result = make_result(job, step, made, examples, examples_made, self._progress.loss, metrics, wall_secs)
+            write_result(job, self._s.directory, result)
+        outcome = Outcome("done", by=str(self._s.task))
+        for board in self._s.boards:
+            board.swap(notices.OUTCOME, "", outcome.to_json())
+
+    def _raw(self) -> v1.Session:
+        assert self._sessions.session is not None, "the session exists before training begins"
+        return self._sessions.session
+
+    def save_now(self) -> None:
+        """A checkpoint of this moment, from any thread; nothing if training has not begun."""
+        raw = self._sessions.session if hasattr(self, "_sessions") else None
+        if raw is not None:
+            step = self._checkpoints.save(raw)
+            self._s.console.line(f"saved {self._checkpoints.path(step)}")

@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# One ps of a cluster:  ./run_ps.sh --flagfile=flags/local_async.flags --task_index=0
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/scripts/environment.sh"
+exec "$(installed_python)" -m ps_train --job_name=ps "$@"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Formatting, types and every test.  Arguments go to pytest.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/scripts/environment.sh"
+prepare_environment "[dev]"
+cd "$here"
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+.venv/bin/mypy
+exec .venv/bin/python -m pytest "$@"

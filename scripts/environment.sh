@@ -1,0 +1,31 @@
+# Sourced by the run_*.sh: the virtual environment in .venv, made when it is missing.
+# Set PYTHON to choose the interpreter it is made of.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# prepare_environment EXTRAS: makes .venv and installs the package, with the extras, unless that is done already.
+prepare_environment() {
+  local python=${PYTHON:-python3} done_file="$root/.venv/.installed$1"
+  if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    echo "ps_train: error: Python 3.10 or newer is needed ($python is $("$python" --version 2>&1)); set PYTHON." >&2
+    exit 2
+  fi
+  if [ ! -x "$root/.venv/bin/python" ]; then
+    echo "making the virtual environment .venv"
+    "$python" -m venv "$root/.venv"
+  fi
+  if [ ! -e "$done_file" ] || [ "$root/setup.py" -nt "$done_file" ]; then
+    echo "installing ps_train$1 into .venv (TensorFlow is large: this takes about a minute)"
+    "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root$1"
+    touch "$done_file"
+  fi
+}
+
+# installed_python: the interpreter of .venv, else the one on PATH.
+installed_python() {
+  if [ -x "$root/.venv/bin/python" ]; then
+    echo "$root/.venv/bin/python"
+  else
+    command -v "${PYTHON:-python3}"
+  fi
+}

@@ -1,0 +1,36 @@
+"""Packaging of ps_train; settings of the development tools are in pyproject.toml."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+here = pathlib.Path(__file__).parent
+version = re.search(r'__version__ = "(.+)"', (here / "ps_train/__init__.py").read_text())
+assert version is not None
+
+setup(
+    name="ps_train",
+    version=version[1],
+    description="Parameter-server training for TensorFlow graphs",
+    long_description=(here / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE", "ps_train/data/digits.LICENSE"],
+    python_requires=">=3.10",
+    packages=find_packages(include=["ps_train", "ps_train.*"]),
+    package_data={"ps_train": ["py.typed"], "ps_train.data": ["digits.npz", "digits.LICENSE"]},
+    install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
+    extras_require={
+        "dev": ["build", "hypothesis", "mypy", "pytest", "pytest-timeout", "ruff", "tensorboard"],
+    },
+    entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)
