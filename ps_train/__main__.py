@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -11,7 +12,9 @@ import traceback
 
 from ps_train import flags
 from ps_train.cluster import environment
+from ps_train.cluster.port import check_port
 from ps_train.cluster.spec import Cluster
+from ps_train.config import WATCH_STDIN_VARIABLE
 from ps_train.console import Console, ConsoleHandler
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
 
@@ -44,7 +47,7 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
     if task.job_name != "evaluator":
-        Cluster.of(job).address(task)  # everything that needs no network is checked before TensorFlow is imported
+        check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
     from ps_train.roles.supervise import exit_on_signals
 
     exit_on_signals()
@@ -95,7 +98,7 @@ def _die_with_launcher() -> None:
             pass
         os._exit(EXIT_FAILED)
 
-    if os.environ.pop("PS_TRAIN_WATCH_STDIN", None):
+    if os.environ.pop(WATCH_STDIN_VARIABLE, None):
         threading.Thread(target=wait, daemon=True).start()
 
 
@@ -103,8 +106,9 @@ def run() -> None:
     """The program: ends the process without unwinding TensorFlow, whose servers cannot be shut down."""
     _die_with_launcher()
     code = main(sys.argv[1:], Console(sys.stdout))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # nobody reads any more
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(code)
 
 

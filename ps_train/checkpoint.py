@@ -14,12 +14,13 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.board import cause_of
 from ps_train.errors import ConfigError, ModelError
 from ps_train.graph.variables import Stored
 
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
-_DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError, tf.errors.InternalError)
+_DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
 
 
 def prepare_directory(path: str) -> str:
@@ -112,12 +113,10 @@ class Checkpoints:
         """Restores the newest whole checkpoint, if any; returns its step.  ModelError: it is another model's."""
         for step, path in found_in(self.directory):
             try:
-                self._check(path)
+                self._check(path, _shapes_in(path))
                 session.run(self._restore, {self._prefix: path})
             except _DAMAGED as error:
-                log.warning(
-                    "checkpoint %s is damaged (%s); trying the one before it", path, error.message.splitlines()[0]
-                )
+                log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
             return step
         return None
@@ -132,9 +131,8 @@ class Checkpoints:
             file.write("\n".join(lines) + "\n")
         os.replace(temporary, os.path.join(self.directory, "checkpoint"))
 
-    def _check(self, path: str) -> None:
+    def _check(self, path: str, shapes: Mapping[str, list[int]]) -> None:
         """A checkpoint of another model is an error, which must not look like a damaged file."""
-        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
         missing = sorted({s.key for s in self._stored} - shapes.keys())
         if missing:
             raise ModelError(
@@ -148,6 +146,14 @@ class Checkpoints:
                     f"checkpoint {path} has {stored.key} of shape {shapes[stored.key]}, the model of {wanted}: "
                     "use another --model_dir."
                 )
+
+
+def _shapes_in(path: str) -> dict[str, list[int]]:
+    """Key to shape; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
+    try:
+        return dict(tf.train.load_checkpoint(path).get_variable_to_shape_map())
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
 def _full_shape(stored: Stored) -> list[int]:

@@ -21,6 +21,12 @@ JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "sync")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
 
+HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
+"""Environment: a socket, inherited from the launcher, that keeps the task's port from others until it is served."""
+
+WATCH_STDIN_VARIABLE = "PS_TRAIN_WATCH_STDIN"
+"""Environment: standard input is a pipe of the launcher's; when it closes, the launcher is gone."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Check:

@@ -50,8 +50,10 @@ class Console:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (BrokenPipeError, ValueError):
-            pass  # nobody reads any more; training goes on
+        except UnicodeEncodeError:
+            self._write(text.encode("ascii", "backslashreplace").decode())
+        except (OSError, ValueError):
+            pass  # nobody reads any more, or the disk is full; training goes on
 
 
 @dataclasses.dataclass(frozen=True)

@@ -107,12 +107,11 @@ def _split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         name, equals, value = argument.lstrip("-").partition("=")
         if not argument.startswith("-") or name != "flagfile":
             rest.append(argument)
-        elif equals:
-            files.append(value)
-        elif pending:
-            files.append(pending.pop(0))
-        else:
+            continue
+        path = value if equals else pending.pop(0) if pending else ""
+        if not path:
             raise ConfigError("--flagfile has no value: use --flagfile=PATH.")
+        files.append(path)
     return files, rest
 
 

@@ -102,7 +102,7 @@ def load_model(path: str, arguments: Mapping[str, str]) -> Model:
 
 def _load_class(path: str) -> Any:
     module_name, colon, class_name = path.partition(":")
-    if not colon or not module_name or not class_name.isidentifier():
+    if not colon or not all(name.isidentifier() for name in [*module_name.split("."), class_name]):
         raise ModelError(f"model={path} is not of the form package.module:Class.")
     if "" not in sys.path:
         sys.path.insert(0, "")  # a console script, unlike python -m, does not look in the working directory
@@ -130,9 +130,10 @@ def _is_model(value: Any) -> bool:
 
 
 def _convert(name: str, text: str, parameter: inspect.Parameter | None, path: str) -> Any:
-    kind = parameter.annotation if parameter else str
-    if isinstance(kind, str):
-        kind = {"int": int, "float": float, "bool": bool}.get(kind, str)
+    annotation = getattr(parameter, "annotation", "")
+    annotation = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    words = annotation.replace("Optional[", "").replace("]", "").split("|")
+    kind = next((kind for kind in (bool, int, float) if kind.__name__ in map(str.strip, words)), str)
     if kind is bool:
         if text.lower() in ("true", "1", "yes"):
             return True

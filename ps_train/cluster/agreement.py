@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Job
+
 CLUSTER_FIELDS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
 
@@ -21,6 +24,12 @@ def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name: 
             continue
         lines.append(f"{name}: {_shown(left)} at {their_name}, {_shown(right)} at {my_name}")
     return lines
+
+
+def described(job: Job) -> dict[str, Any]:
+    """What all tasks must agree on, in a form that survives JSON unchanged.  The number of workers is in it because a
+    task may know only some of their addresses, and takes its share of the data by that number."""
+    return {**job.shared_fields(), "number of workers": Cluster.of(job).num_workers}
 
 
 def cluster_part(shared: Mapping[str, Any]) -> dict[str, Any]:

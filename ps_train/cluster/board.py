@@ -31,8 +31,9 @@ class Board:
       timeout_secs: how long one call may take.
     """
 
-    def __init__(self, target: str, name: str, timeout_secs: float = 5.0) -> None:
+    def __init__(self, target: str, name: str, timeout_secs: float = 3.0) -> None:
         self.name = name
+        self.incarnation = ""  # of the process behind it, where that is known; see `probe.reach`
         graph = tf.Graph()
         with graph.as_default():
             self._build()
@@ -88,12 +89,26 @@ class Board:
         try:
             return self._session.run(fetches, feeds)
         except (tf.errors.OpError, RuntimeError) as error:
-            cause = getattr(error, "message", str(error)).splitlines()[0]
-            raise LostTaskError(f"{self.name} does not answer: {cause}") from None
+            raise LostTaskError(f"{self.name} does not answer ({cause_of(error)})") from None
 
     @staticmethod
     def _value_of(entry: bytes) -> str:
         return str(json.loads(entry)[1]) if entry else ""
+
+
+_AROUND = ("Graph execution error", "From /job:", "Detected at", "File ", "Node:")
+
+
+def cause_of(error: Exception) -> str:
+    """The one line of a TensorFlow error that says what happened, without the graph around it."""
+    text = str(getattr(error, "message", error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [
+        line
+        for line in lines
+        if not line.startswith(("Graph execution error", "From /job:", "Detected at", "File ", "Node:"))
+    ]
+    return (telling or lines or [type(error).__name__])[0][:200]
 
 
 def _number(key: str) -> int:

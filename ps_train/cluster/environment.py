@@ -3,7 +3,7 @@
     changes = settings(task, job, os.environ)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
     apply(changes, os.environ)
 
-What the user has set already is left alone.  A value of None means: remove the variable.
+A value of None means: remove the variable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def settings(task: Task, job: Job, environ: Mapping[str, str]) -> dict[str, str 
         # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
         changes["CUDA_VISIBLE_DEVICES"] = "-1"
     if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
-        changes["no_proxy"] = _without_proxy(job, environ)
+        name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
+        changes[name] = _without_proxy(job, environ.get(name, ""))
     return {name: value for name, value in changes.items() if value != environ.get(name)}
 
 
@@ -40,9 +41,9 @@ def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) 
             environ[name] = value
 
 
-def _without_proxy(job: Job, environ: Mapping[str, str]) -> str:
+def _without_proxy(job: Job, already: str) -> str:
     """gRPC sends even calls to localhost through http_proxy, unless no_proxy names the host."""
-    hosts = [host for host in environ.get("no_proxy", "").split(",") if host]
+    hosts = [host for host in already.split(",") if host]
     for address in Cluster.of(job).tasks().values():
         if address.host not in hosts:
             hosts.append(address.host)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+import threading
 import time
 
 from ps_train.cluster import notices
@@ -30,6 +31,7 @@ class Lease:
         self._board = board
         self._key = notices.seat(seat.task)
         self.seat = seat
+        self._lock = threading.Lock()
 
     def take(self, lease_secs: float) -> None:
         """Raises RefusedError, naming the holder, if a living process has the seat."""
@@ -40,7 +42,7 @@ class Lease:
                 return
             held = before
             holder = Seat.from_json(before)
-            if holder.state != "done" and not _is_dead(holder) and not self._falls_silent(before, lease_secs):
+            if not _is_dead(holder) and not self._falls_silent(before, lease_secs):
                 raise RefusedError(
                     f"{self.seat.task} is already running ({holder.place()}, on the board of {self._board.name}): "
                     "stop that process, or use another task_index."
@@ -48,14 +50,15 @@ class Lease:
 
     def say(self, **changes: str) -> bool:
         """Shows that the process lives, with a new state or detail; False if it no longer has the seat."""
-        new = dataclasses.replace(self.seat, beat=self.seat.beat + 1, **changes)  # type: ignore[arg-type]
-        before = self._board.swap(self._key, self.seat.to_json(), new.to_json())
-        if before and Seat.from_json(before).holder != self.seat.holder:
-            return False
-        if before != self.seat.to_json():
-            self._board.put(self._key, new.to_json())
-        self.seat = new
-        return True
+        with self._lock:
+            new = dataclasses.replace(self.seat, beat=self.seat.beat + 1, **changes)  # type: ignore[arg-type]
+            before = self._board.swap(self._key, self.seat.to_json(), new.to_json())
+            if before and Seat.from_json(before).holder != self.seat.holder:
+                return False
+            if before != self.seat.to_json():  # the board was lost with its ps, or a call was answered too late
+                self._board.put(self._key, new.to_json())
+            self.seat = new
+            return True
 
     def _falls_silent(self, text: str, lease_secs: float) -> bool:
         deadline = time.monotonic() + lease_secs

@@ -60,7 +60,11 @@ class Identity(Notice):
 
 @dataclasses.dataclass(frozen=True)
 class Seat(Notice):
-    """A training task, as it last said.  `beat` grows while it lives; `holder` is unique to the process."""
+    """A training task, as it last said.
+
+    `state` is starting, training, waiting (there are no more steps) or input ended; `beat` grows while the task lives;
+    `holder` is unique to the process.
+    """
 
     task: str
     holder: str
@@ -68,13 +72,9 @@ class Seat(Notice):
     pid: int
     state: str = "starting"
     beat: int = 0
-    detail: str = ""
 
     def place(self) -> str:
         return f"{self.task} on {self.host}, pid {self.pid}"
-
-
-STATES = ("starting", "training", "input ended", "done")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -85,6 +85,7 @@ def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any
     found = differences(cluster_part(identity.shared), cluster_part(shared), str(expected), str(task))
     if found:
         raise RefusedError(f"{expected} ({address}) has other host lists than {task}: {'; '.join(found)}.")
+    board.incarnation = identity.incarnation
     return board
 
 

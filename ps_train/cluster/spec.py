@@ -29,11 +29,12 @@ class Address:
         """`host:port` or `[ipv6]:port`; `where` says where the text came from."""
         host, colon, port = text.strip().rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
-        if not colon or not host or (":" in host and not bracketed) or any(c in host for c in " /,"):
+        bare = host[1:-1] if bracketed else host
+        if not colon or not bare or (":" in bare and not bracketed) or any(c in "/,[]" or c.isspace() for c in bare):
             raise ConfigError(f'"{text}" in {where} is not an address: use host:port or [ipv6]:port.')
-        if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+        if not _is_number(port) or not 1 <= int(port) <= 65535:
             raise ConfigError(f'port "{port}" of "{text}" in {where} is out of range: use 1 to 65535.')
-        return cls(host[1:-1] if bracketed else host, int(port))
+        return cls(bare, int(port))
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -124,7 +125,7 @@ def _indexed(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool
     found: dict[int, Address] = {}
     for text in texts:
         index, equals, address = text.partition("=")
-        if not equals or not index.strip().isdigit():
+        if not equals or not _is_number(index.strip()):
             raise ConfigError(f'"{text}" in {where} is not INDEX=host:port, but other entries are: write all alike.')
         if int(index) in found:
             raise ConfigError(f"worker {int(index)} stands twice in {where}: every index once.")
@@ -138,7 +139,8 @@ def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
         if job.num_workers is not None and job.num_workers != len(workers):
             raise ConfigError(
                 f"num_workers={job.num_workers}{_source(job, 'num_workers')} but "
-                f"worker_hosts{_source(job, 'worker_hosts')} has {len(workers)}: leave num_workers out or make them agree."
+                f"worker_hosts{_source(job, 'worker_hosts')} has {len(workers)}: "
+                "leave num_workers out, or make them agree."
             )
         return len(workers)
     if job.num_workers is None:
@@ -197,7 +199,7 @@ def _hosts_from(cluster: Mapping[str, Any]) -> dict[str, Any]:
         if name not in _LISTS:
             raise ConfigError(f"TF_CONFIG cluster has the unknown job {name!r}: use ps, worker, chief (or master).")
         if isinstance(hosts, dict):
-            if not all(str(index).isdigit() for index in hosts):
+            if not all(_is_number(str(index)) for index in hosts):
                 raise ConfigError(f"TF_CONFIG cluster {name} has the indices {sorted(hosts)}: use whole numbers.")
             ordered = sorted((int(index), host) for index, host in hosts.items())
             if name == "worker":
@@ -219,9 +221,14 @@ def _task_from(task: Mapping[str, Any]) -> dict[str, Any]:
     kind = "chief" if kind == "master" else kind
     if kind not in ("ps", "worker", "chief", "evaluator"):
         raise ConfigError(f"TF_CONFIG task type is {kind!r}: use ps, worker, chief (or master) or evaluator.")
-    if isinstance(index, bool) or not str(index).isdigit():
+    if isinstance(index, bool) or not _is_number(str(index)):
         raise ConfigError(f"TF_CONFIG task index is {index!r}: use a whole number from 0.")
     return {"job_name": kind, "task_index": int(index)}
+
+
+def _is_number(text: str) -> bool:
+    """Whether int() takes it and it is not negative; nine digits are enough for ports and indices."""
+    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The handwritten digits that ship with the package: 1,797 images of 8x8, of which every fifth is the test split.
 
-    images, labels = load("train")      # float32 [1437, 64] in 0..1, int64 [1437]
+    images, labels = load("train")      # float32 [1438, 64] in 0..1, int64 [1438]
 
 Source and licence: ps_train/data/digits.LICENSE.
 """

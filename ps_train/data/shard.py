@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -26,6 +27,28 @@ class Share:
 
     index: int
     count: int
+
+
+class Source:
+    """A model's data of one split.  Arrays are loaded once; a `tf.data.Dataset` belongs to the graph that it is made
+    in, so it is made anew in each.
+
+    Args:
+      load: calls the model's `data` method.
+    """
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+        self._arrays: Arrays | None = None
+
+    def get(self) -> Any:
+        """Arrays, a dataset of the current graph, or whatever else the model returned."""
+        if self._arrays is not None:
+            return self._arrays
+        data = self._load()
+        if isinstance(data, Arrays):
+            self._arrays = data
+        return data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +95,10 @@ def derived_seed(*parts: object) -> int:
 def _dataset(data: Any) -> tuple[tf.data.Dataset, dict[Any, Any]]:
     """Arrays are fed through placeholders, because as constants they would be copied into the graph (2 GB at most)."""
     if isinstance(data, tf.data.Dataset):
-        return data, {}
+        try:
+            return data.map(lambda *example: example), {}
+        except RuntimeError:  # TensorFlow's word for a dataset that was made outside of this graph
+            raise ModelError("data() must make its tf.data.Dataset anew each time it is called.") from None
     if not isinstance(data, Arrays):
         raise ModelError(f"data() returned {type(data).__name__}: return ps_train.Arrays or a tf.data.Dataset.")
     arrays = (data.features, data.labels)

@@ -8,16 +8,22 @@ Pure: the same variables and number of ps give the same plan in every process.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 MAX_IMBALANCE = 1.2
 """Bytes of the fullest ps over the mean, which slicing brings about where it can."""
 
 PARTITION_BYTES = 4 << 20
 """A larger variable is partitioned over all ps even where the balance does not ask for it: they share its traffic."""
+
+
+MESSAGE_BYTES = 1 << 30
+"""No slice is larger: TensorFlow's messages end at 2 GiB."""
+
+_CRUMB = 0.05
+"""A slice below this share of a ps's mean bytes is not cut further: it cannot spoil the balance."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,21 +104,27 @@ class Plan:
 
 
 def make_plan(variables: Sequence[VariableSpec], num_ps: int, partition_bytes: int = PARTITION_BYTES) -> Plan:
-    """Cuts what is larger than `partition_bytes`, then the largest in turn until the balance is good, and places."""
-    parts = collections.Counter({v.name: 1 for v in variables})
-    if num_ps > 1:
-        for variable in variables:
-            if variable.bytes > partition_bytes:
-                parts[variable.name] = min(num_ps, variable.parts_at_most)
+    """Cuts what is larger than `partition_bytes`, then the largest pieces in turn until the balance is good; places."""
+    parts = {variable.name: 1 for variable in variables}
+    for variable in variables:
+        if variable.bytes > partition_bytes:
+            wanted = max(num_ps, -(-variable.bytes // MESSAGE_BYTES))
+            parts[variable.name] = min(variable.parts_at_most, wanted)
     plan = _place(variables, parts, num_ps)
+    worth_cutting = _CRUMB * sum(variable.bytes for variable in variables) / num_ps
     while plan.imbalance() > MAX_IMBALANCE:
-        uncut = [v for v in variables if parts[v.name] < min(num_ps, v.parts_at_most)]
+        uncut = [v for v in variables if parts[v.name] < v.parts_at_most and v.bytes / parts[v.name] > worth_cutting]
         if not uncut:
             break
-        largest = max(uncut, key=lambda v: (v.bytes, v.name))
-        parts[largest.name] = min(num_ps, largest.parts_at_most)
+        largest = max(uncut, key=lambda v: (v.bytes / parts[v.name], v.name))
+        parts[largest.name] = _finer(largest, parts[largest.name], num_ps)
         plan = _place(variables, parts, num_ps)
     return plan
+
+
+def _finer(variable: VariableSpec, parts: int, num_ps: int) -> int:
+    """The next number of slices: first one for each ps, then twice as many."""
+    return min(variable.parts_at_most, num_ps if parts < num_ps else 2 * parts)
 
 
 def human_bytes(count: float) -> str:
@@ -123,7 +135,7 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
-def _place(variables: Iterable[VariableSpec], parts: collections.Counter[str], num_ps: int) -> Plan:
+def _place(variables: Iterable[VariableSpec], parts: Mapping[str, int], num_ps: int) -> Plan:
     pieces = [piece for variable in variables for piece in _cut(variable, parts[variable.name])]
     load = [0] * num_ps
     placed: dict[str, Slice] = {}

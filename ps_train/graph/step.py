@@ -1,6 +1,6 @@
 """Assembles the graph of one replica: batch, pull, forward, backward, push, update.
 
-    step = build_step(job, model, data, traced, plan, Replica(index=0, count=2), worker_device)
+    step = build_step(job, model, source, traced, plan, Replica(index=0, count=2), worker_device)
     session.run(step.ops.train)
 
 Two passes build a model: `trace` ran it once to learn its variables; here it is built again with a getter that hands
@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
-from ps_train.data.shard import Batches, Share, count_examples, derived_seed, training_batches
+from ps_train.data.shard import Batches, Share, Source, count_examples, derived_seed, training_batches
 from ps_train.errors import ModelError
 from ps_train.graph.plan import Plan
 from ps_train.graph.trace import Traced
@@ -56,7 +56,7 @@ class Step:
 
 
 def build_step(
-    job: Job, model: Model, data: Any, traced: Traced, plan: Plan, replica: Replica, worker_device: str
+    job: Job, model: Model, source: Source, traced: Traced, plan: Plan, replica: Replica, worker_device: str
 ) -> Step:
     """The graph of one replica.  `worker_device` is its own device, `/job:worker/replica:0/task:1`."""
     update = make_update(job.update)
@@ -70,7 +70,7 @@ def build_step(
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
                 share = Share(replica.index, replica.count)
-                batches = training_batches(data, share, job.batch_size, job.epochs, job.shuffle_buffer)
+                batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer)
             values = transport.pull()
             loss = _loss(model, batches, values, variables)
             gradients = _gradients(loss, {name: values[name] for name in traced.learned()})

@@ -1,6 +1,6 @@
 """Which variables does this model make?  Found by running it once in a scratch graph.
 
-    traced = trace(model, data, batch_size=32)
+    traced = trace(model, Source(lambda: model.data("train", "")), batch_size=32)
     traced.variables["hidden1/weights"].spec      # VariableSpec('hidden1/weights', (64, 128), 'float32', 4)
 
 Everything that can be wrong with a model is found here, before any server starts.  Nothing here knows of ps or plans.
@@ -8,7 +8,6 @@ Everything that can be wrong with a model is found here, before any server start
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -18,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Share, derived_seed, training_batches
+from ps_train.data.shard import Share, Source, derived_seed, training_batches
 from ps_train.errors import ModelError
 from ps_train.graph.plan import VariableSpec
 from ps_train.model import Model
@@ -43,8 +42,7 @@ class TracedVariable:
             return tf.constant(initializer)
         if isinstance(initializer, type):
             initializer = initializer()
-        if getattr(initializer, "seed", 0) is None:
-            initializer = _seeded(initializer, derived_seed(seed, self.spec.name))
+        initializer = _seeded(initializer, derived_seed(seed, self.spec.name))
         if not self.spec.divisible and _takes_nothing(initializer):
             return tf.convert_to_tensor(initializer())
         return tf.convert_to_tensor(initializer(list(self.spec.shape), dtype=tf.as_dtype(self.spec.dtype)))
@@ -72,11 +70,11 @@ class Traced:
         return {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in specs}
 
 
-def trace(model: Model, data: Any, batch_size: int) -> Traced:
+def trace(model: Model, source: Source, batch_size: int) -> Traced:
     """Raises ModelError for a model that cannot be trained; an exception of the model's own code passes through."""
     recorded: dict[str, TracedVariable] = {}
     with tf.Graph().as_default() as graph:
-        batches = training_batches(data, Share(0, 1), batch_size, epochs=0, shuffle_buffer=0)
+        batches = training_batches(source.get(), Share(0, 1), batch_size, epochs=0, shuffle_buffer=0)
         made: dict[str, Any] = {}
         with v1.variable_scope(v1.get_variable_scope(), custom_getter=_recorder(recorded, made)):
             outputs = model.forward(batches.features, training=True)
@@ -156,9 +154,12 @@ def _check_gradients(gradients: dict[str, Any]) -> None:
 
 
 def _seeded(initializer: Any, seed: int) -> Any:
-    seeded = copy.copy(initializer)
-    seeded.seed = seed
-    return seeded
+    """The same initializer with this seed, if it is one of TensorFlow's or Keras's that was given none."""
+    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
+    if "seed" not in config or config["seed"] is not None:
+        return initializer
+    kept = {name: value for name, value in config.items() if name != "dtype"}  # it is given with the call
+    return type(initializer).from_config({**kept, "seed": seed})
 
 
 def _takes_nothing(initializer: Any) -> bool:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import Checkpoints
 from ps_train.hooks.reading import Reading
 
 
 class SaveHook(v1.train.SessionRunHook):
-    """Zero for `every_steps` or `every_secs` switches that rule off."""
+    """`save` writes a checkpoint and returns its step.  Zero for `every_steps` or `every_secs` switches it off."""
 
-    def __init__(self, checkpoints: Checkpoints, reading: Reading, every_steps: int, every_secs: float) -> None:
-        self._checkpoints, self._reading = checkpoints, reading
+    def __init__(
+        self, save: Callable[[v1.Session], int], reading: Reading, every_steps: int, every_secs: float
+    ) -> None:
+        self._save, self._reading = save, reading
         self._every_steps, self._every_secs = every_steps, every_secs
         self._step, self._time = 0, 0.0
 
@@ -29,8 +31,7 @@ class SaveHook(v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         step = int(run_values.results["step"])
         if self._due(step):
-            self._checkpoints.save(run_context.session)
-            self.started(step)
+            self.started(self._save(run_context.session))
 
     def _due(self, step: int) -> bool:
         if self._every_steps and step // self._every_steps > self._step // self._every_steps:

@@ -40,7 +40,7 @@ class Chief(Training):
             reading, job.max_steps, job.log_secs, lambda progress: self._s.console.progress(progress.text()), directory
         )
         self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
-        self._saver = SaveHook(self._checkpoints, reading, job.save_steps, job.save_secs)
+        self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
         return reading, [FiniteHook(reading, str(self._s.task)), self._progress, self._saver]
 
     def _before_session(self) -> None:
@@ -59,6 +59,7 @@ class Chief(Training):
         self._start = (time.monotonic(), step, float(session.run(self._step.examples)))
         self._open_input(session, step)
         board.put(notices.READY, Ready(step, self._s.heart.holder).to_json())
+        log.debug("ready at global step %d", step)
         return step
 
     def _initialise(self, session: v1.Session) -> int:

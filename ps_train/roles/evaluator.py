@@ -31,10 +31,10 @@ _LOOK_SECS = 0.5
 
 def score(model: Model, data_dir: str, checkpoint: str) -> dict[str, float]:
     """The model's metrics over the whole test split, with the values of a checkpoint; {} where there are none."""
-    data = model.data("test", data_dir)
-    if data is None:
-        return {}
     with tf.Graph().as_default():
+        data = model.data("test", data_dir)
+        if data is None:
+            return {}
         batches = evaluation_batches(data, _BATCH)
         outputs = model.forward(batches.features, training=False)
         metrics = model.metrics(outputs, batches.labels)

@@ -1,4 +1,4 @@
-"""The heart of a training task: a thread that says every second that the task lives, and listens to what others say.
+"""The heart of a training task: it says twice a second that the task lives, and listens to what others say.
 
 It keeps the seat, sees outcome and stop notices, and notices who has fallen silent.  What is to be done about it is
 decided by `Watch`, which is pure.
@@ -68,13 +68,13 @@ class Watch:
 
 
 class Heart:
-    """Start it when the seat is taken; `say` changes what it tells the others."""
+    """Start it when the seat is taken; `say` changes what it tells the others.
+
+    There is one thread for each board, so that a ps that does not answer delays nothing on the others.
+    """
 
     def __init__(self, boards: list[Board], lease: Lease, attention: Attention, job: Job, watch: Watch) -> None:
         self._boards, self._lease, self._attention, self._job, self._watch = boards, lease, attention, job, watch
-        self._lock = threading.Lock()
-        self._lost_since: dict[str, float] = {}
-        self._stopped = threading.Event()
         self.stop_notice: Stop | None = None
 
     @property
@@ -83,52 +83,40 @@ class Heart:
         return self._lease.seat.holder
 
     def start(self) -> None:
-        threading.Thread(target=self._beat_for_ever, daemon=True, name="heart").start()
-
-    def stop(self) -> None:
-        self._stopped.set()
+        for board in self._boards:
+            threading.Thread(target=self._beat, args=[board], daemon=True, name=f"heart {board.name}").start()
 
     def say(self, state: str) -> None:
-        """Changes the seat's state at once, on every board."""
-        with self._lock:
-            if not self._lease.say(state=state):
-                raise RefusedError(f"{self._lease.seat.task} was given up and taken over by another process.")
-            for board in self._boards[1:]:
-                board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
+        """Changes the seat's state on the board of ps 0 at once; raises RefusedError if the seat was taken over."""
+        if not self._lease.say(state=state):
+            raise RefusedError(f"{self._lease.seat.task} was given up and taken over by another process.")
 
-    def _beat_for_ever(self) -> None:
-        while not self._stopped.wait(BEAT_SECS):
+    def _beat(self, board: Board) -> None:
+        answered = time.monotonic()
+        while True:
             try:
-                self.say(self._lease.seat.state)
-            except LostTaskError:
-                pass  # `_listen` finds out which, and since when
+                if board is self._boards[0]:
+                    self.say(self._lease.seat.state)
+                else:
+                    board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
+                self._react(board.items(), watch=board is self._boards[0])
+                answered = time.monotonic()
             except RefusedError as error:
-                self._attention.raise_verdict(error)
-                return
-            for board in self._boards:
-                self._listen(board)
+                return self._attention.raise_verdict(error)
+            except LostTaskError as error:
+                if time.monotonic() - answered > self._job.recovery_secs:
+                    secs = f"{self._job.recovery_secs:g}s (recovery_secs)"
+                    return self._attention.raise_verdict(LostTaskError(f"lost {board.name} for {secs}: {error}"))
+            time.sleep(BEAT_SECS)
 
-    def _listen(self, board: Board) -> None:
-        now = time.monotonic()
-        try:
-            found = board.items()
-        except LostTaskError as error:
-            since = self._lost_since.setdefault(board.name, now)
-            if now - since > self._job.recovery_secs:
-                self._attention.raise_verdict(
-                    LostTaskError(
-                        f"lost {board.name}: no answer for {self._job.recovery_secs:g}s (recovery_secs): {error}"
-                    )
-                )
-            return
-        self._lost_since.pop(board.name, None)
+    def _react(self, found: Mapping[str, str], watch: bool) -> None:
         if notices.OUTCOME in found:
             self._attention.raise_verdict(EndOfJob(Outcome.from_json(found[notices.OUTCOME])))
         if notices.STOP in found and self.stop_notice is None:
             self.stop_notice = Stop.from_json(found[notices.STOP])
             self._attention.wake()
-        if board is self._boards[0]:
-            silent = self._watch.look(seats_of(found), now)
+        if watch:
+            silent = self._watch.look(seats_of(found), time.monotonic())
             if silent is not None:
                 self._attention.raise_verdict(silent)
 

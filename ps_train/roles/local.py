@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ps_train.config import Job
+from ps_train.config import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE, Job
 from ps_train.console import PROGRESS_BEGINS, Console
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
 
@@ -123,9 +123,9 @@ class _Launcher:
     ) -> None:
         command = [sys.executable, "-m", "ps_train", *arguments, f"--job_name={job_name}", f"--task_index={index}"]
         environment = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
-        environment |= {"PS_TRAIN_WATCH_STDIN": "1", "PYTHONUNBUFFERED": "1"}
+        environment |= {WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
         if held is not None:
-            environment["PS_TRAIN_HELD_PORT_FD"] = str(held.fileno())
+            environment[HELD_PORT_VARIABLE] = str(held.fileno())
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,  # never written: it closes when the launcher dies, however it dies

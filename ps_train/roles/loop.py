@@ -8,18 +8,26 @@ A burst takes about a fifth of a second, so that the loop reacts in time; its la
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import tensorflow as tf
 
+from ps_train.cluster.board import cause_of
 from ps_train.graph.step import Step
 from ps_train.hooks.reading import Reading
 from ps_train.updates.synchronous import NO_INPUT_LEFT
 
 BURST_SECS = 0.2
+log = logging.getLogger(__name__)
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
+
+
+class LostConnectionError(Exception):
+    """A step failed because a ps is gone; the text is the cause."""
 
 
 class Pace(Protocol):
@@ -68,6 +76,7 @@ class Loop:
         self._save_steps = save_steps
         self._length = BurstLength()
         self._global_step = 0
+        self._first = True
 
     def run(self, session: tf.compat.v1.train.MonitoredSession, on_input_end: Callable[[], None]) -> str:
         """Until there are no more steps, no more input, or somebody says stop."""
@@ -85,6 +94,9 @@ class Loop:
                 if NO_INPUT_LEFT in str(error):
                     return INPUT
                 raise
+            if self._first:
+                log.debug("first step at global step %d", self._global_step)
+                self._first = False
             self._length.took(count, time.monotonic() - start)
             self._pace.give_back(count - made)
             if ended:
@@ -114,3 +126,6 @@ class Loop:
             return made + 1, False
         except tf.errors.OutOfRangeError:
             return made, True
+        except LOST as error:
+            # Not to be seen by MonitoredSession: it would close the session, which hangs for ever with a dead ps.
+            raise LostConnectionError(cause_of(error)) from None

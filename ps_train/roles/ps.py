@@ -12,7 +12,7 @@ from typing import Any
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
 from ps_train.cluster.notices import Outcome, Stop
-from ps_train.cluster.server import check_port, start_server
+from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
@@ -51,7 +51,6 @@ class Silence:
 def run(job: Job, task: Task, console: Console) -> int:
     """Serves; returns the exit code when the job is done or was stopped, raises when it failed."""
     address = Cluster.of(job).address(task)
-    check_port(address, task)
     server = start_server(address, job)
     attention = Attention()
     board = Board(server.target, f"{task} ({address})")

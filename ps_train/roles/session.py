@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
-from ps_train.cluster.notices import Ready
+from ps_train.cluster.notices import Identity, Ready
 from ps_train.cluster.probe import NotYetError, wait_for
 from ps_train.errors import LostTaskError
 
@@ -48,7 +48,7 @@ class Sessions(v1.train.SessionCreator):
     def create_session(self) -> v1.Session:
         """Called by MonitoredSession; called again by it when a ps was lost, which is then reported."""
         if self.session is not None:
-            raise lost_ps(self._boards, "its connection broke") from None
+            raise lost_ps(self._boards, "its connection broke")
         session = v1.Session(self._target, graph=self._graph, config=self._config)
         self.first_step = self._prepare(session)
         self.session = session
@@ -59,10 +59,10 @@ def lost_ps(boards: list[Board], cause: str) -> LostTaskError:
     """Names the ps that does not answer any more."""
     for board in boards:
         try:
-            if not board.get(notices.IDENTITY):
+            if Identity.from_json(board.get(notices.IDENTITY)).incarnation != board.incarnation:
                 return LostTaskError(f"lost {board.name}: it was restarted and has lost its state")
-        except LostTaskError as error:
-            return LostTaskError(f"lost {board.name}: {error}")
+        except (LostTaskError, ValueError):
+            return LostTaskError(f"lost {board.name}: {cause}")
     return LostTaskError(f"lost a ps: {cause}, but all of them answer now ({', '.join(b.name for b in boards)})")
 
 

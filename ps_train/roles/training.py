@@ -11,16 +11,15 @@ import logging
 import time
 from typing import Any
 
-import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.board import Board
+from ps_train.cluster.board import Board, cause_of
 from ps_train.cluster.budget import Budget
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
-from ps_train.data.shard import derived_seed
+from ps_train.data.shard import Source, derived_seed
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
@@ -28,7 +27,7 @@ from ps_train.hooks.finite import FiniteHook
 from ps_train.hooks.reading import Reading
 from ps_train.model import Model
 from ps_train.roles.heart import Heart
-from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, Pace
+from ps_train.roles.loop import INPUT, LOST, STOPPED, LockstepPace, Loop, LostConnectionError, Pace
 from ps_train.roles.session import Sessions, await_ready, lost_ps
 from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
@@ -46,7 +45,7 @@ class Setting:
     task: Task
     cluster: Cluster
     model: Model
-    data: Any
+    source: Source
     traced: Traced
     plan: Plan
     boards: list[Board]
@@ -70,7 +69,7 @@ class Training:
         server = start_server(cluster.address(task), job)
         replica = Replica(cluster.replica_index(task), cluster.num_replicas)
         self._step = build_step(
-            job, self._s.model, self._s.data, self._s.traced, self._s.plan, replica, device_of(task)
+            job, self._s.model, self._s.source, self._s.traced, self._s.plan, replica, device_of(task)
         )
         with self._step.graph.as_default():
             reading, hooks = self._hooks()
@@ -83,8 +82,10 @@ class Training:
                 # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
                 session = v1.train.MonitoredSession(self._sessions, hooks)
                 self._train(session, reading)
-            except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
-                raise lost_ps(self._s.boards, error.message.splitlines()[0]) from None
+            except LOST as error:
+                raise lost_ps(self._s.boards, cause_of(error)) from None
+            except LostConnectionError as error:
+                raise lost_ps(self._s.boards, str(error)) from None
 
     def _hooks(self) -> tuple[Reading, list[Any]]:
         reading = Reading(self._step.loss, self._step.ops.step_after)

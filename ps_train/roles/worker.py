@@ -15,15 +15,15 @@ from typing import Any
 
 from ps_train.checkpoint import prepare_directory
 from ps_train.cluster import notices
-from ps_train.cluster.agreement import differences
+from ps_train.cluster.agreement import described, differences
 from ps_train.cluster.board import Board
 from ps_train.cluster.lease import Lease
 from ps_train.cluster.notices import Outcome, Stop, new_seat
 from ps_train.cluster.probe import NotYetError, reach_all, wait_for
-from ps_train.cluster.server import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
+from ps_train.data.shard import Source
 from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
@@ -49,17 +49,16 @@ _REST_SECS = 2.0
 def run(job: Job, task: Task, console: Console) -> int:
     """Trains; returns the exit code when the job is done or was stopped, raises when it failed."""
     cluster = Cluster.of(job)
-    address = cluster.address(task)
+    cluster.address(task)  # raises where there is no such task
     is_chief = task == cluster.chief
     if is_chief and not job.model_dir:
         raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
     directory = prepare_directory(job.model_dir) if is_chief else ""
-    check_port(address, task)
     model = load_model(job.model, job.model_arguments())
-    data = model.data("train", job.data_dir)
-    traced = trace(model, data, job.batch_size)
+    source = Source(lambda: model.data("train", job.data_dir))
+    traced = trace(model, source, job.batch_size)
     plan = make_plan(traced.specs(), len(cluster.ps))
-    description = _description(job, traced.described())
+    description = {**described(job), **traced.described()}
     boards = reach_all(cluster, task, job.shared_fields(), job.startup_timeout_secs)
     lease = Lease(boards[0], new_seat(str(task)))
     lease.take(job.worker_lease_secs)
@@ -74,15 +73,10 @@ def run(job: Job, task: Task, console: Console) -> int:
     attention = Attention()
     watch = Watch(_needed(job, cluster, task), job.startup_timeout_secs, time.monotonic())
     heart = Heart(boards, lease, attention, job, watch)
-    setting = Setting(job, task, cluster, model, data, traced, plan, boards, heart, attention, console, directory)
+    setting = Setting(job, task, cluster, model, source, traced, plan, boards, heart, attention, console, directory)
     training = Chief(setting) if is_chief else Training(setting)
     heart.start()
     return _supervise(training, setting)
-
-
-def _description(job: Job, variables: Mapping[str, str]) -> dict[str, Any]:
-    """What chief and workers must agree on, in a form that survives JSON unchanged."""
-    return {**job.shared_fields(), **variables}
 
 
 def _agree(board: Board, mine: Mapping[str, Any], cluster: Cluster, task: Task, job: Job) -> None:
@@ -185,7 +179,7 @@ def _declare(boards: list[Board], outcome: Outcome) -> None:
         try:
             board.swap(notices.OUTCOME, "", outcome.to_json())
         except LostTaskError as error:
-            log.warning("cannot tell the outcome: %s", error)
+            log.info("cannot tell the outcome: %s", error)
 
 
 def _tell(boards: list[Board], key: str, value: str) -> None:

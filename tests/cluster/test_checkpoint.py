@@ -1,0 +1,81 @@
+"""Checkpoints: whole, the chief's own, and independent of the number of ps."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.checkpoint import found_in, prepare_directory
+from ps_train.errors import ConfigError, ModelError
+from ps_train.models.digits import Digits
+from tests.support.cluster import InProcessCluster
+
+FIELDS = {"optimizer": "adam", "batch_size": 8}
+
+
+@pytest.mark.parametrize("num_ps", [1, 3])
+def test_a_checkpoint_of_two_ps_restores_into_another_number(tmp_path: pathlib.Path, num_ps: int) -> None:
+    first = InProcessCluster(Digits(hidden=16), 2, 1, tmp_path, **FIELDS)
+    first.start()
+    first.train(7)
+    assert first.checkpoints is not None
+    assert first.checkpoints.save(first.sessions[0]) == 7
+    second = InProcessCluster(Digits(hidden=16), num_ps, 1, tmp_path, **FIELDS)
+    assert second.start(restore=True) == 7
+    before, after = first.values(), second.values()
+    assert before.keys() == after.keys() and "hidden1/weights/Adam" in before and "beta1_power" in before
+    for name, value in before.items():
+        assert np.array_equal(value, after[name]), name
+    followers = [s for s in second.steps[0].stored if s.follower]
+    assert len(followers) == 2 * (num_ps - 1)
+    for stored in followers:
+        assert second.sessions[0].run(stored.variable) == before[stored.key]
+
+
+def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(tmp_path: pathlib.Path) -> None:
+    cluster = InProcessCluster(Digits(hidden=16), 3, 1, tmp_path, **FIELDS)
+    cluster.start()
+    assert cluster.checkpoints is not None
+    cluster.checkpoints.save(cluster.sessions[0])
+    reader = tf.train.load_checkpoint(str(tmp_path))
+    assert reader.get_variable_to_shape_map()["hidden1/weights"] == [64, 16]
+    for name, value in cluster.values().items():
+        assert np.array_equal(reader.get_tensor(name), value), name
+
+
+def test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
+    cluster.start()
+    assert cluster.checkpoints is not None
+    for _ in range(5):
+        cluster.train(1)
+        cluster.checkpoints.save(cluster.sessions[0])
+    assert [step for step, _ in found_in(str(tmp_path))] == [5, 4, 3]
+    for step, cut in ((5, "data-00000-of-00001"), (4, "index")):
+        file = tmp_path / f"model.ckpt-{step}.{cut}"
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert cluster.checkpoints.restore(cluster.sessions[0]) == 3
+    assert "model.ckpt-5 is damaged" in caplog.text and "model.ckpt-4 is damaged" in caplog.text
+    assert cluster.global_step() == 3
+
+
+def test_a_checkpoint_of_another_model_is_an_error_that_names_the_difference(tmp_path: pathlib.Path) -> None:
+    first = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
+    first.start()
+    assert first.checkpoints is not None
+    first.checkpoints.save(first.sessions[0])
+    with pytest.raises(ModelError, match=r"hidden1/weights of shape \[64, 16\], the model of \[64, 8\]"):
+        InProcessCluster(Digits(hidden=8), 2, 1, tmp_path, **FIELDS).start(restore=True)
+    with pytest.raises(ModelError, match="Momentum"):
+        InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, optimizer="momentum").start(restore=True)
+
+
+def test_a_directory_that_cannot_be_written_to_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file/model cannot be written to"):
+        prepare_directory(str(tmp_path / "file" / "model"))

@@ -1,0 +1,104 @@
+"""What goes wrong while a job runs ends the job, everywhere, with a named cause and the right exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from ps_train.checkpoint import found_in
+from tests.support.processes import Processes, TestCluster, children_of, is_alive
+
+MODELS = "--model=tests.support.models:"
+
+
+def test_an_exception_in_the_users_own_code_keeps_its_traceback_and_fails_the_whole_job(processes: Processes) -> None:
+    run = processes.run(MODELS + "Raises", f"--model_dir={processes.directory}/m")
+    assert run.wait(40) == 1
+    assert "KeyError: 'my own mistake'" in run.output and "in forward" in run.output
+    assert "and so the job failed" in run.lines[-1]
+
+
+def test_an_operation_of_the_users_that_fails_later_is_reported_as_the_cause(processes: Processes) -> None:
+    run = processes.run(MODELS + "FailsLater", f"--model_dir={processes.directory}/m", "--num_workers=1")
+    assert run.wait(40) == 1
+    assert "my own assertion" in run.output and "worker:0 failed with exit code 1" in run.lines[-1]
+
+
+def test_a_loss_that_is_no_number_stops_the_job_and_is_not_saved(processes: Processes) -> None:
+    run = processes.run(MODELS + "Diverges", f"--model_dir={processes.directory}/m", "--save_steps=1")
+    assert run.wait(40) == 1
+    assert "the loss of worker:" in run.output and "learning_rate" in run.output and "Traceback" not in run.output
+    assert found_in(f"{processes.directory}/m"), "a checkpoint from before stays"
+
+
+def test_a_loss_that_is_not_a_scalar_is_one_line_and_exit_code_2(processes: Processes) -> None:
+    run = processes.run(MODELS + "Vector", f"--model_dir={processes.directory}/m")
+    assert run.wait(40) == 2
+    assert "not a scalar" in run.output and "tf.reduce_mean" in run.output and "Traceback" not in run.output
+
+
+def test_the_first_failed_child_is_reported_as_the_cause_and_no_process_is_left(processes: Processes) -> None:
+    run = processes.run("--max_steps=100000000", f"--model_dir={processes.directory}/m", "--log_secs=0.2")
+    run.wait_for("step ")
+    children = children_of(run.pid)
+    os.kill(children[0], signal.SIGKILL)
+    assert run.wait(30) == 1
+    assert "ps:0 was ended by signal 9 (SIGKILL), and so the job failed" in run.lines[-1]
+    assert not any(is_alive(pid) for pid in children)
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: str) -> None:
+    cluster = TestCluster(processes, 2, 2, "--max_steps=100000000", "--log_secs=0.2", f"--update={update}")
+    cluster.flags.append("--recovery_secs=3")
+    servers, workers = cluster.start_all()
+    workers[0].wait_for("step ")
+    servers[1].send(signal.SIGKILL)
+    for worker in workers:
+        assert worker.wait(30) == 1, worker.output
+        assert "ps:1" in worker.output and cluster.ps_hosts[1] in worker.output and "Traceback" not in worker.output
+    assert servers[0].wait(15) == 1
+
+
+def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
+    (ps,), (chief, worker) = cluster.start_all()
+    chief.wait_for("step ")
+    chief.send(signal.SIGKILL)
+    assert worker.wait(30) == 1
+    assert "worker:0" in worker.output and "has said nothing for 3s" in worker.output
+    assert ps.wait(15) == 1
+    assert "worker:0" in ps.output
+
+
+def test_a_ps_whose_workers_were_all_killed_gives_up(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 1, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
+    (ps,), (worker,) = cluster.start_all()
+    worker.wait_for("step ")
+    worker.send(signal.SIGKILL)
+    assert ps.wait(15) == 1
+    assert "all of them are gone" in ps.output
+
+
+def test_a_synchronous_job_names_the_worker_that_died(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--update=sync")
+    cluster.flags.append("--worker_lease_secs=2")
+    (ps,), (chief, worker) = cluster.start_all()
+    chief.wait_for("step ")
+    worker.send(signal.SIGKILL)
+    assert chief.wait(20) == 1
+    assert "worker:1" in chief.output and "has said nothing for 2s" in chief.output
+    assert ps.wait(15) == 1
+
+
+def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_its_steps(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=6000", "--log_secs=0.2", "--worker_lease_secs=2")
+    (ps,), (chief, worker) = cluster.start_all()
+    chief.wait_for("step ")
+    worker.send(signal.SIGKILL)
+    assert chief.wait(60) == 0, chief.output
+    assert json.loads((cluster.model_dir / "result.json").read_text())["global_step"] == 6000
+    assert ps.wait(10) == 0

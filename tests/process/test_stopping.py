@@ -1,0 +1,74 @@
+"""Signals: the first one saves and stops the whole job, the second one ends the process at once; nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.support.processes import Processes, TestCluster, children_of, eventually, is_alive
+
+ENDLESS = "--max_steps=100000000"
+
+
+@pytest.mark.parametrize(
+    ("target", "signum", "update"),
+    [("worker:0", signal.SIGTERM, "async"), ("worker:1", signal.SIGINT, "sync"), ("ps:0", signal.SIGTERM, "sync")],
+)
+def test_a_signal_to_any_task_makes_the_chief_save_and_ends_the_whole_job(
+    processes: Processes, target: str, signum: int, update: str
+) -> None:
+    cluster = TestCluster(processes, 1, 2, ENDLESS, f"--update={update}", "--save_secs=3600", "--log_secs=0.2")
+    (ps,), workers = cluster.start_all()
+    workers[0].wait_for("step ")
+    everybody = {"ps:0": ps, "worker:0": workers[0], "worker:1": workers[1]}
+    everybody[target].send(signum)
+    start = time.monotonic()
+    codes = {name: process.wait(12) for name, process in everybody.items()}
+    assert time.monotonic() - start < 10
+    assert codes == dict.fromkeys(everybody, 128 + signum)
+    assert "saved " in workers[0].output
+    saved = max(int(path.stem.rpartition("-")[2]) for path in cluster.model_dir.glob("model.ckpt-*.index"))
+    assert saved > 0
+
+
+def test_ctrl_c_on_the_launcher_stops_the_cluster_and_leaves_no_process(processes: Processes) -> None:
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
+    launcher.wait_for("step ")
+    children = children_of(launcher.pid)
+    assert len(children) == 3
+    launcher.send(signal.SIGINT)
+    assert launcher.wait(10) == 130
+    assert "saved " in launcher.output
+    assert not any(is_alive(pid) for pid in children)
+
+
+def test_a_second_signal_ends_the_launcher_and_its_children_at_once(processes: Processes) -> None:
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
+    launcher.wait_for("step ")
+    children = children_of(launcher.pid)
+    os.kill(children[0], signal.SIGSTOP)  # the ps will not react to the first signal
+    launcher.send(signal.SIGTERM)
+    launcher.wait_for("got signal 15")
+    launcher.send(signal.SIGTERM)
+    assert launcher.wait(3) == 143
+    eventually(lambda: not any(is_alive(pid) for pid in children), 3, "the children's end")
+
+
+def test_children_die_with_a_launcher_that_is_killed(processes: Processes) -> None:
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
+    launcher.wait_for("step ")
+    children = children_of(launcher.pid)
+    launcher.send(signal.SIGKILL)
+    eventually(lambda: not any(is_alive(pid) for pid in children), 10, "the children's end")
+
+
+def test_a_worker_that_hangs_in_a_step_still_ends_on_a_signal(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 1, ENDLESS, "--log_secs=0.2", "--recovery_secs=60")
+    (ps,), (worker,) = cluster.start_all()
+    worker.wait_for("step ")
+    ps.send(signal.SIGSTOP)
+    worker.send(signal.SIGINT)
+    assert worker.wait(12) == 130

@@ -1,0 +1,172 @@
+"""Whole jobs: they end by themselves at exactly max_steps, and leave what they promise."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+from tests.support.processes import Process, Processes, TestCluster, eventually
+
+
+def result_of(directory: pathlib.Path) -> dict:
+    return json.loads((directory / "result.json").read_text())
+
+
+def check_default_run(run: Process, directory: pathlib.Path, update: str) -> None:
+    assert run.wait(60) == 0, run.output
+    assert "ps:0  " in run.output and "hidden1/weights" in run.output and "step 2000/2000" not in run.lines[0]
+    assert f"checkpoint {directory}/model.ckpt-2000" in run.output
+    result = result_of(directory)
+    assert result["global_step"] == 2000 and result["update"] == update
+    assert result["metrics"]["accuracy"] >= 0.96 and f"test accuracy {result['metrics']['accuracy']:.4f}" in run.output
+    assert result["examples"] == 2000 * 32 * (2 if update == "sync" else 1)
+    assert result["steps_per_sec"] == pytest.approx(2000 / result["wall_secs"], rel=0.01)
+    assert result["examples_per_sec"] == pytest.approx(result["examples"] / result["wall_secs"], rel=0.01)
+    assert len(result["cluster"]["worker"]) == 2 and len(result["cluster"]["ps"]) == 1
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_the_default_job_reaches_its_accuracy_and_writes_its_result(processes: Processes, update: str) -> None:
+    directory = processes.directory / "model"
+    check_default_run(processes.run(f"--update={update}", f"--model_dir={directory}"), directory, update)
+    assert tf.train.load_checkpoint(str(directory)).get_tensor("global_step") == 2000
+    tags = events_in(directory)
+    assert {"loss", "global_steps_per_sec", "examples_per_sec"} <= tags
+    assert len(list(directory.glob("events.out.tfevents.*"))) == 1, "only the chief writes event files"
+
+
+def events_in(directory: pathlib.Path) -> set[str]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(directory))
+    accumulator.Reload()
+    return set(accumulator.Tags()["scalars"])
+
+
+@pytest.mark.parametrize(("workers", "update"), [(1, "async"), (4, "async"), (4, "sync")])
+def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers: int, update: str) -> None:
+    directory = processes.directory / "model"
+    run = processes.run(
+        "--max_steps=203", "--num_ps=2", f"--num_workers={workers}", f"--update={update}", f"--model_dir={directory}"
+    )
+    assert run.wait(60) == 0, run.output
+    assert result_of(directory)["global_step"] == 203
+    assert tf.train.load_checkpoint(str(directory)).get_tensor("global_step") == 203
+    assert result_of(directory)["examples"] == 203 * 32 * (workers if update == "sync" else 1)
+
+
+def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_workers(processes: Processes) -> None:
+    directory = processes.directory / "model"
+    common = ["--optimizer=adam", f"--model_dir={directory}", "--log_secs=0.2"]
+    first = processes.run(*common, "--max_steps=100000000", "--save_steps=100", "--num_ps=2", "--num_workers=1")
+    eventually(lambda: len(list(directory.glob("model.ckpt-*.index"))) >= 4, 60, "the fourth checkpoint")
+    first.kill()
+    newest = max(directory.glob("model.ckpt-*.index"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    step = int(newest.stem.rpartition("-")[2])
+    data_file = newest.with_suffix(".data-00000-of-00001")
+    data_file.write_bytes(data_file.read_bytes()[:100])  # as if the disk had been full
+    last = step + 150
+    second = processes.run(*common, f"--max_steps={last}", "--num_ps=1", "--num_workers=2")
+    assert second.wait(60) == 0, second.output
+    assert "damaged" in second.output and newest.stem in second.output
+    resumed = int(second.output.split("resumed from")[1].split("at step ")[1].split()[0])
+    assert 0 < resumed < step
+    assert result_of(directory)["global_step"] == last
+    assert len(list(directory.glob("model.ckpt-*.index"))) <= 5
+    again = processes.run(*common, f"--max_steps={last}", "--num_ps=3", "--num_workers=2", "--update=sync")
+    assert again.wait(60) == 0, again.output
+    assert f"finished already, at step {last}" in again.output
+    assert result_of(directory)["global_step"] == last
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_input_that_ends_early_on_one_worker_does_not_end_the_job(processes: Processes, update: str) -> None:
+    cluster = TestCluster(
+        processes, 1, 2, f"--update={update}", "--model=tests.support.models:Linear", "--batch_size=4"
+    )
+    cluster.flags.append("--model_arg=count=800")
+    ps = cluster.start("ps", 0)
+    workers = [cluster.start("worker", 0, "--epochs=3"), cluster.start("worker", 1, "--epochs=1")]
+    assert [worker.wait(60) for worker in workers] == [0, 0], workers[0].output
+    assert ps.wait(10) == 0
+    steps = 300 if update == "sync" else 400  # 400 examples each: 100 batches an epoch
+    assert result_of(cluster.model_dir)["global_step"] == steps
+    assert result_of(cluster.model_dir)["examples"] == 400 * 3 + 400
+    assert f"all input ended at step {steps} of 2000" in workers[0].output
+    assert "worker:1: input ended" in workers[1].output
+
+
+def test_a_named_chief_trains_and_an_evaluator_scores_the_last_checkpoint(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=400")
+    chief_host = cluster.worker_hosts.pop()
+    cluster.flags += [f"--worker_hosts={cluster.worker_hosts[0]}", f"--chief_hosts={chief_host}"]
+    flags = [f"--model_dir={cluster.model_dir}"]
+    evaluator = processes.run("--job_name=evaluator", "--max_steps=400", *flags)
+    ps, worker = cluster.start("ps", 0), cluster.start("worker", 0)
+    chief = processes.run(*cluster.flags, "--job_name=chief", *flags)
+    assert [process.wait(60) for process in (chief, worker, ps, evaluator)] == [0, 0, 0, 0], chief.output
+    accuracy = result_of(cluster.model_dir)["metrics"]["accuracy"]
+    assert f"evaluation at step 400: accuracy {accuracy:.4f}" in evaluator.output
+
+
+def test_the_other_workers_begin_within_a_second_of_the_initialisation(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--verbose")
+    ps = cluster.start("ps", 0)
+    worker = cluster.start("worker", 1)
+    worker.wait_for("waiting for the chief")
+    chief = cluster.start("worker", 0)
+    times: dict[str, float] = {}
+
+    def both_seen() -> bool:
+        for name, process in (("ready", chief), ("first step", worker)):
+            if name not in times and f"{name} at global step" in process.output:
+                times[name] = time.monotonic()
+        return len(times) == 2
+
+    eventually(both_seen, 60, "the first step of worker 1")
+    assert times["first step"] - times["ready"] <= 1.0
+    assert ps.process.poll() is None
+
+
+def test_a_ps_needs_no_disk_of_the_chief(processes: Processes) -> None:
+    """The ps runs in another directory, and what it sees at model_dir is an empty disk that cannot be written to."""
+    directory = processes.directory / "model"
+    directory.mkdir()
+    elsewhere = processes.directory / "elsewhere"
+    elsewhere.mkdir()
+    cluster = TestCluster(processes, 2, 1, "--max_steps=60")
+    own = "mount -t tmpfs -o ro tmpfs " + str(directory)
+    servers = []
+    for index in range(2):
+        command = [sys.executable, "-m", "ps_train", *cluster.flags, "--job_name=ps", f"--task_index={index}"]
+        shell = ["unshare", "--mount", "sh", "-c", f'{own} && exec "$@"', "sh", *command]
+        servers.append(processes.command(shell, cwd=elsewhere))
+    for server in servers:
+        eventually(lambda server=server: "serves" in server.output or server.process.poll() is not None, 30)
+        if "unshare" in server.output or "mount:" in server.output:
+            pytest.skip(f"mount namespaces are not allowed here: {server.output}")
+    worker = processes.run(*cluster.flags, "--job_name=worker", "--task_index=0", "--model_dir=model")
+    assert worker.wait(60) == 0, worker.output
+    assert f"checkpoint {directory}/model.ckpt-60" in worker.output, "model_dir is made absolute"
+    reader = tf.train.load_checkpoint(str(directory))
+    for name in reader.get_variable_to_shape_map():
+        reader.get_tensor(name)
+    assert reader.get_variable_to_shape_map()["hidden1/weights"] == [64, 256]
+    assert [server.wait(10) for server in servers] == [0, 0]
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_the_launcher_stays_small(processes: Processes) -> None:
+    run = processes.run("--max_steps=100000000", f"--model_dir={processes.directory}/m", "--log_secs=0.2")
+    run.wait_for("step ")
+    status = pathlib.Path(f"/proc/{run.pid}/status").read_text()
+    peak_kib = int(status.split("VmHWM:")[1].split()[0])
+    assert peak_kib < 50 * 1024
+    run.send(signal.SIGTERM)
+    assert run.wait(12) == 143

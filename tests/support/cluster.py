@@ -1,0 +1,143 @@
+"""A whole cluster in one process: real TensorFlow servers on free ports, real gRPC between them, no child processes."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.checkpoint import Checkpoints
+from ps_train.cluster.server import device_of, session_config, start_server
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Job, Task
+from ps_train.data.shard import Source
+from ps_train.graph.plan import make_plan
+from ps_train.graph.step import Step, build_step
+from ps_train.graph.trace import trace
+from ps_train.model import Model
+from ps_train.updates.base import Replica
+from tests.support.processes import free_ports
+
+
+class InProcessCluster:
+    """Servers, graphs and sessions of a job; `steps[i]` and `sessions[i]` belong to worker i."""
+
+    def __init__(
+        self,
+        model: Model,
+        num_ps: int,
+        num_workers: int,
+        directory: pathlib.Path | None = None,
+        partition_bytes: int = 1 << 10,
+        **fields: Any,
+    ) -> None:
+        hosts = [f"127.0.0.1:{port}" for port in free_ports(num_ps + num_workers)]
+        self.job = Job(
+            ps_hosts=tuple(hosts[:num_ps]), worker_hosts=tuple(hosts[num_ps:]), **{"shuffle_buffer": 0, **fields}
+        )
+        cluster = Cluster.of(self.job)
+        tasks = [Task("worker", index) for index in range(num_workers)]
+        self._servers = [start_server(address, self.job) for address in cluster.tasks().values()]
+        source = Source(lambda: model.data("train", ""))
+        traced = trace(model, source, self.job.batch_size)
+        self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
+        self.steps: list[Step] = []
+        self.sessions: list[v1.Session] = []
+        self.checkpoints: Checkpoints | None = None
+        for index, task in enumerate(tasks):
+            replica = Replica(index, num_workers)
+            step = build_step(self.job, model, source, traced, self.plan, replica, device_of(task))
+            if index == 0 and directory is not None:
+                with step.graph.as_default():
+                    self.checkpoints = Checkpoints(str(directory), 3, step.stored, device_of(task))
+            target = self._servers[num_ps + index].target
+            self.steps.append(step)
+            self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))
+
+    def start(self, restore: bool = False) -> int | None:
+        """Initialises (or restores) the model and opens every worker's input."""
+        self.sessions[0].run(self.steps[0].initialise)
+        step = None
+        if restore:
+            assert self.checkpoints is not None
+            step = self.checkpoints.restore(self.sessions[0])
+        self.sessions[0].run(self.steps[0].ops.reset)
+        for session, replica in zip(self.sessions, self.steps, strict=True):
+            session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
+        return step
+
+    def train(self, steps: int) -> None:
+        """Every worker makes so many steps, all at the same time."""
+
+        def work(index: int) -> None:
+            for _ in range(steps):
+                self.sessions[index].run(self.steps[index].ops.train)
+
+        in_parallel([lambda index=index: work(index) for index in range(len(self.steps))])
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Whole values of everything that is stored, slices put together, by checkpoint key."""
+        parts: dict[str, dict[int, np.ndarray]] = {}
+        stored = [s for s in self.steps[0].stored if not s.follower]
+        found = self.sessions[0].run([s.variable for s in stored])
+        for one, value in zip(stored, found, strict=True):
+            begin = int(one.slice_spec.split()[-1].split(",")[0]) if one.slice_spec else 0
+            parts.setdefault(one.key, {})[begin] = value
+        return {
+            key: np.concatenate([some[begin] for begin in sorted(some)]) if len(some) > 1 else some[0]
+            for key, some in parts.items()
+        }
+
+    def global_step(self) -> int:
+        return int(self.sessions[0].run(self.steps[0].global_step))
+
+
+def in_parallel(actions: list[Callable[[], None]], within_secs: float = 60.0) -> None:
+    """Runs them in threads; raises the first error, fails when one does not end."""
+    errors: list[BaseException] = []
+
+    def guarded(action: Callable[[], None]) -> None:
+        try:
+            action()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=[action], daemon=True) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(within_secs)
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), "a worker did not end"
+
+
+def train_plainly(
+    model: Model, optimizer: Any, initial: dict[str, np.ndarray], batches: list[tuple[np.ndarray, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The same model in one plain session without any of our code: the reference for numbers."""
+    with tf.Graph().as_default():
+        features, labels = batches[0]
+        x = v1.placeholder(features.dtype, [None, *features.shape[1:]])
+        y = v1.placeholder(labels.dtype, [None, *labels.shape[1:]])
+        loss = model.loss(model.forward(x, training=True), y)
+        train = optimizer().minimize(loss)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            for variable in v1.trainable_variables():
+                session.run(variable.assign(initial[variable.op.name]))
+            for features, labels in batches:
+                session.run(train, {x: features, y: labels})
+            return {v.op.name: session.run(v) for v in v1.global_variables()}
+
+
+def batches_of(model: Model, size: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The first batches of the training data in order, going round."""
+    data = model.data("train", "")
+    rows = [np.arange(number * size, (number + 1) * size) % len(data) for number in range(count)]
+    return [(data.features[some], data.labels[some]) for some in rows]

@@ -1,0 +1,59 @@
+"""Models for tests, loaded by the processes as `tests.support.models:Name`."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import Arrays, Model
+
+
+class Linear(Model):
+    """y = x @ w + b on `count` examples, the test split the same as the training split."""
+
+    default_learning_rate = 0.1
+
+    def __init__(self, count: int = 64, width: int = 3) -> None:
+        self.count, self.width = count, width
+
+    def data(self, split: str, data_dir: str) -> Arrays:
+        generator = np.random.default_rng(7)
+        x = generator.normal(size=(self.count, self.width)).astype(np.float32)
+        y = (x @ np.arange(1, self.width + 1) + 0.5).astype(np.float32)
+        return Arrays(x, y)
+
+    def forward(self, features, training):
+        w = v1.get_variable("w", [self.width, 1])
+        b = v1.get_variable("b", [], initializer=v1.zeros_initializer())
+        return tf.squeeze(features @ w, 1) + b
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(tf.square(outputs - labels))
+
+
+class Raises(Linear):
+    """Fails in the user's own code."""
+
+    def forward(self, features, training):
+        raise KeyError("my own mistake")
+
+
+class Diverges(Linear):
+    """Its loss becomes infinite, then NaN."""
+
+    default_learning_rate = 50.0
+
+
+class Vector(Linear):
+    def loss(self, outputs, labels):
+        return tf.square(outputs - labels)
+
+
+class FailsLater(Linear):
+    """An operation of the user's fails in the middle of training."""
+
+    def loss(self, outputs, labels):
+        loss = super().loss(outputs, labels)
+        with tf.control_dependencies([tf.debugging.Assert(loss > 1.0, ["my own assertion"])]):
+            return tf.identity(loss)

@@ -1,0 +1,188 @@
+"""Real processes for tests: started with free ports, watched with deadlines, always ended by their pid."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def eventually(condition: Callable[[], object], within_secs: float = 30.0, what: str = "the condition") -> object:
+    """The first true value of `condition`; fails the test at the deadline."""
+    deadline = time.monotonic() + within_secs
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    pytest.fail(f"{what} did not come true within {within_secs:g}s")
+
+
+class Process:
+    """A running `python -m ps_train` (or another command) and what it has printed so far."""
+
+    def __init__(self, command: list[str], cwd: pathlib.Path, env: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+        self.lines: list[str] = []
+        self.ended_at: float | None = None
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+        self.process.wait()
+        self.ended_at = time.monotonic()
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait(self, within_secs: float = 60.0) -> int:
+        """Its exit code."""
+        self._reader.join(within_secs)
+        if self.process.poll() is None:
+            pytest.fail(f"pid {self.pid} did not end within {within_secs:g}s; it printed:\n{self.output}")
+        return self.process.returncode
+
+    def wait_for(self, text: str, within_secs: float = 60.0) -> None:
+        def seen() -> bool:
+            if text in self.output:
+                return True
+            if self.process.poll() is not None and not self._reader.is_alive():
+                pytest.fail(f"ended with {self.process.returncode} before it printed {text!r}:\n{self.output}")
+            return False
+
+        eventually(seen, within_secs, f"{text!r} in the output")
+
+    def send(self, signum: int) -> None:
+        self.process.send_signal(signum)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self._reader.join(10)
+
+
+class Processes:
+    """Starts processes and ends those that are left, with all their descendants."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.started: list[Process] = []
+
+    def run(self, *arguments: str, cwd: pathlib.Path | None = None, env: dict[str, str] | None = None) -> Process:
+        """`python -m ps_train` with these arguments."""
+        return self.command([sys.executable, "-m", "ps_train", *arguments], cwd, env)
+
+    def command(
+        self, command: list[str], cwd: pathlib.Path | None = None, env: dict[str, str] | None = None
+    ) -> Process:
+        environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | (env or {})
+        environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}  # for tests.support.models
+        process = Process(command, cwd or self.directory, environment)
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self.started:
+            descendants = children_of(process.pid)
+            process.kill()
+            for pid in descendants:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+
+class TestCluster:
+    """Host lists on free ports, and the processes of one job with the same flags."""
+
+    __test__ = False
+
+    def __init__(
+        self, processes: Processes, num_ps: int, num_workers: int, *flags: str, host: str = "127.0.0.1"
+    ) -> None:
+        ports = free_ports(num_ps + num_workers)
+        addresses = [f"{host}:{port}" for port in ports]
+        self._processes = processes
+        self.ps_hosts, self.worker_hosts = addresses[:num_ps], addresses[num_ps:]
+        self.model_dir = processes.directory / "model"
+        self.flags = [
+            f"--ps_hosts={','.join(self.ps_hosts)}",
+            f"--worker_hosts={','.join(self.worker_hosts)}",
+            "--startup_timeout_secs=40",
+            *flags,
+        ]
+
+    def start(self, job_name: str, index: int, *flags: str, env: dict[str, str] | None = None) -> Process:
+        own = [f"--job_name={job_name}", f"--task_index={index}"]
+        if job_name == "worker" and index == 0:
+            own.append(f"--model_dir={self.model_dir}")
+        return self._processes.run(*self.flags, *own, *flags, env=env)
+
+    def start_all(self, *flags: str) -> tuple[list[Process], list[Process]]:
+        servers = [self.start("ps", index, *flags) for index in range(len(self.ps_hosts))]
+        return servers, [self.start("worker", index, *flags) for index in range(len(self.worker_hosts))]
+
+
+def children_of(pid: int) -> list[int]:
+    """All living descendants of a process."""
+    found: list[int] = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                continue
+            if parent == pid:
+                found += [int(entry.name), *children_of(int(entry.name))]
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
+def make_processes(directory: pathlib.Path) -> Iterator[Processes]:
+    processes = Processes(directory)
+    try:
+        yield processes
+    finally:
+        processes.end()

@@ -1,0 +1,332 @@
+"""Addresses, the cluster that host lists describe, and TF_CONFIG in all its forms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ps_train.cluster.spec import Address, Cluster, parse_tf_config
+from ps_train.config import Job, Task
+from ps_train.errors import ConfigError
+
+
+def cluster_of(**fields):
+    return Cluster.of(Job(**{"ps_hosts": ("p:1",), "worker_hosts": ("w:1", "w:2"), **fields}))
+
+
+def refusal(**fields):
+    with pytest.raises(ConfigError) as caught:
+        cluster_of(**fields)
+    return str(caught.value)
+
+
+def tf_config(config):
+    return parse_tf_config(json.dumps(config))
+
+
+def tf_config_refusal(config):
+    with pytest.raises(ConfigError) as caught:
+        parse_tf_config(config if isinstance(config, str) else json.dumps(config))
+    assert "TF_CONFIG" in str(caught.value)
+    return str(caught.value)
+
+
+class TestAddress:
+    @pytest.mark.parametrize(
+        ("text", "host", "port"),
+        [
+            ("a:2222", "a", 2222),
+            ("10.0.0.1:1", "10.0.0.1", 1),
+            ("host-a.example.com:65535", "host-a.example.com", 65535),
+            ("[::1]:2222", "::1", 2222),
+            ("[fe80::1%eth0]:2222", "fe80::1%eth0", 2222),
+            (" a:2222 ", "a", 2222),
+        ],
+    )
+    def test_host_and_port_are_read(self, text, host, port):
+        assert Address.parse(text, "ps_hosts") == Address(host, port)
+
+    @pytest.mark.parametrize("text", ["a:2222", "[::1]:2222"])
+    def test_an_address_is_written_as_it_is_read(self, text):
+        assert str(Address.parse(text, "ps_hosts")) == text
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "a",
+            "2222",
+            ":2222",
+            "::1:2222",
+            "a:b:1",
+            "a b:2222",
+            "grpc://a:2222",
+            "a,b:1",
+            "[::1:2222",
+            "[]:2222",
+            "a\tb:1",
+        ],
+    )
+    def test_what_is_no_address_is_refused_with_text_and_place(self, text):
+        with pytest.raises(ConfigError) as caught:
+            Address.parse(text, "ps_hosts (from TF_CONFIG)")
+        assert f'"{text}" in ps_hosts (from TF_CONFIG)' in str(caught.value)
+        assert "host:port" in str(caught.value)
+
+    @pytest.mark.parametrize("port", ["65536", "99999", "0", "-1", "+5", "", "http", "22.5", "٢٢"])
+    def test_a_port_that_is_not_from_1_to_65535_is_refused(self, port):
+        with pytest.raises(ConfigError) as caught:
+            Address.parse(f"a:{port}", "worker_hosts")
+        assert f'"{port}"' in str(caught.value)
+        assert f'"a:{port}" in worker_hosts' in str(caught.value)
+        assert "1 to 65535" in str(caught.value)
+
+
+class TestCluster:
+    def test_every_task_has_its_address(self):
+        cluster = cluster_of(ps_hosts=("p:1", "p:2"), chief_hosts=("c:1",))
+        assert {name: str(address) for name, address in cluster.tasks().items()} == {
+            "ps:0": "p:1",
+            "ps:1": "p:2",
+            "chief:0": "c:1",
+            "worker:0": "w:1",
+            "worker:1": "w:2",
+        }
+        assert cluster.address(Task("worker", 1)) == Address("w", 2)
+
+    def test_worker_0_is_the_chief_unless_one_is_named(self):
+        assert cluster_of().chief == Task("worker", 0)
+        assert cluster_of(chief_hosts=("c:1",)).chief == Task("chief", 0)
+
+    def test_a_named_chief_is_a_replica_and_the_first_one(self):
+        cluster = cluster_of(chief_hosts=("c:1",))
+        assert cluster.num_replicas == 3
+        assert cluster.replicas() == [Task("chief", 0), Task("worker", 0), Task("worker", 1)]
+        assert cluster.replica_index(Task("worker", 1)) == 2
+
+    def test_without_a_named_chief_replicas_are_the_workers(self):
+        cluster = cluster_of()
+        assert cluster.num_replicas == 2
+        assert cluster.replica_index(Task("worker", 1)) == 1
+
+    def test_a_chief_without_workers_is_a_cluster(self):
+        cluster = cluster_of(worker_hosts=(), chief_hosts=("c:1",))
+        assert cluster.replicas() == [Task("chief", 0)]
+
+    def test_no_ps_is_refused(self):
+        message = refusal(ps_hosts=())
+        assert "ps_hosts" in message
+        assert "--ps_hosts=" in message
+
+    def test_no_worker_is_refused(self):
+        assert "worker_hosts" in refusal(worker_hosts=())
+
+    def test_two_chiefs_are_refused_with_their_source(self):
+        message = refusal(chief_hosts=("c:1", "c:2"), sources={"chief_hosts": "TF_CONFIG"})
+        assert "chief_hosts" in message
+        assert "2" in message
+        assert "TF_CONFIG" in message
+
+    @pytest.mark.parametrize(
+        ("fields", "first", "second"),
+        [
+            ({"ps_hosts": ("x:1", "x:1")}, "ps:0", "ps:1"),
+            ({"ps_hosts": ("w:2",)}, "ps:0", "worker:1"),
+            ({"worker_hosts": ("w:1", "w:1")}, "worker:0", "worker:1"),
+            ({"chief_hosts": ("w:1",)}, "chief:0", "worker:0"),
+            ({"chief_hosts": ("p:1",)}, "ps:0", "chief:0"),
+        ],
+    )
+    def test_one_address_for_two_tasks_is_refused_with_both(self, fields, first, second):
+        message = refusal(**fields)
+        assert first in message
+        assert second in message
+
+    def test_a_bad_address_is_refused_with_its_list_and_source(self):
+        message = refusal(worker_hosts=("w:1", "w:70000"), sources={"worker_hosts": "the command line"})
+        assert "w:70000" in message
+        assert "worker_hosts (from the command line)" in message
+
+    def test_an_index_out_of_range_is_refused_with_the_tasks_that_there_are(self):
+        with pytest.raises(ConfigError) as caught:
+            cluster_of().address(Task("worker", 4))
+        for part in ("task_index=4", '"worker"', "2 tasks", "w:1, w:2", "0, 1"):
+            assert part in str(caught.value)
+
+    def test_a_job_that_the_cluster_has_not_is_refused_with_those_it_has(self):
+        with pytest.raises(ConfigError) as caught:
+            cluster_of().address(Task("chief", 0))
+        assert "'chief'" in str(caught.value)
+        assert "ps:0, worker:0, worker:1" in str(caught.value)
+
+    def test_a_number_of_workers_that_the_list_has_is_accepted(self):
+        assert cluster_of(num_workers=2).num_workers == 2
+
+    def test_a_number_of_workers_that_the_list_has_not_is_refused_with_both(self):
+        message = refusal(num_workers=3, sources={"num_workers": "the command line"})
+        assert "num_workers=3 (from the command line)" in message
+        assert "has 2" in message
+
+
+class TestWorkersWithIndices:
+    def test_a_list_may_name_some_workers_only(self):
+        cluster = cluster_of(worker_hosts=("2=w:9",), num_workers=4)
+        assert cluster.address(Task("worker", 2)) == Address("w", 9)
+        assert cluster.num_workers == 4
+        assert cluster.replica_index(Task("worker", 3)) == 3
+
+    def test_indices_may_stand_in_any_order(self):
+        cluster = cluster_of(worker_hosts=("1=w:1", "0=w:5"))
+        assert str(cluster.address(Task("worker", 0))) == "w:5"
+        assert cluster.num_workers == 2
+
+    def test_a_list_with_gaps_needs_the_number_of_workers(self):
+        message = refusal(worker_hosts=("1=w:1",), sources={"worker_hosts": "TF_CONFIG"})
+        assert "[1]" in message
+        assert "--num_workers" in message
+        assert "TF_CONFIG" in message
+
+    def test_an_index_beyond_the_number_of_workers_is_refused(self):
+        message = refusal(worker_hosts=("2=w:1",), num_workers=2)
+        assert "worker 2" in message
+        assert "num_workers=2" in message
+        assert "0 to 1" in message
+
+    def test_the_same_index_twice_is_refused(self):
+        message = refusal(worker_hosts=("1=w:1", "1=w:2"), num_workers=2)
+        assert "worker 1" in message
+        assert "worker_hosts" in message
+
+    @pytest.mark.parametrize("entry", ["w:2", "x=w:2", "-1=w:2", "=w:2", "1.0=w:2", "²=w:2"])
+    def test_an_entry_without_a_whole_index_among_others_is_refused(self, entry):
+        message = refusal(worker_hosts=("0=w:1", entry), num_workers=3)
+        assert f'"{entry}" in worker_hosts' in message
+        assert "INDEX=host:port" in message
+
+
+class TestTfConfig:
+    @pytest.mark.parametrize("text", ["", "  ", "{}", '{"task": {"type": "worker", "index": 0}}', '{"cluster": {}}'])
+    def test_where_it_describes_no_cluster_it_says_nothing(self, text):
+        assert parse_tf_config(text) == ({}, {})
+
+    def test_lists_of_addresses_become_host_lists(self):
+        job, task = tf_config(
+            {"cluster": {"ps": ["p:1"], "worker": ["w:1", "w:2"]}, "task": {"type": "worker", "index": 1}}
+        )
+        assert job == {"ps_hosts": ("p:1",), "worker_hosts": ("w:1", "w:2")}
+        assert task == {"job_name": "worker", "task_index": 1}
+
+    def test_a_chief_is_understood(self):
+        job, task = tf_config(
+            {"cluster": {"chief": ["c:1"], "ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "chief", "index": 0}}
+        )
+        assert job["chief_hosts"] == ("c:1",)
+        assert Cluster.of(Job(**job)).address(Task(**task)) == Address("c", 1)
+
+    def test_a_master_is_a_chief(self):
+        job, task = tf_config(
+            {"cluster": {"master": ["c:1"], "ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "master", "index": 0}}
+        )
+        assert job["chief_hosts"] == ("c:1",)
+        assert task == {"job_name": "chief", "task_index": 0}
+
+    def test_a_chief_and_a_master_are_refused(self):
+        message = tf_config_refusal({"cluster": {"chief": ["c:1"], "master": ["c:2"], "ps": ["p:1"]}})
+        assert "chief" in message
+        assert "master" in message
+
+    def test_evaluators_are_no_members_of_the_cluster(self):
+        job, _ = tf_config({"cluster": {"ps": ["p:1"], "worker": ["w:1"], "evaluator": ["e:1"]}})
+        assert job == {"ps_hosts": ("p:1",), "worker_hosts": ("w:1",)}
+
+    def test_an_evaluator_is_a_task(self):
+        _, task = tf_config({"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "evaluator", "index": 0}})
+        assert task == {"job_name": "evaluator", "task_index": 0}
+
+    def test_workers_may_be_a_map_with_gaps(self):
+        job, task = tf_config(
+            {"cluster": {"ps": ["p:1"], "worker": {"3": "w:3"}}, "task": {"type": "worker", "index": 3}}
+        )
+        cluster = Cluster.of(Job(**job, num_workers=5))
+        assert cluster.address(Task(**task)) == Address("w", 3)
+        assert cluster.num_workers == 5
+
+    def test_a_sparse_cluster_is_a_cluster(self):
+        job, _ = tf_config({"sparseCluster": {"ps": ["p:1"], "worker": {"0": "w:0", "10": "w:10", "9": "w:9"}}})
+        assert job["worker_hosts"] == ("0=w:0", "9=w:9", "10=w:10")
+
+    def test_ps_may_be_a_map_without_gaps(self):
+        job, _ = tf_config({"cluster": {"ps": {"1": "p:1", "0": "p:9"}, "worker": ["w:1"]}})
+        assert job["ps_hosts"] == ("p:9", "p:1")
+
+    @pytest.mark.parametrize("name", ["ps", "chief"])
+    def test_only_workers_may_have_gaps(self, name):
+        message = tf_config_refusal({"cluster": {"worker": ["w:1"], name: {"1": "p:1"}}})
+        assert name in message
+        assert "gaps" in message
+
+    def test_an_index_may_be_a_string(self):
+        _, task = tf_config({"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "ps", "index": "0"}})
+        assert task == {"job_name": "ps", "task_index": 0}
+
+    def test_an_index_that_is_left_out_is_0(self):
+        _, task = tf_config({"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "chief"}})
+        assert task["task_index"] == 0
+
+    def test_a_cluster_without_a_task_says_nothing_of_the_task(self):
+        assert tf_config({"cluster": {"ps": ["p:1"], "worker": ["w:1"]}})[1] == {}
+
+    def test_what_is_not_needed_is_ignored(self):
+        config = {"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "ps", "index": 0, "trial": "1"}}
+        assert tf_config({**config, "environment": "cloud", "rpc_layer": "grpc", "job": {}}) == tf_config(config)
+
+    def test_a_model_dir_is_understood(self):
+        assert tf_config({"cluster": {"ps": ["p:1"]}, "model_dir": "gs://x"})[0]["model_dir"] == "gs://x"
+
+    @pytest.mark.parametrize("text", ["{", "cluster", "{'cluster': {}}", '{"cluster": {},}'])
+    def test_what_is_not_json_is_refused_and_shown(self, text):
+        message = tf_config_refusal(text)
+        assert "JSON" in message
+        assert text in message
+
+    def test_a_long_text_is_shown_in_part(self):
+        assert len(tf_config_refusal("x" * 5000)) < 300
+
+    @pytest.mark.parametrize("config", [[], "cluster", 3, {"cluster": ["a:1"]}, {"cluster": "a:1"}])
+    def test_what_is_no_object_is_refused(self, config):
+        assert "object" in tf_config_refusal(config if not isinstance(config, str) else json.dumps(config))
+
+    def test_a_task_that_is_no_object_is_refused(self):
+        message = tf_config_refusal({"cluster": {"ps": ["p:1"]}, "task": "worker"})
+        assert "task" in message
+        assert "object" in message
+
+    def test_an_unknown_job_of_the_cluster_is_refused_with_the_known_ones(self):
+        message = tf_config_refusal({"cluster": {"server": ["p:1"]}})
+        assert "'server'" in message
+        assert "ps, worker, chief" in message
+
+    @pytest.mark.parametrize("hosts", ["p:1", 3, None, [1], [["p:1"]]])
+    def test_hosts_that_are_no_list_of_addresses_are_refused(self, hosts):
+        message = tf_config_refusal({"cluster": {"ps": hosts}})
+        assert "ps" in message
+        assert "list" in message
+
+    @pytest.mark.parametrize("kind", ["server", None, "", 3])
+    def test_an_unknown_task_type_is_refused_with_the_known_ones(self, kind):
+        message = tf_config_refusal({"cluster": {"ps": ["p:1"]}, "task": {"type": kind, "index": 0}})
+        assert repr(kind) in message
+        assert "worker" in message
+
+    @pytest.mark.parametrize("index", [-1, "one", 1.5, True, None, [0], "²"])
+    def test_an_index_that_is_no_whole_number_is_refused(self, index):
+        message = tf_config_refusal({"cluster": {"ps": ["p:1"]}, "task": {"type": "ps", "index": index}})
+        assert repr(index) in message
+        assert "index" in message
+
+    @pytest.mark.parametrize("key", ["a", "-1", "1.5", "", "²"])
+    def test_a_map_whose_keys_are_no_indices_is_refused(self, key):
+        message = tf_config_refusal({"cluster": {"worker": {key: "w:1"}}})
+        assert "worker" in message
+        assert "whole numbers" in message
