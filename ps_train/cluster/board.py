@@ -103,11 +103,7 @@ def cause_of(error: Exception) -> str:
     """The one line of a TensorFlow error that says what happened, without the graph around it."""
     text = str(getattr(error, "message", error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [
-        line
-        for line in lines
-        if not line.startswith(("Graph execution error", "From /job:", "Detected at", "File ", "Node:"))
-    ]
+    telling = [line for line in lines if not line.startswith(_AROUND)]
     return (telling or lines or [type(error).__name__])[0][:200]
 
 

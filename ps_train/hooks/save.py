@@ -12,18 +12,26 @@ from ps_train.hooks.reading import Reading
 
 
 class SaveHook(v1.train.SessionRunHook):
-    """`save` writes a checkpoint and returns its step.  Zero for `every_steps` or `every_secs` switches it off."""
+    """Saves when it is due.
+
+    Args:
+      save: writes a checkpoint of a session and returns its step.
+      every_steps, every_secs: the two rules; zero switches one off.
+
+    Attributes:
+      step: the last that was saved.
+    """
 
     def __init__(
         self, save: Callable[[v1.Session], int], reading: Reading, every_steps: int, every_secs: float
     ) -> None:
         self._save, self._reading = save, reading
         self._every_steps, self._every_secs = every_steps, every_secs
-        self._step, self._time = 0, 0.0
+        self.step, self._time = 0, 0.0
 
     def started(self, step: int) -> None:
         """The checkpoint of this step exists."""
-        self._step, self._time = step, time.monotonic()
+        self.step, self._time = step, time.monotonic()
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         return self._reading.args()
@@ -34,6 +42,6 @@ class SaveHook(v1.train.SessionRunHook):
             self.started(self._save(run_context.session))
 
     def _due(self, step: int) -> bool:
-        if self._every_steps and step // self._every_steps > self._step // self._every_steps:
+        if self._every_steps and step // self._every_steps > self.step // self._every_steps:
             return True
-        return bool(self._every_secs) and time.monotonic() - self._time >= self._every_secs and step > self._step
+        return bool(self._every_secs) and time.monotonic() - self._time >= self._every_secs and step > self.step

@@ -22,7 +22,7 @@ from ps_train.hooks.save import SaveHook
 from ps_train.roles import evaluator
 from ps_train.roles.finish import Living, Others, make_result, write_result
 from ps_train.roles.heart import seats_of
-from ps_train.roles.loop import STOPPED, Loop
+from ps_train.roles.loop import STOPPED
 from ps_train.roles.training import POLL_SECS, Training
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 class Chief(Training):
     """The worker that initialises, saves and ends the job."""
+
+    _cut_short = "all input ended"
+    """Why the job ends below max_steps, where it does."""
 
     def _hooks(self) -> tuple[Reading, list[Any]]:
         job, directory = self._s.job, self._s.directory
@@ -71,8 +74,9 @@ class Chief(Training):
         self._s.console.line(f"resumed from {self._s.directory} at step {restored}")
         return restored
 
-    def _loop(self, reading: Reading, save_steps: int = 0) -> Loop:
-        return super()._loop(reading, self._s.job.save_steps)
+    @property
+    def _save_steps(self) -> int:
+        return self._s.job.save_steps
 
     def _train(self, session: Any, reading: Reading) -> None:
         self._s.heart.say("training")
@@ -104,6 +108,7 @@ class Chief(Training):
                 last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
             if time.monotonic() > deadline:
                 log.warning("no longer waiting for %s (finish_timeout_secs)", ", ".join(others.training))
+                self._cut_short = "given up waiting for " + ", ".join(others.training)
                 return False
             time.sleep(POLL_SECS)
         self._rest()
@@ -114,10 +119,12 @@ class Chief(Training):
         job, console, raw = self._s.job, self._s.console, self._raw()
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
-        step = self._checkpoints.save(raw)
+        step = int(raw.run(self._step.global_step))
+        if step != self._saver.step:
+            self._checkpoints.save(raw)
         examples = float(raw.run(self._step.examples))
         made, examples_made = step - first_step, examples - first_examples
-        if made == 0:
+        if made == 0 and step >= job.max_steps:
             console.line(f"this job is finished already, at step {step} of {job.max_steps}")
         else:
             console.line(
@@ -125,7 +132,7 @@ class Chief(Training):
                 f"{examples_made / wall_secs:.0f} examples/s"
             )
             if step < job.max_steps:
-                console.line(f"all input ended at step {step} of {job.max_steps}")
+                console.line(f"{self._cut_short} at step {step} of {job.max_steps}")
         metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
         if metrics:
             console.line("test " + evaluator.text(metrics))

@@ -120,10 +120,15 @@ class Training:
             self._wait_for_more(why)
             self._s.heart.say("training")
 
-    def _loop(self, reading: Reading, save_steps: int = 0) -> Loop:
+    @property
+    def _save_steps(self) -> int:
+        """A burst must end at multiples of this, if it is not 0."""
+        return 0
+
+    def _loop(self, reading: Reading) -> Loop:
         job, first = self._s.job, self._sessions.first_step
         pace: Pace = LockstepPace(first, job.max_steps) if self._step.lockstep else self._budget
-        return Loop(self._step, reading, pace, self._s.attention.stop.is_set, save_steps)
+        return Loop(self._step, reading, pace, self._s.attention.stop.is_set, self._save_steps)
 
     def _on_input_end(self) -> None:
         self._input_ended = True

@@ -102,3 +102,14 @@ def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_it
     assert chief.wait(60) == 0, chief.output
     assert json.loads((cluster.model_dir / "result.json").read_text())["global_step"] == 6000
     assert ps.wait(10) == 0
+
+
+def test_the_chief_waits_for_a_worker_that_hangs_only_so_long(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=3000", "--log_secs=0.2", "--worker_lease_secs=60")
+    cluster.flags += ["--finish_timeout_secs=2", "--model=tests.support.models:Hangs", "--batch_size=4"]
+    (ps,), (chief, worker) = cluster.start_all()
+    assert chief.wait(60) == 0, chief.output
+    assert "no longer waiting for worker:1" in chief.output and f"pid {worker.pid}" in chief.output
+    result = json.loads((cluster.model_dir / "result.json").read_text())
+    assert result["global_step"] < 3000 and f"at step {result['global_step']} of 3000" in chief.output
+    assert ps.wait(10) == 0 and worker.wait(10) == 0

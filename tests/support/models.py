@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -57,3 +60,23 @@ class FailsLater(Linear):
         loss = super().loss(outputs, labels)
         with tf.control_dependencies([tf.debugging.Assert(loss > 1.0, ["my own assertion"])]):
             return tf.identity(loss)
+
+
+class Hangs(Linear):
+    """The second worker's input stops coming after a while, without an end."""
+
+    def data(self, split: str, data_dir: str):
+        arrays = super().data(split, data_dir)
+        hang = "--task_index=1" in sys.argv
+
+        def wait(number):
+            if hang and number >= 500:
+                time.sleep(3600)
+            return number
+
+        def example(number):
+            number = tf.numpy_function(wait, [number], tf.int64)
+            row = tf.reshape(number % self.count, [])
+            return tf.constant(arrays.features)[row], tf.constant(arrays.labels)[row]
+
+        return tf.data.Dataset.range(10**9).map(example)
