@@ -22,7 +22,7 @@ setup(
     package_data={"ps_train": ["py.typed"], "ps_train.data": ["digits.npz", "digits.LICENSE"]},
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
     extras_require={
-        "dev": ["build", "hypothesis", "mypy", "pytest", "pytest-timeout", "ruff", "tensorboard"],
+        "dev": ["build", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "tensorboard"],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[

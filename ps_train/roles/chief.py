@@ -46,9 +46,6 @@ class Chief(Training):
         self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
         return reading, [FiniteHook(reading, str(self._s.task)), self._progress, self._saver]
 
-    def _before_session(self) -> None:
-        """The chief waits for nobody."""
-
     def _prepare(self, session: v1.Session) -> int:
         board = self._s.boards[0]
         adopted = board.get(notices.READY) and not session.run(self._step.uninitialised).any()

@@ -75,7 +75,6 @@ class Training:
             reading, hooks = self._hooks()
             self._prepare_graph()
             self._step.graph.finalize()
-            self._before_session()
             config = session_config(cluster, task, job)
             self._sessions = Sessions(server.target, self._step.graph, config, self._prepare, self._s.boards)
             try:
@@ -94,13 +93,13 @@ class Training:
     def _prepare_graph(self) -> None:
         """Adds what else the graph needs before it is finalized."""
 
-    def _before_session(self) -> None:
-        chief = str(self._s.cluster.chief)
-        self._ready = await_ready(self._s.boards[0], chief, self._s.job.startup_timeout_secs)
-
     def _prepare(self, session: v1.Session) -> int:
-        self._open_input(session, self._ready.step)
-        return self._ready.step
+        """Makes the new session ready to train; returns the global step at which it begins."""
+        session.run(self._step.uninitialised)  # connects to every ps now, not in the first step
+        chief = str(self._s.cluster.chief)
+        ready = await_ready(self._s.boards[0], chief, self._s.job.startup_timeout_secs)
+        self._open_input(session, ready.step)
+        return ready.step
 
     def _open_input(self, session: v1.Session, step: int) -> None:
         """The order of the examples depends on the step, so that a resumed job does not begin with the same ones."""
