@@ -53,10 +53,15 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """Batches inside a graph.  `initializer` must be run with `feeds` before the first batch."""
+    """Batches inside a graph.  `initializer` must be run with `feeds` before the first batch.
+
+    Attributes:
+      examples: float32 scalar, how many examples the batch stands for: its size, or 0 for a batch after the end.
+    """
 
     features: Any
     labels: Any
+    examples: tf.Tensor
     initializer: tf.Operation
     _fed: dict[Any, Any]
     _seed: tf.Tensor | None = None
@@ -67,23 +72,41 @@ class Batches:
 
 
 def training_batches(
-    data: Arrays | tf.data.Dataset, share: Share, batch_size: int, epochs: int, shuffle_buffer: int
+    data: Arrays | tf.data.Dataset,
+    share: Share,
+    batch_size: int,
+    epochs: int,
+    shuffle_buffer: int,
+    endless: bool = False,
 ) -> Batches:
-    """A replica's batches.  With `epochs` > 0 they end, the last one being short where the examples run out."""
+    """A replica's batches.  With `epochs` > 0 they end, the last one being short where the examples run out.
+
+    If `endless`, the first batch is given again and again after that, standing for no examples: replicas that make
+    every step together must not fail in the middle of one.
+    """
     dataset, fed = _dataset(data)
     if share.count > 1:
         dataset = dataset.shard(share.count, share.index)
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     if seed is not None:
         dataset = dataset.shuffle(_buffer(data, share, shuffle_buffer), seed=seed)
-    dataset = dataset.repeat(epochs or None).batch(batch_size).prefetch(2)
-    return _iterate(dataset, fed, seed)
+    dataset = dataset.repeat(epochs or None).batch(batch_size)
+    if endless and epochs:
+        after = dataset.take(1).cache().repeat()
+        dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
+    else:
+        dataset = _marked(dataset, 1.0)
+    return _iterate(dataset.prefetch(2), fed, seed)
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset, batch_size: int) -> Batches:
     """All examples once, in order."""
     dataset, fed = _dataset(data)
-    return _iterate(dataset.batch(batch_size).prefetch(2), fed, None)
+    return _iterate(_marked(dataset.batch(batch_size), 1.0).prefetch(2), fed, None)
+
+
+def _marked(dataset: tf.data.Dataset, live: float) -> tf.data.Dataset:
+    return dataset.map(lambda *batch: (batch, live))
 
 
 def derived_seed(*parts: object) -> int:
@@ -115,13 +138,9 @@ def _iterate(dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | No
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
     iterator = v1.data.make_initializable_iterator(dataset.with_options(options))
-    element = iterator.get_next()
+    element, live = iterator.get_next()
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() must give (features, labels) pairs.")
     features, labels = element
-    return Batches(features, labels, iterator.initializer, fed, seed)
-
-
-def count_examples(labels: Any) -> tf.Tensor:
-    """How many examples a batch of labels has; float32 scalar."""
-    return tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
+    size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
+    return Batches(features, labels, size * live, iterator.initializer, fed, seed)

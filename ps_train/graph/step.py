@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
-from ps_train.data.shard import Batches, Share, Source, count_examples, derived_seed, training_batches
+from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
 from ps_train.errors import ModelError
 from ps_train.graph.plan import Plan
 from ps_train.graph.trace import Traced
@@ -70,11 +70,13 @@ def build_step(
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
                 share = Share(replica.index, replica.count)
-                batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer)
+                batches = training_batches(
+                    source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless=update.lockstep
+                )
             values = transport.pull()
             loss = _loss(model, batches, values, variables)
             gradients = _gradients(loss, {name: values[name] for name in traced.learned()})
-            arrived = transport.push(gradients, count_examples(batches.labels), update.scaled)
+            arrived = transport.push(gradients, batches.examples, update.scaled)
         shards, made = _shards(job, model, variables, plan.num_ps, global_step, examples)
         ops = update.build(shards, arrived, replica)
         if replica.index == 0:

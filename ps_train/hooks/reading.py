@@ -1,6 +1,6 @@
 """What the hooks read of a step: always after its update, in the run that made it.
 
-Not a hook itself.  A replica whose input has ended has no loss any more; fetching one would fail.
+Not a hook itself.  A replica whose input has ended has no loss of its own any more.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from ps_train.cluster.board import cause_of
+from ps_train.errors import DataError
 from ps_train.graph.step import Step
 from ps_train.hooks.reading import Reading
 from ps_train.updates.synchronous import NO_INPUT_LEFT
@@ -101,7 +102,7 @@ class Loop:
             self._pace.give_back(count - made)
             if ended:
                 on_input_end()
-                if not self._step.ops.abstain:
+                if not self._step.lockstep:
                     return INPUT
                 self._reading.input_ended = True
         return STOPPED
@@ -113,18 +114,20 @@ class Loop:
         return burst
 
     def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
-        """Steps made, and whether the input ended before `count`."""
-        raw = step_context.session
-        operations = self._step.ops.abstain if self._reading.input_ended else self._step.ops.train
+        """Steps made, and whether the input has ended, which is told once."""
+        raw, operations = step_context.session, self._step.ops.train
         made = 0
         try:
             while made < count - 1 and not self._should_stop():
                 raw.run(operations)
                 made += 1
-            fetched = step_context.run_with_hooks({"operations": operations, "step": self._step.ops.step_after})
+            fetches = {"train": operations, "step": self._step.ops.step_after, "examples": self._step.batches.examples}
+            fetched = step_context.run_with_hooks(fetches)
             self._global_step = int(fetched["step"])
-            return made + 1, False
+            return made + 1, fetched["examples"] == 0 and not self._reading.input_ended
         except tf.errors.OutOfRangeError:
+            if self._step.lockstep:
+                raise DataError("this worker's share of the data is empty: use fewer workers.") from None
             return made, True
         except LOST as error:
             # Not to be seen by MonitoredSession: it would close the session, which hangs for ever with a dead ps.

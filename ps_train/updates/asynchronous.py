@@ -24,4 +24,4 @@ class Asynchronous(Update):
                     train.append(shard.count(examples))
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].clock.read_value()
-        return StepOps(train, step_after, abstain=[], reset=[])
+        return StepOps(train, step_after, reset=[])

@@ -54,13 +54,11 @@ class StepOps:
     Attributes:
       train: one step, from pull to update.
       step_after: int64 scalar, the global step after that update; fetch it together with `train`.
-      abstain: one step without a batch of its own, for a replica whose input has ended; empty if there is no need.
       reset: run once by the leader after the variables are initialised or restored.
     """
 
     train: list[tf.Operation]
     step_after: tf.Tensor
-    abstain: list[tf.Operation]
     reset: list[tf.Operation]
 
 
@@ -68,7 +66,7 @@ class Update(abc.ABC):
     """An update mode.
 
     Attributes:
-      lockstep: all replicas make every step together.
+      lockstep: all replicas make every step together; one whose input has ended goes on with a weight of zero.
       scaled: parcels carry gradients multiplied by their number of examples.
     """
 

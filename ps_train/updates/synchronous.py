@@ -5,8 +5,8 @@ Chen et al. 2016, "Revisiting Distributed Synchronous SGD"; without tokens that 
 Every replica adds its gradient to an accumulator on each ps, once a step.  The leader's own step also takes the sum as
 soon as every replica has added to it, applies the mean, and puts one token into the queue of each follower; a
 follower's step ends when it finds the token in *its own* queue.  So nobody can pull before the update is made, nobody
-can count twice, and there is no RPC that an asynchronous step does not have.  A replica without input adds zero, with
-a weight of zero examples.
+can count twice, and there is no RPC that an asynchronous step does not have.  A replica whose input has ended adds
+a gradient that weighs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class Synchronous(Update):
         sides = [_Side(s, a.parcels, replica) for s, a in zip(shards, arrived, strict=True) if a.parcels]
         vectors = [a.vectors for a in arrived if a.parcels]
         add = [side.add(arriving) for side, arriving in zip(sides, vectors, strict=True)]
-        add_nothing = [side.add(side.nothing()) for side in sides]
         if replica.index == 0:
             finish = [side.lead() for side in sides]
             with tf.device(ps_device(0)), tf.control_dependencies(finish[:1]):
@@ -39,7 +38,7 @@ class Synchronous(Update):
             tokens = [side.follow() for side in sides]
             finish, step_after = [token.op for token in tokens], tokens[0]
         reset = [side.reset(shards[0].clock) for side in sides]
-        return StepOps(add + finish, step_after, abstain=add_nothing + finish, reset=reset)
+        return StepOps(add + finish, step_after, reset)
 
 
 class _Side:
@@ -69,10 +68,6 @@ class _Side:
         with tf.device(ps_device(self._shard.ps)):
             sums = zip(self._sums, vectors, strict=True)
             return tf.group(*[total.apply_grad(vector, local_step=self._step) for total, vector in sums])
-
-    def nothing(self) -> tuple[tf.Tensor, ...]:
-        with tf.device(ps_device(self._shard.ps)):
-            return tuple(tf.zeros([parcel.length], tf.as_dtype(parcel.dtype)) for parcel in self._parcels)
 
     def lead(self) -> tf.Operation:
         """Takes the sums when every replica has added, applies the mean and lets the followers go on."""

@@ -80,28 +80,29 @@ def test_in_synchronous_updates_every_example_counts_the_same_when_batches_diffe
     assert max(differences(cluster.values(), plain).values()) < 1e-6
 
 
-def test_a_replica_without_input_weighs_nothing_and_all_without_input_end_the_step() -> None:
+def test_a_replica_whose_input_has_ended_weighs_nothing_and_when_all_have_the_step_ends() -> None:
     model = Linear(count=16)
     cluster = InProcessCluster(model, 2, 2, update="sync", optimizer="sgd", learning_rate=RATE, batch_size=8, epochs=1)
     cluster.start()
     initial = cluster.values()
-    (zero, one), (first, second) = cluster.sessions, cluster.steps
-    in_parallel([lambda: zero.run(first.ops.train), lambda: one.run(second.ops.abstain)])
+    assert cluster.sessions[1].run(cluster.steps[1].batches.examples) == 8  # worker 1's only batch is gone
+    cluster.train(1)
     data = model.data("train", "")
     plain = train_plainly(
         model, lambda: make_optimizer("sgd", RATE), initial, [(data.features[0::2], data.labels[0::2])]
     )
     assert max(differences(cluster.values(), plain).values()) < 1e-6
-    with pytest.raises(tf.errors.OutOfRangeError):
-        zero.run(first.ops.train)
+    assert cluster.values()["ps_train/examples"] == 8
     with pytest.raises(tf.errors.InvalidArgumentError, match="no worker has input left"):
-        threads = [lambda: zero.run(first.ops.abstain), lambda: one.run(second.ops.abstain, options=timeout(5))]
-        in_parallel(threads)
+        leader, follower = zip(cluster.sessions, cluster.steps, strict=True)
+        in_parallel(
+            [lambda: leader[0].run(leader[1].ops.train), lambda: follower[0].run(follower[1].ops.train, options=BRIEF)]
+        )
     assert cluster.global_step() == 1
 
 
-def timeout(secs: int) -> v1.RunOptions:
-    return v1.RunOptions(timeout_in_ms=secs * 1000)
+BRIEF = v1.RunOptions(timeout_in_ms=3000)
+"""For a step that is to end with an error while another waits for it."""
 
 
 @pytest.mark.parametrize(("update", "num_workers"), [("async", 1), ("sync", 2)])

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from ps_train.data.shard import Share, Source, count_examples, derived_seed, evaluation_batches, training_batches
+from ps_train.data.shard import Share, Source, derived_seed, evaluation_batches, training_batches
 from ps_train.errors import DataError, ModelError
 
 NUMBERS = Arrays(np.arange(23, dtype=np.float32)[:, None] * 10, np.arange(23))
@@ -174,7 +174,9 @@ def test_evaluation_sees_every_example_once_and_in_order():
 @pytest.mark.parametrize("labels", [np.zeros(5), {"a": np.zeros((5, 2)), "b": np.zeros(5)}])
 def test_the_examples_of_a_batch_are_counted_by_its_labels(labels):
     with tf.Graph().as_default(), v1.Session() as session:
-        assert session.run(count_examples(tf.nest.map_structure(tf.constant, labels))) == 5.0
+        batches = training_batches(tf.data.Dataset.from_tensor_slices((np.zeros(5), labels)), ALONE, 8, 1, 0)
+        session.run(batches.initializer, batches.feeds())
+        assert session.run(batches.examples) == 5.0
 
 
 def test_a_derived_seed_depends_on_every_part_and_on_nothing_else():
@@ -193,3 +195,13 @@ def test_arrays_that_differ_in_number_are_refused_with_their_lengths():
 
 def test_the_length_of_arrays_is_the_number_of_examples():
     assert len(NUMBERS) == 23
+
+
+def test_endless_batches_go_on_after_the_end_and_stand_for_no_examples():
+    data = Arrays(np.arange(5), np.arange(5))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        batches = training_batches(data, ALONE, 2, 1, 0, endless=True)
+        session.run(batches.initializer, batches.feeds())
+        seen = [session.run((batches.labels, batches.examples)) for _ in range(6)]
+    assert [labels.tolist() for labels, _ in seen] == [[0, 1], [2, 3], [4], [0, 1], [0, 1], [0, 1]]
+    assert [float(examples) for _, examples in seen] == [2, 2, 1, 0, 0, 0]
