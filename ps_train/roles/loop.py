@@ -19,11 +19,11 @@ from ps_train.cluster.board import cause_of
 from ps_train.errors import DataError
 from ps_train.graph.step import Step
 from ps_train.hooks.reading import Reading
+from ps_train.roles.session import LOST
 from ps_train.updates.synchronous import NO_INPUT_LEFT
 
 BURST_SECS = 0.2
 log = logging.getLogger(__name__)
-LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
 
 

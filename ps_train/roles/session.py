@@ -15,12 +15,15 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster import notices
-from ps_train.cluster.board import Board
+from ps_train.cluster.board import Board, cause_of
 from ps_train.cluster.notices import Identity, Ready
 from ps_train.cluster.probe import NotYetError, wait_for
 from ps_train.errors import LostTaskError
 
 log = logging.getLogger(__name__)
+
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+"""What TensorFlow raises when a ps is gone."""
 
 
 class Sessions(v1.train.SessionCreator):
@@ -50,7 +53,10 @@ class Sessions(v1.train.SessionCreator):
         if self.session is not None:
             raise lost_ps(self._boards, "its connection broke")
         session = v1.Session(self._target, graph=self._graph, config=self._config)
-        self.first_step = self._prepare(session)
+        try:
+            self.first_step = self._prepare(session)
+        except LOST as error:  # MonitoredSession would try again for ever
+            raise lost_ps(self._boards, cause_of(error)) from None
         self.session = session
         return session
 

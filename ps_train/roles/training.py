@@ -27,8 +27,8 @@ from ps_train.hooks.finite import FiniteHook
 from ps_train.hooks.reading import Reading
 from ps_train.model import Model
 from ps_train.roles.heart import Heart
-from ps_train.roles.loop import INPUT, LOST, STOPPED, LockstepPace, Loop, LostConnectionError, Pace
-from ps_train.roles.session import Sessions, await_ready, lost_ps
+from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, LostConnectionError, Pace
+from ps_train.roles.session import LOST, Sessions, await_ready, lost_ps
 from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
 
@@ -73,7 +73,6 @@ class Training:
         )
         with self._step.graph.as_default():
             reading, hooks = self._hooks()
-            self._prepare_graph()
             self._step.graph.finalize()
             config = session_config(cluster, task, job)
             self._sessions = Sessions(server.target, self._step.graph, config, self._prepare, self._s.boards)
@@ -81,17 +80,12 @@ class Training:
                 # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
                 session = v1.train.MonitoredSession(self._sessions, hooks)
                 self._train(session, reading)
-            except LOST as error:
+            except (*LOST, LostConnectionError) as error:
                 raise lost_ps(self._s.boards, cause_of(error)) from None
-            except LostConnectionError as error:
-                raise lost_ps(self._s.boards, str(error)) from None
 
     def _hooks(self) -> tuple[Reading, list[Any]]:
         reading = Reading(self._step.loss, self._step.ops.step_after)
         return reading, [FiniteHook(reading, str(self._s.task))]
-
-    def _prepare_graph(self) -> None:
-        """Adds what else the graph needs before it is finalized."""
 
     def _prepare(self, session: v1.Session) -> int:
         """Makes the new session ready to train; returns the global step at which it begins."""
@@ -106,7 +100,7 @@ class Training:
         seed = derived_seed(self._s.job.seed, "shuffle", self._s.cluster.replica_index(self._s.task), step)
         session.run(self._step.batches.initializer, self._step.batches.feeds(seed))
         gc.collect()
-        gc.freeze()  # the graph's objects stay; a collector that walks them takes up to a fifth of a step
+        gc.freeze()  # the graph's objects stay; a collector that walks them slows every step
 
     def _train(self, session: Any, reading: Reading) -> None:
         loop = self._loop(reading)
