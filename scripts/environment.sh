@@ -6,8 +6,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # prepare_environment EXTRAS: makes .venv and installs the package, with the extras, unless that is done already.
 prepare_environment() {
   local python=${PYTHON:-python3} done_file="$root/.venv/.installed$1"
-  if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
-    echo "ps_train: error: Python 3.10 or newer is needed ($python is $("$python" --version 2>&1)); set PYTHON." >&2
+  if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    echo "ps_train: error: $python is not Python 3.10 or newer: set PYTHON to an interpreter that is." >&2
     exit 2
   fi
   if [ ! -x "$root/.venv/bin/python" ]; then
