@@ -19,6 +19,7 @@ from ps_train.errors import ConfigError
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "sync")
+ON_NAN = ("stop", "skip")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
@@ -119,6 +120,24 @@ class Job:
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
     seed: int = option(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
+
+    l2: float = option(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)
+    clip_value: float | None = option(
+        None, "gradients", "Clip every element to -x..x.", optional(above(0)), shared=True, kind=float
+    )
+    clip_norm: float | None = option(
+        None, "gradients", "Clip each variable's gradient to this norm.", optional(above(0)), shared=True, kind=float
+    )
+    clip_global_norm: float | None = option(
+        None, "gradients", "Clip all gradients together to this norm.", optional(above(0)), shared=True, kind=float
+    )
+    on_nan: str = option(
+        "stop",
+        "gradients",
+        "When a loss or gradient is no finite number: stop the whole job, or skip that gradient and count it.",
+        one_of(ON_NAN),
+        shared=True,
+    )
 
     model_dir: str = option("", "saving", "Directory of checkpoints, event files and result.json; only the chief's.")
     save_steps: int = option(0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0))

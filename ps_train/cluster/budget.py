@@ -31,8 +31,8 @@ class Budget:
         """How many steps of the job have been handed out."""
         return int(self._board.get(_KEY) or 0)
 
-    def take(self, wanted: int) -> int:
-        """Between 0 and `wanted` steps that nobody else will make."""
+    def take(self, wanted: int, global_step: int = 0) -> int:
+        """Between 0 and `wanted` steps that nobody else will make; how far the job is, the board knows best."""
         known = self.granted()
         while True:
             left = self._max_steps - known

@@ -19,9 +19,10 @@ import tensorflow.compat.v1 as v1
 from ps_train.config import Job
 from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
 from ps_train.errors import ModelError
+from ps_train.gradients import finite, transforms_of
 from ps_train.graph.plan import Plan
 from ps_train.graph.trace import Traced
-from ps_train.graph.transport import Transport
+from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.variables import Stored, make_variables, ps_device, stored_variables
 from ps_train.model import Model
 from ps_train.updates import make_update
@@ -30,6 +31,9 @@ from ps_train.updates.base import Replica, Shard, StepOps
 EXAMPLES = "ps_train/examples"
 """Name of the variable that counts the examples of all updates."""
 
+SKIPPED = "ps_train/skipped"
+"""Name of the variable that counts the gradients that were skipped; see --on_nan."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Step:
@@ -37,7 +41,7 @@ class Step:
 
     Attributes:
       loss: float scalar of this replica's batch, before the update.
-      global_step, examples: variables on ps 0.
+      global_step, examples, skipped: variables on ps 0.
       stored: all variables that a checkpoint holds; complete on replica 0 only.
       initialise: gives every variable its initial value.
       uninitialised: bool vector, one entry for each stored variable.
@@ -49,6 +53,7 @@ class Step:
     loss: tf.Tensor
     global_step: tf.Variable
     examples: tf.Variable
+    skipped: tf.Variable
     stored: list[Stored]
     initialise: tf.Operation
     uninitialised: tf.Tensor
@@ -59,12 +64,13 @@ def build_step(
     job: Job, model: Model, source: Source, traced: Traced, plan: Plan, replica: Replica, worker_device: str
 ) -> Step:
     """The graph of one replica.  `worker_device` is its own device, `/job:worker/replica:0/task:1`."""
-    update = make_update(job.update)
+    update = make_update(job)
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(derived_seed(job.seed, "replica", replica.index))
         with tf.device(ps_device(0)):
             global_step = v1.train.create_global_step()
             examples = _counter(EXAMPLES, tf.float64)
+            skipped = _counter(SKIPPED, tf.int64)
         variables = make_variables(traced, plan, job.seed)
         transport = Transport(plan, traced, variables)
         with tf.device(worker_device):
@@ -76,17 +82,30 @@ def build_step(
             values = transport.pull()
             loss = _loss(model, batches, values, variables)
             gradients = _gradients(loss, {name: values[name] for name in traced.learned()})
-            arrived = transport.push(gradients, batches.examples, update.scaled)
-        shards, made = _shards(job, model, variables, plan.num_ps, global_step, examples)
+            for transform in transforms_of(job):
+                gradients = transform(gradients, values)
+            arrived = transport.push(gradients, batches.examples, update.scaled, _guard(job, loss, transport))
+        shards, made = _shards(job, model, variables, plan.num_ps, global_step, examples, skipped)
         ops = update.build(shards, arrived, replica)
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
         stored = [Stored("global_step", "", global_step), Stored(EXAMPLES, "", examples)]
+        stored.append(Stored(SKIPPED, "", skipped))
         stored += stored_variables(plan, variables, made)
         initialise = tf.group(*[v.initializer for v in v1.global_variables()])
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
-            graph, batches, ops, loss, global_step, examples, stored, initialise, uninitialised, update.lockstep
+            graph,
+            batches,
+            ops,
+            loss,
+            global_step,
+            examples,
+            skipped,
+            stored,
+            initialise,
+            uninitialised,
+            update.lockstep,
         )
 
 
@@ -116,8 +135,16 @@ def _gradients(loss: tf.Tensor, values: Mapping[str, tf.Tensor]) -> dict[str, tf
     return {name: tf.convert_to_tensor(gradient) for name, gradient in zip(values, found, strict=True)}
 
 
+def _guard(job: Job, loss: tf.Tensor, transport: Transport) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:
+    """What becomes of gradients that are no finite numbers; see --on_nan."""
+    if job.on_nan == "stop":
+        return lambda vectors: finite.stop(loss, vectors)
+    otherwise = [nothing(parcel) for parcels in transport.pushed for parcel in parcels]
+    return lambda vectors: finite.skip(loss, vectors, otherwise)
+
+
 def _shards(
-    job: Job, model: Model, variables: Mapping[str, Any], num_ps: int, global_step: Any, examples: Any
+    job: Job, model: Model, variables: Mapping[str, Any], num_ps: int, global_step: Any, examples: Any, skipped: Any
 ) -> tuple[list[Shard], dict[int, list[Any]]]:
     """Every ps gets an optimizer of its own, so that rates and powers of beta live where they are used; the second
     value collects the variables that each of them makes."""
@@ -127,7 +154,8 @@ def _shards(
         with tf.device(ps_device(ps)):
             clock = global_step if ps == 0 else _counter(f"ps_train/clock_{ps}", tf.int64)
             rule = _optimizer(job, model)
-        shards.append(Shard(ps, _applier(ps, rule, variables, made[ps]), clock, examples if ps == 0 else None))
+        apply = _applier(ps, rule, variables, made[ps])
+        shards.append(Shard(ps, apply, clock, *((examples, skipped) if ps == 0 else ())))
     return shards, made
 
 

@@ -2,20 +2,21 @@
 
     transport = Transport(plan, traced, variables)
     values = transport.pull()                                   # {"w": tensor on the worker, ...}
-    pushed = transport.push(gradients, examples, worker_device) # per ps: vectors that have arrived there
+    arrived = transport.push(gradients, examples, ...)          # per ps: vectors that have arrived there
 
 Stock TensorFlow sends every tensor between processes in an RPC of its own.  Here the small slices of one ps are joined
 into one vector there and split again on the worker, and the other way round for gradients; large slices travel alone,
-because joining them would only copy them.  The first parcel that a ps is pushed also carries how many examples the
-gradients stand for.
+because joining them would only copy them.  A parcel that each ps is pushed also carries a header: how many examples
+the gradients stand for.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ps_train.graph.plan import Plan, Slice
@@ -31,7 +32,7 @@ PARCEL_BYTES = 4 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Parcel:
-    """Slices of one ps and dtype that travel as one vector; `header`: followed by the number of examples."""
+    """Slices of one ps and dtype that travel as one vector; `header`: followed by a `Header`."""
 
     ps: int
     dtype: str
@@ -40,11 +41,27 @@ class Parcel:
 
     @property
     def sizes(self) -> list[int]:
-        return [piece.size for piece in self.slices] + ([1] if self.header else [])
+        return [piece.size for piece in self.slices] + ([HEADER_SIZE] if self.header else [])
 
     @property
     def length(self) -> int:
         return sum(self.sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """What every push says of itself, float32 scalars.
+
+    Attributes:
+      examples: how many examples the gradients stand for.
+      skipped: how many gradients were left out because they were no finite numbers.
+    """
+
+    examples: tf.Tensor
+    skipped: tf.Tensor
+
+
+HEADER_SIZE = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +92,7 @@ def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
 
 
 def with_header(parcels: list[Parcel], ps: int) -> list[Parcel]:
-    """The same parcels, the first joined float32 one also carrying the number of examples (or one more for it)."""
+    """The same parcels, the first joined float32 one also carrying the header (or one more for it)."""
     for number, parcel in enumerate(parcels):
         if parcel.dtype == "float32" and parcel.slices[0].bytes < ALONE_BYTES:
             return [*parcels[:number], dataclasses.replace(parcel, header=True), *parcels[number + 1 :]]
@@ -112,7 +129,13 @@ class Transport:
             whole[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
         return whole
 
-    def push(self, gradients: Mapping[str, tf.Tensor], examples: tf.Tensor, scaled: bool) -> list[Arrived]:
+    def push(
+        self,
+        gradients: Mapping[str, tf.Tensor],
+        examples: tf.Tensor,
+        scaled: bool,
+        guard: Callable[[list[tf.Tensor]], list[tf.Tensor]],
+    ) -> list[Arrived]:
         """Sends whole-variable gradients, in slices, to their ps.
 
         Args:
@@ -120,38 +143,42 @@ class Transport:
           examples: float32 scalar, how many examples the gradients are the mean of.
           scaled: whether the gradients travel multiplied by `examples`, so that those of several workers can be
             added and divided by the sum of their examples.
+          guard: given all vectors on the worker, returns what is to be sent in their place.
         """
         pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
             parts = self._plan.of(name)
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
-        arrived = []
-        for ps, parcels in enumerate(self.pushed):
-            vectors = tuple(_vector(parcel, pieces, examples, scaled) for parcel in parcels)
-            arrived.append(Arrived(ps, tuple(parcels), vectors))
-        return arrived
+        parcels = [parcel for some in self.pushed for parcel in some]
+        vectors = iter(guard([_vector(parcel, pieces, examples, scaled) for parcel in parcels]))
+        return [Arrived(ps, tuple(some), tuple(next(vectors) for _ in some)) for ps, some in enumerate(self.pushed)]
 
 
 def _vector(parcel: Parcel, pieces: Mapping[str, tf.Tensor], examples: tf.Tensor, scaled: bool) -> tf.Tensor:
-    values = [pieces[piece.name] for piece in parcel.slices]
-    vector = tf.concat(values, 0) if len(values) > 1 else values[0] if values else None
-    if vector is not None and scaled:
-        vector = vector * tf.cast(examples, vector.dtype)
+    parts = [pieces[piece.name] for piece in parcel.slices]
     if parcel.header:
-        weight = tf.reshape(examples, [1])
-        vector = weight if vector is None else tf.concat([vector, weight], 0)
+        parts.append(tf.stack([tf.ones_like(examples) if scaled else examples, tf.zeros_like(examples)]))
+    vector = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+    return vector * tf.cast(examples, vector.dtype) if scaled else vector
+
+
+def nothing(parcel: Parcel) -> np.ndarray[Any, Any]:
+    """What travels in place of a gradient that was skipped: zeros, and a one where skipped gradients are counted."""
+    vector = np.zeros(parcel.length, tf.as_dtype(parcel.dtype).as_numpy_dtype)
+    if parcel.header:
+        vector[-1] = 1
     return vector
 
 
-def unpack(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """On the ps: slice name to gradient, and the number of examples (float32 scalar)."""
+def unpack(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> tuple[dict[str, tf.Tensor], Header]:
+    """On the ps: slice name to gradient, and what the header says."""
     gradients: dict[str, tf.Tensor] = {}
-    examples = None
+    header = None
     for parcel, vector in zip(parcels, vectors, strict=True):
         parts = tf.split(vector, parcel.sizes) if len(parcel.sizes) > 1 else [vector]
         if parcel.header:
-            examples = tf.reshape(parts.pop(), [])
+            header = Header(*tf.unstack(parts.pop(), HEADER_SIZE))
         gradients |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
-    assert examples is not None, "every ps that is pushed to gets a header"
-    return gradients, examples
+    assert header is not None, "every ps that is pushed to gets a header"
+    return gradients, header

@@ -15,7 +15,6 @@ from ps_train.checkpoint import Checkpoints
 from ps_train.cluster import notices
 from ps_train.cluster.notices import Outcome, Ready
 from ps_train.cluster.server import device_of
-from ps_train.hooks.finite import FiniteHook
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
@@ -44,7 +43,7 @@ class Chief(Training):
         )
         self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
         self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
-        return reading, [FiniteHook(reading, str(self._s.task)), self._progress, self._saver]
+        return reading, [self._progress, self._saver]
 
     def _prepare(self, session: v1.Session) -> int:
         board = self._s.boards[0]
@@ -131,11 +130,15 @@ class Chief(Training):
             if step < job.max_steps:
                 console.line(f"{self._cut_short} at step {step} of {job.max_steps}")
         metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
+        skipped = int(raw.run(self._step.skipped))
+        if skipped:
+            console.line(f"{skipped} gradients were skipped because they were no finite numbers")
         if metrics:
             console.line("test " + evaluator.text(metrics))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if made > 0:
             result = make_result(job, step, made, examples, examples_made, self._progress.loss, metrics, wall_secs)
+            result["skipped"] = skipped
             write_result(job, self._s.directory, result)
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:

@@ -1,6 +1,6 @@
 """The training loop: steps in bursts, with nothing but a bare run for each step inside a burst.
 
-    loop = Loop(step, reading, pace, should_stop, save_steps=0)
+    loop = Loop("worker:1", step, reading, pace, should_stop, first_step=0)
     why = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
 
 A burst takes about a fifth of a second, so that the loop reacts in time; its last step runs the hooks.
@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from ps_train.cluster.board import cause_of
-from ps_train.errors import DataError
+from ps_train.errors import DataError, DivergedError
+from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.step import Step
 from ps_train.hooks.reading import Reading
 from ps_train.roles.session import LOST
@@ -34,26 +35,24 @@ class LostConnectionError(Exception):
 class Pace(Protocol):
     """How many steps a replica may make."""
 
-    def take(self, wanted: int) -> int:
-        """Up to `wanted` steps; 0 when there are no more."""
+    def take(self, wanted: int, global_step: int) -> int:
+        """Up to `wanted` steps; 0 when there are no more.  `global_step` is the latest that the replica knows of."""
 
     def give_back(self, count: int) -> None:
         """Steps that were taken but not made."""
 
 
 class LockstepPace:
-    """Every replica makes every step, so each counts for itself."""
+    """Every replica makes every step, and knows the global step after each."""
 
-    def __init__(self, step: int, max_steps: int) -> None:
-        self._left = max_steps - step
+    def __init__(self, max_steps: int) -> None:
+        self._max_steps = max_steps
 
-    def take(self, wanted: int) -> int:
-        count = max(0, min(wanted, self._left))
-        self._left -= count
-        return count
+    def take(self, wanted: int, global_step: int) -> int:
+        return max(0, min(wanted, self._max_steps - global_step))
 
     def give_back(self, count: int) -> None:
-        self._left += count
+        """Nothing was taken from anybody."""
 
 
 class BurstLength:
@@ -68,15 +67,29 @@ class BurstLength:
 
 
 class Loop:
-    """Runs one replica's steps.  `save_steps` > 0: a burst ends where a checkpoint is due."""
+    """Runs one replica's steps.
+
+    Args:
+      name: what to call the replica in errors.
+      first_step: the global step at which it begins.
+      save_steps: if not 0, a burst ends at its multiples, where a checkpoint is due.
+    """
 
     def __init__(
-        self, step: Step, reading: Reading, pace: Pace, should_stop: Callable[[], bool], save_steps: int = 0
+        self,
+        name: str,
+        step: Step,
+        reading: Reading,
+        pace: Pace,
+        should_stop: Callable[[], bool],
+        first_step: int,
+        save_steps: int = 0,
     ) -> None:
+        self._name = name
         self._step, self._reading, self._pace, self._should_stop = step, reading, pace, should_stop
         self._save_steps = save_steps
         self._length = BurstLength()
-        self._global_step = 0
+        self._global_step = first_step
         self._first = True
 
     def run(self, session: tf.compat.v1.train.MonitoredSession, on_input_end: Callable[[], None]) -> str:
@@ -85,7 +98,7 @@ class Loop:
             wanted = self._length.steps
             if self._save_steps:
                 wanted = min(wanted, self._save_steps - self._global_step % self._save_steps)
-            count = self._pace.take(wanted)
+            count = self._pace.take(wanted, self._global_step)
             if count == 0:
                 return STEPS
             start = time.monotonic()
@@ -94,6 +107,11 @@ class Loop:
             except tf.errors.InvalidArgumentError as error:
                 if NO_INPUT_LEFT in str(error):
                     return INPUT
+                if NOT_FINITE in str(error):
+                    raise DivergedError(
+                        f"{NOT_FINITE}, on {self._name} after global step {self._global_step}; nothing of it was "
+                        "applied or saved: use a smaller learning_rate, clip gradients, or --on_nan=skip."
+                    ) from None
                 raise
             if self._first:
                 log.debug("first step at global step %d", self._global_step)

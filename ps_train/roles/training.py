@@ -23,7 +23,6 @@ from ps_train.data.shard import Source, derived_seed
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
-from ps_train.hooks.finite import FiniteHook
 from ps_train.hooks.reading import Reading
 from ps_train.model import Model
 from ps_train.roles.heart import Heart
@@ -85,7 +84,7 @@ class Training:
 
     def _hooks(self) -> tuple[Reading, list[Any]]:
         reading = Reading(self._step.loss, self._step.ops.step_after)
-        return reading, [FiniteHook(reading, str(self._s.task))]
+        return reading, []
 
     def _prepare(self, session: v1.Session) -> int:
         """Makes the new session ready to train; returns the global step at which it begins."""
@@ -120,8 +119,10 @@ class Training:
 
     def _loop(self, reading: Reading) -> Loop:
         job, first = self._s.job, self._sessions.first_step
-        pace: Pace = LockstepPace(first, job.max_steps) if self._step.lockstep else self._budget
-        return Loop(self._step, reading, pace, self._s.attention.stop.is_set, self._save_steps)
+        pace: Pace = LockstepPace(job.max_steps) if self._step.lockstep else self._budget
+        return Loop(
+            str(self._s.task), self._step, reading, pace, self._s.attention.stop.is_set, first, self._save_steps
+        )
 
     def _on_input_end(self) -> None:
         self._input_ended = True

@@ -19,9 +19,7 @@ class Asynchronous(Update):
             if not parcels.vectors:
                 continue
             with tf.device(ps_device(shard.ps)):
-                gradients, examples = unpack(parcels.parcels, parcels.vectors)
-                with tf.control_dependencies([shard.apply(gradients)]):
-                    train.append(shard.count(examples))
+                train.append(shard.update(*unpack(parcels.parcels, parcels.vectors), self.may_skip))
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].clock.read_value()
         return StepOps(train, step_after, reset=[])

@@ -11,8 +11,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
-from ps_train.graph.transport import Arrived
+from ps_train.graph.transport import Arrived, Header
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +25,31 @@ class Shard:
       apply: slice name to gradient (on this ps) -> operation that applies the optimizer's rule to them all.
       clock: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
       examples: float64 variable on ps 0, the examples that all updates stand for; None elsewhere.
+      skipped: int64 variable on ps 0, the gradients that were skipped; None elsewhere.
     """
 
     ps: int
     apply: Callable[[Mapping[str, tf.Tensor]], tf.Operation]
     clock: tf.Variable
     examples: tf.Variable | None = None
+    skipped: tf.Variable | None = None
 
-    def count(self, examples: tf.Tensor) -> tf.Operation:
-        """Counts one update of so many examples (float32 scalar)."""
-        counted = [self.clock.assign_add(1, read_value=False)]
-        if self.examples is not None:
-            counted.append(self.examples.assign_add(tf.cast(examples, tf.float64), read_value=False))
-        return tf.group(*counted)
+    def update(self, gradients: Mapping[str, tf.Tensor], header: Header, may_skip: bool) -> tf.Operation:
+        """Applies gradients and counts the update; if `may_skip`, only where they stand for an example at all."""
+
+        def do() -> tf.Operation:
+            with tf.control_dependencies([self.apply(gradients)]):
+                counted = [self.clock.assign_add(1, read_value=False)]
+                if self.examples is not None:
+                    counted.append(self.examples.assign_add(tf.cast(header.examples, tf.float64), read_value=False))
+                return tf.group(*counted)
+
+        if not may_skip:
+            return do()
+        done = [v1.cond(header.examples > 0, do, tf.no_op)]
+        if self.skipped is not None:
+            done.append(self.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
+        return tf.group(*done)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +78,9 @@ class StepOps:
 class Update(abc.ABC):
     """An update mode.
 
+    Args:
+      may_skip: gradients that stand for no example may arrive, and must change nothing.
+
     Attributes:
       lockstep: all replicas make every step together; one whose input has ended goes on with a weight of zero.
       scaled: parcels carry gradients multiplied by their number of examples.
@@ -72,6 +88,9 @@ class Update(abc.ABC):
 
     lockstep = False
     scaled = False
+
+    def __init__(self, may_skip: bool = False) -> None:
+        self.may_skip = may_skip
 
     @abc.abstractmethod
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:

@@ -22,12 +22,16 @@ NO_INPUT_LEFT = "no worker has input left"
 """Stands in the error that ends the leader's step when nobody had an example to add."""
 
 
+_NEVER_STALE = 1 << 62
+"""The accumulators' own rule for late gradients is not used: nobody can be late who must wait for every update."""
+
+
 class Synchronous(Update):
     lockstep = True
     scaled = True
 
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
-        sides = [_Side(s, a.parcels, replica) for s, a in zip(shards, arrived, strict=True) if a.parcels]
+        sides = [_Side(s, a.parcels, replica, self.may_skip) for s, a in zip(shards, arrived, strict=True) if a.parcels]
         vectors = [a.vectors for a in arrived if a.parcels]
         add = [side.add(arriving) for side, arriving in zip(sides, vectors, strict=True)]
         if replica.index == 0:
@@ -44,12 +48,12 @@ class Synchronous(Update):
 class _Side:
     """One ps's side of synchronous updates."""
 
-    def __init__(self, shard: Shard, parcels: tuple[Parcel, ...], replica: Replica) -> None:
+    def __init__(self, shard: Shard, parcels: tuple[Parcel, ...], replica: Replica, may_skip: bool) -> None:
         self._shard = shard
         self._parcels = parcels
         self._replica = replica
+        self._may_skip = may_skip
         with tf.device(ps_device(shard.ps)):
-            self._step = shard.clock.read_value()
             self._sums = [
                 v1.ConditionalAccumulator(
                     tf.as_dtype(parcel.dtype),
@@ -67,20 +71,19 @@ class _Side:
     def add(self, vectors: tuple[tf.Tensor, ...]) -> tf.Operation:
         with tf.device(ps_device(self._shard.ps)):
             sums = zip(self._sums, vectors, strict=True)
-            return tf.group(*[total.apply_grad(vector, local_step=self._step) for total, vector in sums])
+            return tf.group(*[total.apply_grad(vector, local_step=_NEVER_STALE) for total, vector in sums])
 
     def lead(self) -> tf.Operation:
         """Takes the sums when every replica has added, applies the mean and lets the followers go on."""
         with tf.device(ps_device(self._shard.ps)):
-            sums, examples = unpack(self._parcels, [total.take_grad(self._replica.count) for total in self._sums])
-            somebody = tf.debugging.Assert(examples > 0, [NO_INPUT_LEFT])
+            sums, header = unpack(self._parcels, [total.take_grad(self._replica.count) for total in self._sums])
+            somebody = tf.debugging.Assert(header.examples + header.skipped > 0, [NO_INPUT_LEFT])
             with tf.control_dependencies([somebody]):
-                means = {name: total / tf.cast(examples, total.dtype) for name, total in sums.items()}
-            with tf.control_dependencies([self._shard.apply(means)]):
-                counted = self._shard.count(examples)
-            with tf.control_dependencies([counted]):
+                weight = tf.maximum(header.examples, 1.0)
+                means = {name: total / tf.cast(weight, total.dtype) for name, total in sums.items()}
+            with tf.control_dependencies([self._shard.update(means, header, self._may_skip)]):
                 now = self._shard.clock.read_value()
-                return tf.group(counted, *[queue.enqueue(now) for queue in self._tokens[1:]])
+                return tf.group(*[queue.enqueue(now) for queue in self._tokens[1:]])
 
     def follow(self) -> tf.Tensor:
         """The follower's token: the number of updates made, int64 scalar."""
@@ -88,10 +91,8 @@ class _Side:
             return self._tokens[self._replica.index].dequeue()
 
     def reset(self, global_step: tf.Variable) -> tf.Operation:
-        """Sets this ps's clock and accumulators to the global step."""
+        """Sets this ps's clock to the global step."""
+        if self._shard.ps == 0:
+            return tf.no_op()
         with tf.device(ps_device(self._shard.ps)):
-            now = global_step.read_value()
-            done = [total.set_global_step(now) for total in self._sums]
-            if self._shard.ps != 0:
-                done.append(self._shard.clock.assign(now, read_value=False))
-            return tf.group(*done)
+            return self._shard.clock.assign(global_step.read_value(), read_value=False)

@@ -33,7 +33,7 @@ class Large(Linear):
 def crossings(model: Model, num_ps: int, update: str, optimizer: str) -> collections.Counter[tuple[str, str]]:
     """(from, to) job to the number of tensors that one step of the second worker sends."""
     cluster = InProcessCluster(
-        model, num_ps, 2, update=update, optimizer=optimizer, batch_size=4, partition_bytes=1 << 30
+        model, num_ps, 2, update=update, optimizer=optimizer, learning_rate=1e-6, batch_size=4, partition_bytes=1 << 30
     )
     cluster.start()
     cluster.train(2)

@@ -239,24 +239,16 @@ class TestBurstLength:
 
 class TestLockstepPace:
     def test_every_replica_makes_every_step(self):
-        first, second = LockstepPace(0, 10), LockstepPace(0, 10)
-        assert first.take(10) == second.take(10) == 10
+        first, second = LockstepPace(10), LockstepPace(10)
+        assert first.take(10, 0) == second.take(10, 0) == 10
 
     def test_no_more_steps_are_given_than_are_left(self):
-        pace = LockstepPace(0, 10)
-        assert [pace.take(4), pace.take(4), pace.take(4), pace.take(4)] == [4, 4, 2, 0]
+        pace = LockstepPace(10)
+        assert [pace.take(4, step) for step in (0, 4, 8, 10)] == [4, 4, 2, 0]
 
-    def test_a_resumed_job_has_the_rest(self):
-        assert LockstepPace(7, 10).take(100) == 3
+    def test_steps_that_made_no_update_do_not_count(self):
+        pace = LockstepPace(10)
+        assert [pace.take(10, 0), pace.take(10, 7)] == [10, 3]
 
-    @pytest.mark.parametrize("step", [10, 12])
-    def test_a_finished_job_has_no_steps(self, step):
-        pace = LockstepPace(step, 10)
-        assert pace.take(5) == 0
-        assert pace.take(5) == 0
-
-    def test_steps_that_were_not_made_can_be_taken_again(self):
-        pace = LockstepPace(0, 10)
-        pace.take(10)
-        pace.give_back(3)
-        assert [pace.take(5), pace.take(5)] == [3, 0]
+    def test_a_finished_job_has_no_steps(self):
+        assert LockstepPace(10).take(5, 12) == 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ps_train.graph.plan import Slice
-from ps_train.graph.transport import ALONE_BYTES, PARCEL_BYTES, pack, with_header
+from ps_train.graph.transport import ALONE_BYTES, HEADER_SIZE, PARCEL_BYTES, pack, with_header
 
 FLOATS_ALONE = ALONE_BYTES // 4
 ITEM_BYTES = {"float32": 4, "float64": 8, "int32": 4}
@@ -92,8 +92,8 @@ def test_exactly_one_parcel_of_a_push_carries_the_number_of_examples(pieces):
     marked = with_header(parcels, ps=2)
     (header,) = [parcel for parcel in marked if parcel.header]
     assert header.dtype == "float32"
-    assert header.sizes[-1] == 1
-    assert header.length == sum(p.size for p in header.slices) + 1
+    assert header.sizes[-1] == HEADER_SIZE
+    assert header.length == sum(p.size for p in header.slices) + HEADER_SIZE
     assert header.ps == 2
     assert [slices for slices in names(marked) if slices] == names(parcels)
     assert all(p.bytes < ALONE_BYTES for p in header.slices)
@@ -118,13 +118,13 @@ def test_a_push_without_float32_has_a_parcel_for_the_header_alone():
     marked = with_header(pack([piece("d", 3, "float64")], ps=1), ps=1)
     assert [(parcel.dtype, parcel.length, parcel.header) for parcel in marked] == [
         ("float64", 3, False),
-        ("float32", 1, True),
+        ("float32", HEADER_SIZE, True),
     ]
 
 
 def test_a_push_without_gradients_still_counts_its_examples():
     (parcel,) = with_header([], ps=0)
-    assert (parcel.dtype, parcel.length, parcel.header, parcel.slices) == ("float32", 1, True, ())
+    assert (parcel.dtype, parcel.length, parcel.header, parcel.slices) == ("float32", HEADER_SIZE, True, ())
 
 
 def test_marking_leaves_the_unmarked_parcels_as_they_were():

@@ -1,0 +1,41 @@
+"""Clipping: by value, by each variable's norm, by the norm of all together.
+
+Pascanu et al. 2013, "On the difficulty of training recurrent neural networks", for the last.  A worker has the whole
+gradient of every variable, so the global norm is that over all ps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from ps_train.gradients import Gradients, Transform
+
+
+def by_value(limit: float) -> Transform:
+    """Every element to -limit..limit."""
+
+    def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
+        return {name: tf.clip_by_value(gradient, -limit, limit) for name, gradient in gradients.items()}
+
+    return clip
+
+
+def by_norm(limit: float) -> Transform:
+    """Every variable's gradient to an L2 norm of `limit` at most."""
+
+    def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
+        return {name: tf.clip_by_norm(gradient, limit) for name, gradient in gradients.items()}
+
+    return clip
+
+
+def by_global_norm(limit: float) -> Transform:
+    """All gradients by one factor, so that the L2 norm of all together is `limit` at most."""
+
+    def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
+        clipped, _ = tf.clip_by_global_norm(list(gradients.values()), limit)
+        return dict(zip(gradients, clipped, strict=True))
+
+    return clip

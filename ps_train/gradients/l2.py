@@ -1,0 +1,16 @@
+"""The gradient of `strength / 2` times the sum of all squared weights; added to the gradient, not to the loss shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from ps_train.gradients import Gradients, Transform
+
+
+def l2(strength: float) -> Transform:
+    def add(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
+        return {name: gradient + strength * values[name] for name, gradient in gradients.items()}
+
+    return add
