@@ -113,8 +113,22 @@ class Job:
     )
 
     update: str = option("async", "training", "When a gradient becomes a new value.", one_of(UPDATES), shared=True)
+    max_staleness: int | None = option(
+        None,
+        "training",
+        "async: drop gradients that are older by more updates than this.",
+        optional(at_least(0)),
+        shared=True,
+        kind=int,
+    )
+    staleness_lr: bool = option(
+        False, "training", "async: divide the learning rate of an update by its staleness.", shared=True
+    )
     max_steps: int = option(2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True)
     batch_size: int = option(32, "training", "Examples in one batch of one worker.", at_least(1))
+    accumulate: int = option(
+        1, "training", "Batches whose mean gradient is one push, as if the batch were larger.", at_least(1), shared=True
+    )
     epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
@@ -169,6 +183,9 @@ class Job:
         check_fields(self, self.sources)
         if self.save_steps == 0 and self.save_secs == 0:
             raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
+        for name in ("max_staleness", "staleness_lr"):
+            if getattr(self, name) and self.update != "async":
+                raise ConfigError(f"{described(self, name)} is for update=async, but {described(self, 'update')}.")
         self.model_arguments()
 
     def model_arguments(self) -> dict[str, str]:

@@ -58,20 +58,24 @@ class Console:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Where a run stands.  Rates are of the whole job: global steps and examples of all workers."""
+    """Where a run stands.  Rates are of the whole job: global steps and examples of all workers.
+
+    `staleness` is the mean over the run so far, where it is measured."""
 
     step: int
     max_steps: int
     loss: float | None
     steps_per_sec: float
     examples_per_sec: float
+    staleness: float | None = None
 
     def text(self) -> str:
         loss = "-" if self.loss is None else f"{self.loss:.4f}"
         left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
+        stale = "" if self.staleness is None else f"staleness {self.staleness:.2f}  "
         return (
             f"{PROGRESS_BEGINS}{self.step}/{self.max_steps}  loss {loss}  {self.steps_per_sec:.0f} global steps/s  "
-            f"{self.examples_per_sec:.0f} examples/s  ETA {_duration(left)}"
+            f"{self.examples_per_sec:.0f} examples/s  {stale}ETA {_duration(left)}"
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -63,8 +63,14 @@ class Batches:
     labels: Any
     examples: tf.Tensor
     initializer: tf.Operation
+    _iterator: Any
     _fed: dict[Any, Any]
     _seed: tf.Tensor | None = None
+
+    def next(self, after: Sequence[tf.Tensor]) -> Batches:
+        """The batch that follows, in the same step, taken from the input not before those tensors are there."""
+        with tf.control_dependencies(after):
+            return _take(self._iterator, self._fed, self._seed)
 
     def feeds(self, seed: int = 0) -> dict[Any, Any]:
         """What to feed to the initializer; the seed fixes the order of the examples."""
@@ -138,9 +144,13 @@ def _iterate(dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | No
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
     iterator = v1.data.make_initializable_iterator(dataset.with_options(options))
+    return _take(iterator, fed, seed)
+
+
+def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None) -> Batches:
     element, live = iterator.get_next()
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() must give (features, labels) pairs.")
     features, labels = element
     size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
-    return Batches(features, labels, size * live, iterator.initializer, fed, seed)
+    return Batches(features, labels, size * live, iterator.initializer, iterator, fed, seed)

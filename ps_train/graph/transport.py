@@ -1,7 +1,7 @@
 """How values reach a worker (pull) and gradients reach a ps (push): few parcels, not one message a variable.
 
     transport = Transport(plan, traced, variables)
-    values = transport.pull()                                   # {"w": tensor on the worker, ...}
+    values = transport.pull(after=stamps)                       # {"w": tensor on the worker, ...}
     arrived = transport.push(gradients, examples, ...)          # per ps: vectors that have arrived there
 
 Stock TensorFlow sends every tensor between processes in an RPC of its own.  Here the small slices of one ps are joined
@@ -114,11 +114,15 @@ class Transport:
             # Every step is counted on ps 0, even where no slice of the model lives there.
             self.pushed.append(with_header(parcels, ps) if parcels or ps == 0 else [])
 
-    def pull(self) -> dict[str, tf.Tensor]:
-        """All trainable variables' values, whole, on the worker (the device scope of the caller)."""
+    def pull(self, after: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """All trainable variables' values, whole, on the worker (the device scope of the caller).
+
+        Args:
+          after: for each ps a tensor there; values are read only after it.
+        """
         pieces: dict[str, tf.Tensor] = {}
         for parcel in (parcel for parcels in self._pulled for parcel in parcels):
-            with tf.device(ps_device(parcel.ps)):
+            with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
                 values = [tf.reshape(self._variables[s.name].read_value(), [-1]) for s in parcel.slices]
                 vector = tf.concat(values, 0) if len(values) > 1 else values[0]
             parts = tf.split(vector, parcel.sizes) if len(values) > 1 else [vector]

@@ -6,6 +6,7 @@ Not a hook itself.  A replica whose input has ended has no loss of its own any m
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ class Reading:
 
     loss: tf.Tensor
     step: tf.Tensor
-    examples: tf.Tensor | None = None
+    others: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     input_ended: bool = False
 
     def args(self) -> tf.compat.v1.train.SessionRunArgs:
@@ -25,6 +26,5 @@ class Reading:
         fetches: dict[str, Any] = {"step": self.step}
         if not self.input_ended:
             fetches["loss"] = self.loss
-        if self.examples is not None:
-            fetches["examples"] = self.examples
+        fetches |= self.others
         return tf.compat.v1.train.SessionRunArgs(fetches)

@@ -22,7 +22,8 @@ from ps_train.roles import evaluator
 from ps_train.roles.finish import Living, Others, make_result, write_result
 from ps_train.roles.heart import seats_of
 from ps_train.roles.loop import STOPPED
-from ps_train.roles.training import POLL_SECS, Training
+from ps_train.roles.training import POLL_SECS, Training, freeze_garbage
+from ps_train.updates.staleness import report
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +36,24 @@ class Chief(Training):
 
     def _hooks(self) -> tuple[Reading, list[Any]]:
         job, directory = self._s.job, self._s.directory
-        with tf.control_dependencies([self._step.ops.step_after]), tf.device(self._step.examples.device):
-            examples_after = self._step.examples.read_value()
-        reading = Reading(self._step.loss, self._step.ops.step_after, examples_after)
+        counts = self._step.counts
+        with tf.control_dependencies([self._step.ops.step_after]), tf.device(counts.examples.device):
+            after = {"examples": counts.examples.read_value(), "staleness": counts.staleness.read_value()}
+        reading = Reading(self._step.loss, self._step.ops.step_after, after)
         self._progress = ProgressHook(
-            reading, job.max_steps, job.log_secs, lambda progress: self._s.console.progress(progress.text()), directory
+            reading,
+            job.max_steps,
+            job.log_secs,
+            lambda progress: self._s.console.progress(progress.text()),
+            directory,
+            shows_staleness=job.update == "async",
         )
         self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
         self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
         return reading, [self._progress, self._saver]
 
     def _prepare(self, session: v1.Session) -> int:
+        freeze_garbage()
         board = self._s.boards[0]
         adopted = board.get(notices.READY) and not session.run(self._step.uninitialised).any()
         if adopted:
@@ -55,7 +63,7 @@ class Chief(Training):
             step = self._initialise(session)
             self._budget.open(step)
         self._saver.started(step)
-        self._start = (time.monotonic(), step, float(session.run(self._step.examples)))
+        self._start = (time.monotonic(), step, float(session.run(self._step.counts.examples)))
         self._open_input(session, step)
         board.put(notices.READY, Ready(step, self._s.heart.holder).to_json())
         log.debug("ready at global step %d", step)
@@ -118,7 +126,7 @@ class Chief(Training):
         step = int(raw.run(self._step.global_step))
         if step != self._saver.step:
             self._checkpoints.save(raw)
-        examples = float(raw.run(self._step.examples))
+        examples = float(raw.run(self._step.counts.examples))
         made, examples_made = step - first_step, examples - first_examples
         if made == 0 and step >= job.max_steps:
             console.line(f"this job is finished already, at step {step} of {job.max_steps}")
@@ -130,15 +138,20 @@ class Chief(Training):
             if step < job.max_steps:
                 console.line(f"{self._cut_short} at step {step} of {job.max_steps}")
         metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
-        skipped = int(raw.run(self._step.skipped))
+        counts = self._step.counts
+        skipped, dropped, stale = raw.run([counts.skipped, counts.dropped, counts.staleness])
         if skipped:
             console.line(f"{skipped} gradients were skipped because they were no finite numbers")
+        if dropped:
+            console.line(f"{dropped} gradients were dropped because they were older than max_staleness")
         if metrics:
             console.line("test " + evaluator.text(metrics))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if made > 0:
             result = make_result(job, step, made, examples, examples_made, self._progress.loss, metrics, wall_secs)
-            result["skipped"] = skipped
+            result |= {"skipped": int(skipped), "dropped": int(dropped)}
+            if job.update == "async":
+                result["staleness"] = report(stale, [str(task) for task in self._s.cluster.replicas()])
             write_result(job, self._s.directory, result)
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:

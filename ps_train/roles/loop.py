@@ -139,7 +139,7 @@ class Loop:
             while made < count - 1 and not self._should_stop():
                 raw.run(operations)
                 made += 1
-            fetches = {"train": operations, "step": self._step.ops.step_after, "examples": self._step.batches.examples}
+            fetches = {"train": operations, "step": self._step.ops.step_after, "examples": self._step.examples}
             fetched = step_context.run_with_hooks(fetches)
             self._global_step = int(fetched["step"])
             return made + 1, fetched["examples"] == 0 and not self._reading.input_ended

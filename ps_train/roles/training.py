@@ -89,6 +89,7 @@ class Training:
     def _prepare(self, session: v1.Session) -> int:
         """Makes the new session ready to train; returns the global step at which it begins."""
         session.run(self._step.uninitialised)  # connects to every ps now, not in the first step
+        freeze_garbage()
         chief = str(self._s.cluster.chief)
         ready = await_ready(self._s.boards[0], chief, self._s.job.startup_timeout_secs)
         self._open_input(session, ready.step)
@@ -98,8 +99,6 @@ class Training:
         """The order of the examples depends on the step, so that a resumed job does not begin with the same ones."""
         seed = derived_seed(self._s.job.seed, "shuffle", self._s.cluster.replica_index(self._s.task), step)
         session.run(self._step.batches.initializer, self._step.batches.feeds(seed))
-        gc.collect()
-        gc.freeze()  # the graph's objects stay; a collector that walks them slows every step
 
     def _train(self, session: Any, reading: Reading) -> None:
         loop = self._loop(reading)
@@ -138,3 +137,9 @@ class Training:
         """Returns when steps are handed out again; else the heart hears of the outcome and the main thread exits."""
         while why == INPUT or self._step.lockstep or self._budget.granted() >= self._s.job.max_steps:
             time.sleep(POLL_SECS)
+
+
+def freeze_garbage() -> None:
+    """The graph's objects stay; a collector that walks them again and again slows every step."""
+    gc.collect()
+    gc.freeze()

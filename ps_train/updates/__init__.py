@@ -11,4 +11,7 @@ def make_update(job: Job) -> Update:
     from ps_train.updates.asynchronous import Asynchronous
     from ps_train.updates.synchronous import Synchronous
 
-    return {"async": Asynchronous, "sync": Synchronous}[job.update](may_skip=job.on_nan == "skip")
+    may_skip = job.on_nan == "skip" or job.accumulate > 1  # the input may end within the batches of one push
+    if job.update == "sync":
+        return Synchronous(may_skip)
+    return Asynchronous(may_skip, job.max_staleness, job.staleness_lr)

@@ -1,25 +1,63 @@
 """Asynchronous updates: every gradient is applied when it arrives, whatever the others do.
 
-Dean et al. 2012, "Large Scale Distributed Deep Networks" (Downpour SGD).
+Dean et al. 2012, "Large Scale Distributed Deep Networks" (Downpour SGD).  On each ps one update is made at a time, and
+its staleness is known when it is made.  Two ways to live with stale gradients: drop those that are too old, or divide
+the learning rate by the staleness (Zhang et al. 2016, "Staleness-aware Async-SGD for Distributed Deep Learning").
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 import tensorflow as tf
 
 from ps_train.graph.transport import Arrived, unpack
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard, StepOps, Update
+from ps_train.updates.lock import under_lock
+from ps_train.updates.staleness import BINS
 
 
 class Asynchronous(Update):
+    """Args beside those of all modes:
+    max_staleness: gradients that are older are dropped and counted; None: none is.
+    staleness_lr: divide the learning rate by the staleness, where that is above 1.
+    """
+
+    def __init__(self, may_skip: bool = False, max_staleness: int | None = None, staleness_lr: bool = False) -> None:
+        super().__init__(may_skip)
+        self._max_staleness = max_staleness
+        self._staleness_lr = staleness_lr
+
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
-        train = []
-        for shard, parcels in zip(shards, arrived, strict=True):
-            if not parcels.vectors:
-                continue
-            with tf.device(ps_device(shard.ps)):
-                train.append(shard.update(*unpack(parcels.parcels, parcels.vectors), self.may_skip))
+        sides = zip(shards, arrived, strict=True)
+        train = [self._locked(shard, arriving, replica) for shard, arriving in sides if arriving.vectors]
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].clock.read_value()
         return StepOps(train, step_after, reset=[])
+
+    def _locked(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
+        with tf.device(ps_device(shard.ps)):
+            # Copies of the names, not of the data: to wait for the vectors themselves would send a message of its own.
+            here = [tf.identity(vector) for vector in arriving.vectors]
+            arriving = dataclasses.replace(arriving, vectors=tuple(here))
+            return under_lock(f"ps_train_lock/ps{shard.ps}", here, lambda: self._update(shard, arriving, replica))
+
+    def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
+        gradients, header = unpack(arriving.parcels, arriving.vectors)
+        staleness = shard.clock.read_value() - shard.stamp
+        fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
+        wanted = header.examples > 0 if self.may_skip else None
+        conditions = [condition for condition in (fresh, wanted) if condition is not None]
+        only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
+        slowdown = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
+        with tf.control_dependencies([staleness]):
+            done = [shard.update(gradients, header, only_if, slowdown)]
+        if shard.counts is not None:
+            made = tf.cast(True if only_if is None else only_if, tf.int64)
+            where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
+            done.append(shard.counts.staleness.scatter_nd_add(where, [made]).op)
+            done.append(shard.counts.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
+            if fresh is not None:
+                done.append(shard.counts.dropped.assign_add(tf.cast(~fresh, tf.int64), read_value=False))
+        return tf.group(*done)

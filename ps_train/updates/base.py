@@ -17,39 +17,59 @@ from ps_train.graph.transport import Arrived, Header
 
 
 @dataclasses.dataclass(frozen=True)
+class Counts:
+    """What is counted over the whole run, in variables on ps 0.
+
+    Attributes:
+      examples: float64 scalar, the examples that all updates stand for.
+      skipped: int64 scalar, gradients that were left out because they were no finite numbers.
+      dropped: int64 scalar, gradients that were left out because they were too old.
+      staleness: int64 [replicas, staleness.BINS], updates by replica and staleness.
+    """
+
+    examples: tf.Variable
+    skipped: tf.Variable
+    dropped: tf.Variable
+    staleness: tf.Variable
+
+
+@dataclasses.dataclass(frozen=True)
 class Shard:
     """One ps's part of the model.
 
     Attributes:
       ps: its index.
-      apply: slice name to gradient (on this ps) -> operation that applies the optimizer's rule to them all.
+      apply: given slice name to gradient (on this ps), and by what to divide the learning rate (float32 scalar or
+        None), the operation that applies the optimizer's rule to them all.  To be called once.
       clock: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
-      examples: float64 variable on ps 0, the examples that all updates stand for; None elsewhere.
-      skipped: int64 variable on ps 0, the gradients that were skipped; None elsewhere.
+      stamp: int64 scalar, what the clock showed before the values of this step were read.
+      counts: on ps 0; None elsewhere.
     """
 
     ps: int
-    apply: Callable[[Mapping[str, tf.Tensor]], tf.Operation]
+    apply: Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]
     clock: tf.Variable
-    examples: tf.Variable | None = None
-    skipped: tf.Variable | None = None
+    stamp: tf.Tensor
+    counts: Counts | None = None
 
-    def update(self, gradients: Mapping[str, tf.Tensor], header: Header, may_skip: bool) -> tf.Operation:
-        """Applies gradients and counts the update; if `may_skip`, only where they stand for an example at all."""
+    def update(
+        self,
+        gradients: Mapping[str, tf.Tensor],
+        header: Header,
+        only_if: tf.Tensor | None = None,
+        slowdown: tf.Tensor | None = None,
+    ) -> tf.Operation:
+        """Applies gradients and counts the update; where `only_if` (bool scalar) is given and false, nothing."""
 
         def do() -> tf.Operation:
-            with tf.control_dependencies([self.apply(gradients)]):
+            with tf.control_dependencies([self.apply(gradients, slowdown)]):
                 counted = [self.clock.assign_add(1, read_value=False)]
-                if self.examples is not None:
-                    counted.append(self.examples.assign_add(tf.cast(header.examples, tf.float64), read_value=False))
+                if self.counts is not None:
+                    examples = tf.cast(header.examples, tf.float64)
+                    counted.append(self.counts.examples.assign_add(examples, read_value=False))
                 return tf.group(*counted)
 
-        if not may_skip:
-            return do()
-        done = [v1.cond(header.examples > 0, do, tf.no_op)]
-        if self.skipped is not None:
-            done.append(self.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
-        return tf.group(*done)
+        return do() if only_if is None else v1.cond(only_if, do, tf.no_op)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -81,7 +81,12 @@ class _Side:
             with tf.control_dependencies([somebody]):
                 weight = tf.maximum(header.examples, 1.0)
                 means = {name: total / tf.cast(weight, total.dtype) for name, total in sums.items()}
-            with tf.control_dependencies([self._shard.update(means, header, self._may_skip)]):
+            only_if = header.examples > 0 if self._may_skip else None
+            done = [self._shard.update(means, header, only_if)]
+            if self._shard.counts is not None:
+                skipped = tf.cast(header.skipped, tf.int64)
+                done.append(self._shard.counts.skipped.assign_add(skipped, read_value=False))
+            with tf.control_dependencies(done):
                 now = self._shard.clock.read_value()
                 return tf.group(*[queue.enqueue(now) for queue in self._tokens[1:]])
 

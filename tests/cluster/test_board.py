@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -18,8 +19,8 @@ from ps_train.cluster.budget import Budget
 from ps_train.cluster.lease import Lease
 from ps_train.cluster.notices import Seat, new_identity, new_seat
 from ps_train.cluster.probe import NotYetError, reach, wait_for
-from ps_train.cluster.server import start_server
-from ps_train.cluster.spec import Address
+from ps_train.cluster.server import session_config, start_server
+from ps_train.cluster.spec import Address, Cluster
 from ps_train.config import Job, Task
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from tests.support.cluster import in_parallel
@@ -190,3 +191,33 @@ def test_waiting_ends_with_the_last_reason() -> None:
 
     with pytest.raises(UnreachableError, match="waiting for the tide: the moon is not full"):
         wait_for(never, 0.3, "the tide")
+
+
+def test_a_host_that_never_takes_the_connection_times_out() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        waiting = []
+        for _ in range(4):  # fill the queue of the port: further connections get no answer at all
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(("127.0.0.1", port))
+        with pytest.raises(NotYetError, match="connection timed out"):
+            reach(Task("ps", 0), Address("127.0.0.1", port), Task("worker", 0), {})
+        for one in waiting:
+            one.close()
+
+
+def test_a_name_that_does_not_resolve_is_named() -> None:
+    with pytest.raises(NotYetError, match=r"'no-such-host.invalid' is not resolved"):
+        reach(Task("ps", 0), Address("no-such-host.invalid", 2222), Task("worker", 0), {})
+
+
+@pytest.mark.parametrize(("gpus", "growth", "count"), [(0, True, {"GPU": 0}), (2, False, {"GPU": 2}), (-1, True, {})])
+def test_the_devices_of_a_worker_can_be_set(gpus: int, growth: bool, count: dict[str, int]) -> None:
+    job = Job(ps_hosts=("p:1",), worker_hosts=("a:1", "b:1"), gpus=gpus, gpu_memory_growth=growth)
+    config = session_config(Cluster.of(job), Task("worker", 1), job)
+    assert dict(config.device_count) == count and config.gpu_options.allow_growth == growth
+    tasks = {one.name: dict(one.tasks) for one in config.cluster_def.job}
+    assert tasks == {"ps": {0: "p:1"}, "worker": {1: "b:1"}}, "a session knows the ps and itself"

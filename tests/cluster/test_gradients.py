@@ -133,3 +133,39 @@ def test_with_on_nan_skip_a_synchronous_step_without_any_number_makes_no_update_
     assert np.array_equal(cluster.values()["w"], before) and cluster.values()["ps_train/skipped"] == 2
     in_parallel([lambda: cluster.train(1)])
     assert not np.array_equal(cluster.values()["w"], before)
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_accumulated_batches_equal_one_larger_batch_and_are_sent_once(update: str, optimizer: str) -> None:
+    workers = 2 if update == "sync" else 1
+    model = Linear(count=48)
+    values = []
+    for accumulate, size in ((1, 6), (3, 2)):
+        cluster = InProcessCluster(
+            model, 2, workers, update=update, optimizer=optimizer, batch_size=size, accumulate=accumulate
+        )
+        cluster.start()
+        cluster.train(20)
+        values.append(cluster.values())
+    assert values[1]["global_step"] == 20 and values[1]["ps_train/examples"] == 20 * 6 * workers
+    for name, value in values[0].items():
+        np.testing.assert_allclose(values[1][name], value, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothing_after_it(update: str) -> None:
+    cluster = InProcessCluster(
+        Linear(count=7), 1, 1, update=update, optimizer="sgd", learning_rate=RATE, batch_size=2, accumulate=3, epochs=1
+    )
+    cluster.start()
+    cluster.train(1)  # six examples
+    w, b = cluster.values()["w"].astype(np.float64), float(cluster.values()["b"])
+    cluster.train(1)  # one example, and two batches after the end
+    data = Linear(count=7).data("train", "")
+    expected = w - RATE * gradient_of(data.features[6:], data.labels[6:], w, b)[0]
+    np.testing.assert_allclose(cluster.values()["w"], expected, atol=1e-6)
+    assert cluster.values()["ps_train/examples"] == 7 and cluster.global_step() == 2
+    if update == "async":
+        assert cluster.sessions[0].run([cluster.steps[0].examples, cluster.steps[0].ops.train])[0] == 0
+        assert cluster.global_step() == 2

@@ -1,0 +1,26 @@
+"""One update at a time on a ps: what is read and written under the lock belongs together.
+
+Without it two updates that arrive together could both read the clock, or Adam's powers of beta, before either has
+written them.  The lock is TensorFlow's mutex on the ps itself; a step that is cancelled lets go of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+
+def under_lock(name: str, after: Sequence[tf.Tensor], body: Callable[[], tf.Operation]) -> tf.Operation:
+    """Runs what `body` adds to the graph while holding the lock of that name on the current device.
+
+    Args:
+      after: not before these are there, so that nobody holds the lock while he waits for something.
+    """
+    mutex = tf.raw_ops.MutexV2(shared_name=name)
+    with tf.control_dependencies(after):
+        lock = tf.raw_ops.MutexLock(mutex=mutex)
+    with tf.control_dependencies([lock]):
+        done = body()
+    with tf.control_dependencies([done]):
+        return tf.group(tf.raw_ops.ConsumeMutexLock(mutex_lock=lock))
