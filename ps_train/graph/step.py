@@ -3,14 +3,13 @@
     step = build_step(job, model, source, traced, plan, Replica(index=0, count=2), worker_device)
     session.run(step.ops.train)
 
-Two passes build a model: `trace` ran it once to learn its variables; here it is built again with a getter that hands
-it the pulled values in the variables' place.
+Two passes build a model: `trace` ran it once to learn its variables; `backward` builds it again with the pulled values.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,9 +17,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
 from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
-from ps_train.errors import ModelError
 from ps_train.gradients import finite, transforms_of
+from ps_train.graph.backward import mean_gradients
 from ps_train.graph.plan import Plan
+from ps_train.graph.rule import applier
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.variables import Stored, make_variables, ps_device, stored_variables
@@ -74,21 +74,19 @@ def build_step(
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
             values = transport.pull(after=stamps)
             learned = {name: values[name] for name in traced.learned()}
-            loss, gradients, examples = _gradients(model, batches, values, variables, learned, job.accumulate)
+            loss, gradients, examples = mean_gradients(model, batches, values, variables, learned, job.accumulate)
             for transform in transforms_of(job):
                 gradients = transform(gradients, values)
             arrived = transport.push(gradients, examples, update.scaled, _guard(job, loss, transport))
         made: dict[int, list[Any]] = {ps: [] for ps in range(plan.num_ps)}
         shards = [
-            Shard(ps, _applier(ps, job, model, variables, made[ps]), clocks[ps], stamps[ps], None if ps else counts)
+            Shard(ps, applier(ps, job, model, variables, made[ps]), clocks[ps], stamps[ps], None if ps else counts)
             for ps in range(plan.num_ps)
         ]
         ops = update.build(shards, arrived, replica)
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
-        stored = [Stored("global_step", "", clocks[0])]
-        stored += [Stored(v.op.name, "", v) for v in (counts.examples, counts.skipped, counts.dropped)]
-        stored += stored_variables(plan, variables, made)
+        stored = _stored(clocks[0], counts) + stored_variables(plan, variables, made)
         initialise = tf.group(*[v.initializer for v in v1.global_variables()])
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
@@ -106,56 +104,9 @@ def build_step(
         )
 
 
-def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
-    with v1.variable_scope(v1.get_variable_scope(), custom_getter=_getter(values, variables)):
-        outputs = model.forward(batches.features, training=True)
-        return model.loss(outputs, batches.labels)
-
-
-def _getter(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Callable[..., Any]:
-    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        if name not in values and name not in variables:
-            raise ModelError(
-                f"forward() made variable {name}, which it did not make the first time: build it the same way."
-            )
-        found = values[name] if name in values else variables[name]
-        regularizer = kwargs.get("regularizer")
-        if regularizer is not None and not kwargs.get("reuse"):
-            v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, regularizer(found))
-        return found
-
-    return get
-
-
-def _gradients(
-    model: Model,
-    batches: Batches,
-    values: Mapping[str, tf.Tensor],
-    variables: Mapping[str, Any],
-    learned: Mapping[str, tf.Tensor],
-    accumulate: int,
-) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
-    """Loss and gradients, the means over the examples of `accumulate` batches, and the number of those examples."""
-    losses: list[tf.Tensor] = []
-    found: list[list[tf.Tensor]] = []
-    sizes: list[tf.Tensor] = []
-    for number in range(accumulate):
-        if number:
-            batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        losses.append(_loss(model, batches, values, variables))
-        dense = [tf.convert_to_tensor(one) for one in tf.gradients(losses[-1], list(learned.values()))]
-        found.append(dense)
-        sizes.append(batches.examples)
-    if accumulate == 1:
-        return losses[0], dict(zip(learned, found[0], strict=True)), sizes[0]
-    examples = tf.add_n(sizes)
-    shares = [size / tf.maximum(examples, 1.0) for size in sizes]
-    means = [_weighted(some, shares) for some in zip(*found, strict=True)]
-    return _weighted(losses, shares), dict(zip(learned, means, strict=True)), examples
-
-
-def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.add_n([tensor * tf.cast(share, tensor.dtype) for tensor, share in zip(tensors, shares, strict=True)])
+def _stored(global_step: Any, counts: Counts) -> list[Stored]:
+    counted = (counts.examples, counts.skipped, counts.dropped)
+    return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
 
 
 def _guard(job: Job, loss: tf.Tensor, transport: Transport) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:
@@ -188,34 +139,6 @@ def _counts(replicas: int) -> Counts:
 def _stamp(ps: int, clock: Any) -> tf.Tensor:
     with tf.device(ps_device(ps)):
         return clock.read_value()
-
-
-def _optimizer(job: Job, model: Model, slowdown: tf.Tensor | None) -> Any:
-    name = job.optimizer or model.default_optimizer
-    rate = job.learning_rate or model.default_learning_rate
-    rule = model.optimizer(name, rate if slowdown is None else rate / slowdown)
-    if not isinstance(rule, v1.train.Optimizer):
-        raise ModelError(f"optimizer() returned {type(rule).__name__}: return a tf.compat.v1.train.Optimizer.")
-    return rule
-
-
-def _applier(
-    ps: int, job: Job, model: Model, variables: Mapping[str, Any], made: list[Any]
-) -> Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]:
-    """Every ps gets an optimizer of its own, so that rates and powers of beta live where they are used; `made` collects
-    the variables that it makes."""
-
-    def apply(gradients: Mapping[str, tf.Tensor], slowdown: tf.Tensor | None) -> tf.Operation:
-        if not gradients:
-            return tf.no_op()
-        before = {id(v) for v in v1.global_variables()}
-        with tf.device(ps_device(ps)):
-            rule = _optimizer(job, model, slowdown)
-            done = rule.apply_gradients([(gradient, variables[name]) for name, gradient in gradients.items()])
-        made.extend(v for v in v1.global_variables() if id(v) not in before)
-        return done
-
-    return apply
 
 
 def _counter(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:

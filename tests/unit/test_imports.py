@@ -21,7 +21,9 @@ FLOORS = {
     1: ["cluster", "cluster.*", "model", "data", "data.*"],
     2: [
         "graph",
+        "graph.backward",
         "graph.plan",
+        "graph.rule",
         "graph.trace",
         "graph.variables",
         "graph.transport",
