@@ -124,6 +124,9 @@ class Job:
     staleness_lr: bool = option(
         False, "training", "async: divide the learning rate of an update by its staleness.", shared=True
     )
+    delay_compensation: float = option(
+        0.0, "training", "async: strength of the correction of stale gradients (DC-ASGD).", at_least(0), shared=True
+    )
     max_steps: int = option(2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True)
     batch_size: int = option(32, "training", "Examples in one batch of one worker.", at_least(1))
     accumulate: int = option(
@@ -183,8 +186,8 @@ class Job:
         check_fields(self, self.sources)
         if self.save_steps == 0 and self.save_secs == 0:
             raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
-        for name in ("max_staleness", "staleness_lr"):
-            if getattr(self, name) and self.update != "async":
+        for name in ("max_staleness", "staleness_lr", "delay_compensation"):
+            if getattr(self, name) not in (None, False, 0.0) and self.update != "async":
                 raise ConfigError(f"{described(self, name)} is for update=async, but {described(self, 'update')}.")
         self.model_arguments()
 

@@ -72,17 +72,18 @@ def build_step(
             with tf.device("/device:CPU:0"):
                 share, endless = Share(replica.index, replica.count), update.lockstep or job.accumulate > 1
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
-            values = transport.pull(after=stamps)
+            backups = _backups(plan, traced, replica) if job.delay_compensation else {}
+            values = transport.pull(stamps, backups)
             learned = {name: values[name] for name in traced.learned()}
             loss, gradients, examples = mean_gradients(model, batches, values, variables, learned, job.accumulate)
             for transform in transforms_of(job):
                 gradients = transform(gradients, values)
             arrived = transport.push(gradients, examples, update.scaled, _guard(job, loss, transport))
         made: dict[int, list[Any]] = {ps: [] for ps in range(plan.num_ps)}
-        shards = [
-            Shard(ps, applier(ps, job, model, variables, made[ps]), clocks[ps], stamps[ps], None if ps else counts)
-            for ps in range(plan.num_ps)
-        ]
+        shards = []
+        for ps in range(plan.num_ps):
+            apply = applier(ps, job, model, variables, made[ps])
+            shards.append(Shard(ps, apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups))
         ops = update.build(shards, arrived, replica)
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
@@ -104,6 +105,17 @@ def build_step(
         )
 
 
+def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:
+    """A second copy of every slice that this replica pulls, beside the first."""
+    made = {}
+    for piece in plan.slices:
+        if traced.variables[piece.variable].trainable:
+            with tf.device(ps_device(piece.ps)):
+                name = f"ps_train/pulled_{replica.index}/{piece.name}"
+                made[piece.name] = _zeros(name, tf.as_dtype(piece.dtype), piece.shape)
+    return made
+
+
 def _stored(global_step: Any, counts: Counts) -> list[Stored]:
     counted = (counts.examples, counts.skipped, counts.dropped)
     return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
@@ -122,17 +134,17 @@ def _clocks(num_ps: int) -> list[Any]:
     clocks = []
     for ps in range(num_ps):
         with tf.device(ps_device(ps)):
-            clocks.append(_counter(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
+            clocks.append(_zeros(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
     return clocks
 
 
 def _counts(replicas: int) -> Counts:
     with tf.device(ps_device(0)):
         return Counts(
-            _counter("ps_train/examples", tf.float64),
-            _counter("ps_train/skipped", tf.int64),
-            _counter("ps_train/dropped", tf.int64),
-            _counter("ps_train/staleness", tf.int64, [replicas, BINS]),
+            _zeros("ps_train/examples", tf.float64),
+            _zeros("ps_train/skipped", tf.int64),
+            _zeros("ps_train/dropped", tf.int64),
+            _zeros("ps_train/staleness", tf.int64, [replicas, BINS]),
         )
 
 
@@ -141,5 +153,5 @@ def _stamp(ps: int, clock: Any) -> tf.Tensor:
         return clock.read_value()
 
 
-def _counter(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:
+def _zeros(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:
     return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)

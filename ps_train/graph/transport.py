@@ -114,16 +114,17 @@ class Transport:
             # Every step is counted on ps 0, even where no slice of the model lives there.
             self.pushed.append(with_header(parcels, ps) if parcels or ps == 0 else [])
 
-    def pull(self, after: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+    def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
         """All trainable variables' values, whole, on the worker (the device scope of the caller).
 
         Args:
           after: for each ps a tensor there; values are read only after it.
+          backups: slice name to a variable beside it that is given the value that was read.
         """
         pieces: dict[str, tf.Tensor] = {}
         for parcel in (parcel for parcels in self._pulled for parcel in parcels):
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
-                values = [tf.reshape(self._variables[s.name].read_value(), [-1]) for s in parcel.slices]
+                values = [self._read(piece, backups) for piece in parcel.slices]
                 vector = tf.concat(values, 0) if len(values) > 1 else values[0]
             parts = tf.split(vector, parcel.sizes) if len(values) > 1 else [vector]
             pieces |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
@@ -132,6 +133,15 @@ class Transport:
             parts = [pieces[piece.name] for piece in self._plan.of(name)]
             whole[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
         return whole
+
+    def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
+        """A slice's value as a vector, on its ps; not there before its backup is."""
+        value = self._variables[piece.name].read_value()
+        if backups:
+            # The identity carries the dependency: a reshape alone would be optimized away, and it with it.
+            with tf.control_dependencies([backups[piece.name].assign(value, read_value=False)]):
+                value = tf.identity(value)
+        return tf.reshape(value, [-1])
 
     def push(
         self,

@@ -14,4 +14,4 @@ def make_update(job: Job) -> Update:
     may_skip = job.on_nan == "skip" or job.accumulate > 1  # the input may end within the batches of one push
     if job.update == "sync":
         return Synchronous(may_skip)
-    return Asynchronous(may_skip, job.max_staleness, job.staleness_lr)
+    return Asynchronous(may_skip, job.max_staleness, job.staleness_lr, job.delay_compensation)

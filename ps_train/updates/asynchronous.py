@@ -1,8 +1,10 @@
 """Asynchronous updates: every gradient is applied when it arrives, whatever the others do.
 
 Dean et al. 2012, "Large Scale Distributed Deep Networks" (Downpour SGD).  On each ps one update is made at a time, and
-its staleness is known when it is made.  Two ways to live with stale gradients: drop those that are too old, or divide
-the learning rate by the staleness (Zhang et al. 2016, "Staleness-aware Async-SGD for Distributed Deep Learning").
+its staleness is known when it is made.  Three ways to live with stale gradients: drop those that are too old; divide
+the learning rate by the staleness (Zhang et al. 2016, "Staleness-aware Async-SGD for Distributed Deep Learning"); add
+what the gradient would have changed by since the pull (DC-ASGD: Zheng et al. 2017, "Asynchronous Stochastic Gradient
+Descent with Delay Compensation"), for which each ps keeps what each worker pulled last.
 """
 
 from __future__ import annotations
@@ -22,12 +24,20 @@ class Asynchronous(Update):
     """Args beside those of all modes:
     max_staleness: gradients that are older are dropped and counted; None: none is.
     staleness_lr: divide the learning rate by the staleness, where that is above 1.
+    delay_compensation: the strength lambda of the correction g + lambda g g (w - w_pulled); 0: none.
     """
 
-    def __init__(self, may_skip: bool = False, max_staleness: int | None = None, staleness_lr: bool = False) -> None:
+    def __init__(
+        self,
+        may_skip: bool = False,
+        max_staleness: int | None = None,
+        staleness_lr: bool = False,
+        delay_compensation: float = 0.0,
+    ) -> None:
         super().__init__(may_skip)
         self._max_staleness = max_staleness
         self._staleness_lr = staleness_lr
+        self._delay_compensation = delay_compensation
 
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
         sides = zip(shards, arrived, strict=True)
@@ -45,6 +55,8 @@ class Asynchronous(Update):
 
     def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
         gradients, header = unpack(arriving.parcels, arriving.vectors)
+        if self._delay_compensation:
+            gradients = {name: self._compensated(shard, name, gradient) for name, gradient in gradients.items()}
         staleness = shard.clock.read_value() - shard.stamp
         fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
         wanted = header.examples > 0 if self.may_skip else None
@@ -61,3 +73,7 @@ class Asynchronous(Update):
             if fresh is not None:
                 done.append(shard.counts.dropped.assign_add(tf.cast(~fresh, tf.int64), read_value=False))
         return tf.group(*done)
+
+    def _compensated(self, shard: Shard, name: str, gradient: tf.Tensor) -> tf.Tensor:
+        moved = shard.values[name].read_value() - shard.backups[name].read_value()
+        return gradient + self._delay_compensation * tf.square(gradient) * moved

@@ -44,6 +44,8 @@ class Shard:
       clock: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
       stamp: int64 scalar, what the clock showed before the values of this step were read.
       counts: on ps 0; None elsewhere.
+      values: slice name to variable, on this ps.
+      backups: slice name to the variable that holds what this replica pulled last; empty where none is kept.
     """
 
     ps: int
@@ -51,6 +53,8 @@ class Shard:
     clock: tf.Variable
     stamp: tf.Tensor
     counts: Counts | None = None
+    values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
+    backups: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
 
     def update(
         self,
