@@ -194,7 +194,9 @@ class _Launcher:
             self._kill_all()
             return deadline
         for child in self._children:
-            _send(child, signum)
+            _send(
+                child, signal.SIGTERM if signum == signal.SIGHUP else signum
+            )  # a closed terminal is no reason not to save
         return time.monotonic() + GRACE_SECS
 
     def _terminate_soon(self) -> None:
