@@ -34,6 +34,9 @@ class Chief(Training):
     _cut_short = "all input ended"
     """Why the job ends below max_steps, where it does."""
 
+    def _agree(self) -> None:
+        """The others agree with the chief."""
+
     def _hooks(self) -> tuple[Reading, list[Any]]:
         job, directory = self._s.job, self._s.directory
         counts = self._step.counts

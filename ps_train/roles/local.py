@@ -34,6 +34,7 @@ class Child:
     """One task of the job as a process."""
 
     name: str
+    is_chief: bool
     process: subprocess.Popen[str]
     lines: collections.deque[str]
     reader: threading.Thread
@@ -143,7 +144,7 @@ class _Launcher:
         lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
         is_chief = not self._children_of("chief", "worker") and job_name != "ps"
         reader = threading.Thread(target=self._read, args=(name, process, lines, is_chief), daemon=True)
-        self._children.append(Child(name, process, lines, reader))
+        self._children.append(Child(name, is_chief, process, lines, reader))
         reader.start()
 
     def _children_of(self, *job_names: str) -> list[Child]:
@@ -164,6 +165,7 @@ class _Launcher:
     def _watch(self) -> int:
         """Until every child has ended; the exit code of the job."""
         failed: Child | None = None
+        done = False
         deadline: float | None = None
         running = {child.name for child in self._children}
         while running:
@@ -179,9 +181,14 @@ class _Launcher:
                 continue
             running.discard(what)
             child = next(child for child in self._children if child.name == what)
-            if child.process.wait() != EXIT_DONE and failed is None and not self._signals:
-                failed = child
-                deadline = deadline or time.monotonic() + GRACE_SECS
+            code = child.process.wait()
+            if self._signals or done or failed is not None:
+                continue
+            # Done is what the chief says is done; a worker that came too late to hear of it must not wait for more.
+            done = child.is_chief and code == EXIT_DONE
+            failed = child if code != EXIT_DONE else None
+            if done or failed is not None:
+                deadline = time.monotonic() + GRACE_SECS
                 self._terminate_soon()
         if self._signals:
             return exit_code_of_signal(self._signals[0])
@@ -200,7 +207,7 @@ class _Launcher:
         return time.monotonic() + GRACE_SECS
 
     def _terminate_soon(self) -> None:
-        """The others hear of the failure by themselves; those that do not are told after a moment."""
+        """The others hear of the end by themselves; those that do not are told after a moment."""
 
         def terminate() -> None:
             for child in self._children:

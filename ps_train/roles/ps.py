@@ -23,8 +23,8 @@ from ps_train.roles.supervise import Attention
 log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.2
-LINGER_SECS = 1.0
-"""A ps stays so long after the outcome is on its board, for workers that have yet to read it."""
+LINGER_SECS, LATE_SECS = 1.0, 3.0
+"""A ps stays so long after the outcome is on its board, for workers to read it; longer while some have yet to come."""
 
 
 class Silence:
@@ -60,6 +60,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     while True:
         items = board.items()
         if notices.OUTCOME in items:
+            _linger(board, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[notices.OUTCOME]))
         if attention.signum is not None and not told:
             told = True
@@ -73,8 +74,14 @@ def run(job: Job, task: Task, console: Console) -> int:
         time.sleep(_LOOK_SECS)
 
 
-def _end(outcome: Outcome) -> int:
+def _linger(board: Board, replicas: set[str]) -> None:
+    start = time.monotonic()
     time.sleep(LINGER_SECS)
+    while time.monotonic() - start < LATE_SECS and not replicas <= {seat.task for seat in seats_of(board.items())}:
+        time.sleep(_LOOK_SECS)
+
+
+def _end(outcome: Outcome) -> int:
     if outcome.kind == "failed":
         raise failure_of(outcome)
     return exit_code_of_signal(outcome.signum) if outcome.kind == "stopped" else EXIT_DONE

@@ -8,17 +8,21 @@ TensorFlow's own creators make every other task sleep 30 s between looks; here r
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster import notices
+from ps_train.cluster.agreement import differences
 from ps_train.cluster.board import Board, cause_of
 from ps_train.cluster.notices import Identity, Ready
 from ps_train.cluster.probe import NotYetError, wait_for
-from ps_train.errors import LostTaskError
+from ps_train.cluster.spec import Cluster
+from ps_train.errors import LostTaskError, RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -83,3 +87,20 @@ def await_ready(board: Board, chief: str, timeout_secs: float) -> Ready:
 
     ready: Ready = wait_for(look, timeout_secs, f"the chief, {chief}")
     return ready
+
+
+def agree_with_chief(board: Board, mine: Mapping[str, Any], cluster: Cluster, task: str, timeout_secs: float) -> None:
+    """Waits for the chief's description of the job; raises RefusedError that shows how this task's differs."""
+    address = cluster.tasks().get(str(cluster.chief))
+    chief = f"{cluster.chief} ({address or 'address unknown here'})"
+
+    def look() -> str:
+        text = board.get(notices.DESCRIPTION)
+        if not text:
+            raise NotYetError(f"{chief} has not described the job yet")
+        return text
+
+    theirs = json.loads(wait_for(look, timeout_secs, f"the chief, {chief}"))
+    found = differences(theirs, mine, "the chief", task)
+    if found:
+        raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")

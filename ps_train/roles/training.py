@@ -9,6 +9,7 @@ import dataclasses
 import gc
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as v1
@@ -27,7 +28,7 @@ from ps_train.hooks.reading import Reading
 from ps_train.model import Model
 from ps_train.roles.heart import Heart
 from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, LostConnectionError, Pace
-from ps_train.roles.session import LOST, Sessions, await_ready, lost_ps
+from ps_train.roles.session import LOST, Sessions, agree_with_chief, await_ready, lost_ps
 from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
 
@@ -47,6 +48,7 @@ class Setting:
     source: Source
     traced: Traced
     plan: Plan
+    description: Mapping[str, Any]
     boards: list[Board]
     heart: Heart
     attention: Attention
@@ -61,10 +63,12 @@ class Training:
         self._s = setting
         self._budget = Budget(setting.boards[0], setting.job.max_steps, setting.cluster.num_replicas)
         self._input_ended = False
+        self.begun = False
 
     def run(self) -> None:
         """Trains until the job has no more for this worker; raises what goes wrong."""
         job, cluster, task = self._s.job, self._s.cluster, self._s.task
+        self._agree()
         server = start_server(cluster.address(task), job)
         replica = Replica(cluster.replica_index(task), cluster.num_replicas)
         self._step = build_step(
@@ -81,6 +85,11 @@ class Training:
                 self._train(session, reading)
             except (*LOST, LostConnectionError) as error:
                 raise lost_ps(self._s.boards, cause_of(error)) from None
+
+    def _agree(self) -> None:
+        """Before anything is built: is this the chief's job?"""
+        timeout_secs = self._s.job.startup_timeout_secs
+        agree_with_chief(self._s.boards[0], self._s.description, self._s.cluster, str(self._s.task), timeout_secs)
 
     def _hooks(self) -> tuple[Reading, list[Any]]:
         reading = Reading(self._step.loss, self._step.ops.step_after)
@@ -102,6 +111,7 @@ class Training:
 
     def _train(self, session: Any, reading: Reading) -> None:
         loop = self._loop(reading)
+        self.begun = True
         self._s.heart.say("training")
         while True:
             why = loop.run(session, self._on_input_end)

@@ -1,7 +1,7 @@
 """A worker, or the chief (worker 0 unless a chief is named): from start to exit.
 
-It checks what it can, reaches the ps, takes its seat and agrees with the chief on the job.  Then two threads: the main
-one waits for signals and for what the heart hears; the other trains.
+It checks what it can, reaches the ps and takes its seat.  Then two threads: the main one waits for signals and for what
+the heart hears; the other agrees with the chief on the job, and trains.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from ps_train.checkpoint import prepare_directory
 from ps_train.cluster import notices
-from ps_train.cluster.agreement import described, differences
+from ps_train.cluster.agreement import described
 from ps_train.cluster.board import Board
 from ps_train.cluster.lease import Lease
 from ps_train.cluster.notices import Outcome, Stop, new_seat
-from ps_train.cluster.probe import NotYetError, reach_all, wait_for
+from ps_train.cluster.probe import reach_all
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
@@ -65,37 +63,15 @@ def run(job: Job, task: Task, console: Console) -> int:
     if is_chief:
         console.line(plan.table())
         boards[0].put(notices.DESCRIPTION, json.dumps(description))
-    else:
-        try:
-            _agree(boards[0], description, cluster, task, job)
-        except EndOfJob as end:
-            return _code_of(end.outcome)
     attention = Attention()
     watch = Watch(_needed(job, cluster, task), job.startup_timeout_secs, time.monotonic())
     heart = Heart(boards, lease, attention, job, watch)
-    setting = Setting(job, task, cluster, model, source, traced, plan, boards, heart, attention, console, directory)
+    setting = Setting(
+        job, task, cluster, model, source, traced, plan, description, boards, heart, attention, console, directory
+    )
     training = Chief(setting) if is_chief else Training(setting)
     heart.start()
     return _supervise(training, setting)
-
-
-def _agree(board: Board, mine: Mapping[str, Any], cluster: Cluster, task: Task, job: Job) -> None:
-    """Waits for the chief's description; raises RefusedError that shows the difference, EndOfJob if all is over."""
-    chief = f"{cluster.chief} ({cluster.address(cluster.chief)})" if str(cluster.chief) in cluster.tasks() else "chief"
-
-    def look() -> str:
-        text = board.get(notices.DESCRIPTION)
-        if not text:
-            raise NotYetError(f"{chief} has not described the job yet")
-        return text
-
-    theirs = json.loads(wait_for(look, job.startup_timeout_secs, f"the chief, {chief}"))
-    found = differences(theirs, mine, "the chief", str(task))
-    if found:
-        raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")
-    outcome = board.get(notices.OUTCOME)
-    if outcome:
-        raise EndOfJob(Outcome.from_json(outcome))
 
 
 def _needed(job: Job, cluster: Cluster, task: Task) -> dict[str, float]:
@@ -123,6 +99,8 @@ def _supervise(training: Training, setting: Setting) -> int:
         if attention.signum is not None and not told:
             told = True
             log.warning("%s got signal %d: the chief saves, then the job stops", setting.task, attention.signum)
+            if not training.begun and not isinstance(training, Chief):
+                return exit_code_of_signal(attention.signum)  # there is nothing yet that could be saved
             _tell(setting.boards, notices.STOP, Stop(str(setting.task), attention.signum).to_json())
         stop = setting.heart.stop_notice
         if isinstance(training, Chief) and (attention.signum is not None or stop is not None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import time
 
@@ -179,3 +180,22 @@ def test_wrong_configuration_is_one_line_and_exit_code_2(
     assert process.wait(30) == 2, process.output
     error = only_error(process.output)
     assert all(word in error for word in words), error
+
+
+def test_a_ps_and_a_worker_wait_for_a_late_chief_longer_than_for_a_lost_one(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100", "--recovery_secs=2", "--worker_lease_secs=1")
+    ps, worker = cluster.start("ps", 0), cluster.start("worker", 1)
+    ps.wait_for("serves")
+    worker.wait_for("waiting for the chief", 30)  # said after ten seconds
+    assert ps.process.poll() is None and worker.process.poll() is None
+    chief = cluster.start("worker", 0)
+    assert [process.wait(60) for process in (chief, worker, ps)] == [0, 0, 0], worker.output
+
+
+def test_a_signal_ends_a_worker_that_waits_for_the_chief_at_once(processes: Processes) -> None:
+    cluster = TestCluster(processes, 1, 2)
+    cluster.start("ps", 0).wait_for("serves")
+    worker = cluster.start("worker", 1)
+    worker.wait_for("waiting for the chief", 30)
+    worker.send(signal.SIGTERM)
+    assert worker.wait(3) == 143

@@ -199,3 +199,12 @@ def test_mnist_files_train_the_softmax_regression(processes: Processes) -> None:
     )  # fmt: skip
     assert run.wait(60) == 0, run.output
     assert result_of(processes.directory / "m")["metrics"]["accuracy"] > 0.95
+
+
+def test_a_worker_that_comes_when_all_is_done_does_not_keep_a_local_cluster(processes: Processes) -> None:
+    directory = processes.directory / "m"
+    run = processes.run(
+        "--model=tests.support.models:Late", "--max_steps=20", f"--model_dir={directory}", "--startup_timeout_secs=50"
+    )
+    assert run.wait(40) == 0, run.output
+    assert result_of(directory)["global_step"] == 20

@@ -80,3 +80,12 @@ class Hangs(Linear):
             return tf.constant(arrays.features)[row], tf.constant(arrays.labels)[row]
 
         return tf.data.Dataset.range(10**9).map(example)
+
+
+class Late(Linear):
+    """The second worker needs ten seconds before it even looks for the ps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if "--task_index=1" in sys.argv:
+            time.sleep(10)
