@@ -198,7 +198,7 @@ class Job:
             key, equals, value = text.partition("=")
             if not equals or not key.isidentifier():
                 raise ConfigError(
-                    f"model_arg={text}{_from(self.sources, 'model_arg')} is not of the form key=value: "
+                    f"model_arg={text}{source_of(self.sources, 'model_arg')} is not of the form key=value: "
                     "use for example --model_arg=hidden=64."
                 )
             arguments[key] = value
@@ -222,10 +222,11 @@ def check_fields(value: Job | Task, sources: Mapping[str, str]) -> None:
         check: Check = field.metadata["check"]
         got = getattr(value, field.name)
         if not check.holds(got):
-            raise ConfigError(f"{field.name}={got}{_from(sources, field.name)} is not valid: use {check.allowed}.")
+            raise ConfigError(f"{field.name}={got}{source_of(sources, field.name)} is not valid: use {check.allowed}.")
 
 
-def _from(sources: Mapping[str, str], name: str) -> str:
+def source_of(sources: Mapping[str, str], name: str) -> str:
+    """` (from the command line)`, for error texts; nothing where the source is not known."""
     return f" (from {sources[name]})" if name in sources else ""
 
 
@@ -233,4 +234,4 @@ def described(job: Job, name: str) -> str:
     """`name=value (from source)`, for error texts."""
     value = getattr(job, name)
     text = ",".join(value) if isinstance(value, tuple) else value
-    return f"{name}={text}{_from(job.sources, name)}"
+    return f"{name}={text}{source_of(job.sources, name)}"

@@ -75,6 +75,7 @@ def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any
     except LostTaskError as error:
         raise NotYetError(str(error)) from None
     if not text:
+        board.close()  # the next attempt makes another
         raise NotYetError(f"{address} answers, but does not say that it is {expected}")
     identity = Identity.from_json(text)
     if identity.task != str(expected):

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ps_train.config import Job, Task
+from ps_train.config import Job, Task, source_of
 from ps_train.errors import ConfigError
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
@@ -60,7 +60,9 @@ class Cluster:
         if not workers and not chiefs:
             raise ConfigError("worker_hosts is empty: name at least one worker, for example --worker_hosts=b:2222.")
         if len(chiefs) > 1:
-            raise ConfigError(f"chief_hosts names {len(chiefs)} addresses{_source(job, 'chief_hosts')}: use one.")
+            raise ConfigError(
+                f"chief_hosts names {len(chiefs)} addresses{source_of(job.sources, 'chief_hosts')}: use one."
+            )
         cluster = cls(ps, workers, chiefs[0] if chiefs else None, _count(job, workers, sparse))
         cluster._refuse_duplicates()
         return cluster
@@ -138,8 +140,8 @@ def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
     if not sparse:
         if job.num_workers is not None and job.num_workers != len(workers):
             raise ConfigError(
-                f"num_workers={job.num_workers}{_source(job, 'num_workers')} but "
-                f"worker_hosts{_source(job, 'worker_hosts')} has {len(workers)}: "
+                f"num_workers={job.num_workers}{source_of(job.sources, 'num_workers')} but "
+                f"worker_hosts{source_of(job.sources, 'worker_hosts')} has {len(workers)}: "
                 "leave num_workers out, or make them agree."
             )
         return len(workers)
@@ -147,23 +149,20 @@ def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
         if sorted(workers) == list(range(len(workers))):
             return len(workers)
         raise ConfigError(
-            f"worker_hosts{_source(job, 'worker_hosts')} has only the workers {sorted(workers)}: "
+            f"worker_hosts{source_of(job.sources, 'worker_hosts')} has only the workers {sorted(workers)}: "
             "say with --num_workers how many the job has."
         )
     if max(workers) >= job.num_workers:
         raise ConfigError(
-            f"worker_hosts has worker {max(workers)}, but num_workers={job.num_workers}{_source(job, 'num_workers')}: "
+            f"worker_hosts has worker {max(workers)}, but "
+            f"num_workers={job.num_workers}{source_of(job.sources, 'num_workers')}: "
             f"use 0 to {job.num_workers - 1}."
         )
     return job.num_workers
 
 
-def _source(job: Job, name: str) -> str:
-    return f" (from {job.sources[name]})" if name in job.sources else ""
-
-
 def _where(job: Job, name: str) -> str:
-    return name + _source(job, name)
+    return name + source_of(job.sources, name)
 
 
 def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from ps_train.checkpoint import prepare_directory
 from ps_train.cluster import notices
@@ -101,7 +102,8 @@ def _supervise(training: Training, setting: Setting) -> int:
             log.warning("%s got signal %d: the chief saves, then the job stops", setting.task, attention.signum)
             if not training.begun and not isinstance(training, Chief):
                 return exit_code_of_signal(attention.signum)  # there is nothing yet that could be saved
-            _tell(setting.boards, notices.STOP, Stop(str(setting.task), attention.signum).to_json())
+            request = Stop(str(setting.task), attention.signum).to_json()
+            _on_each(setting.boards, lambda board, text=request: board.put(notices.STOP, text))  # type: ignore[misc]
         stop = setting.heart.stop_notice
         if isinstance(training, Chief) and (attention.signum is not None or stop is not None):
             return _stop(training, thread, stop or Stop(str(setting.task), attention.signum or 0), setting)
@@ -153,16 +155,12 @@ def _code_of(outcome: Outcome) -> int:
 
 def _declare(boards: list[Board], outcome: Outcome) -> None:
     """Writes the outcome on every board that answers, unless there is one already."""
-    for board in boards:
-        try:
-            board.swap(notices.OUTCOME, "", outcome.to_json())
-        except LostTaskError as error:
-            log.info("cannot tell the outcome: %s", error)
+    _on_each(boards, lambda board: board.swap(notices.OUTCOME, "", outcome.to_json()))
 
 
-def _tell(boards: list[Board], key: str, value: str) -> None:
+def _on_each(boards: list[Board], write: Callable[[Board], object]) -> None:
     for board in boards:
         try:
-            board.put(key, value)
+            write(board)
         except LostTaskError as error:
-            log.warning("cannot tell: %s", error)
+            log.info("cannot be told: %s", error)
