@@ -18,7 +18,7 @@ from typing import Any
 from ps_train.errors import ConfigError
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
-UPDATES = ("async", "sync")
+UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
 
@@ -113,19 +113,36 @@ class Job:
     )
 
     update: str = option("async", "training", "When a gradient becomes a new value.", one_of(UPDATES), shared=True)
+    staleness: int = option(
+        1,
+        "training",
+        "bounded: how many steps a worker may be ahead of the slowest live one.",
+        at_least(0),
+        shared=True,
+    )
+    backup_workers: int = option(
+        0, "training", "sync: how many workers of an update need not be waited for.", at_least(0), shared=True
+    )
+    min_workers: int = option(
+        1, "training", "When fewer workers than this remain, the job ends with an error.", at_least(1)
+    )
     max_staleness: int | None = option(
         None,
         "training",
-        "async: drop gradients that are older by more updates than this.",
+        "async, bounded: drop gradients that are older by more updates than this.",
         optional(at_least(0)),
         shared=True,
         kind=int,
     )
     staleness_lr: bool = option(
-        False, "training", "async: divide the learning rate of an update by its staleness.", shared=True
+        False, "training", "async, bounded: divide the learning rate of an update by its staleness.", shared=True
     )
     delay_compensation: float = option(
-        0.0, "training", "async: strength of the correction of stale gradients (DC-ASGD).", at_least(0), shared=True
+        0.0,
+        "training",
+        "async, bounded: strength of the correction of stale gradients (DC-ASGD).",
+        at_least(0),
+        shared=True,
     )
     max_steps: int = option(2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True)
     batch_size: int = option(32, "training", "Examples in one batch of one worker.", at_least(1))
@@ -187,8 +204,14 @@ class Job:
         if self.save_steps == 0 and self.save_secs == 0:
             raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
         for name in ("max_staleness", "staleness_lr", "delay_compensation"):
-            if getattr(self, name) not in (None, False, 0.0) and self.update != "async":
-                raise ConfigError(f"{described(self, name)} is for update=async, but {described(self, 'update')}.")
+            if getattr(self, name) not in (None, False, 0.0) and self.update == "sync":
+                raise ConfigError(f"{described(self, name)} is not for {described(self, 'update')}.")
+        if "staleness" in self.sources and self.update != "bounded":
+            raise ConfigError(f"{described(self, 'staleness')} is for update=bounded, but {described(self, 'update')}.")
+        if self.backup_workers and self.update != "sync":
+            raise ConfigError(
+                f"{described(self, 'backup_workers')} is for update=sync, but {described(self, 'update')}."
+            )
         self.model_arguments()
 
     def model_arguments(self) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """How a ps makes new values of gradients: by the optimizer that the model asks for.
 
+    rule = Rule(ps=0, job=job, model=model, variables=variables, after=stamp)
+    rule.apply({"w/part_0": gradient})
+
 Every ps gets an optimizer of its own, so that rates and powers of beta live where they are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,28 +20,41 @@ from ps_train.graph.variables import ps_device
 from ps_train.model import Model
 
 
-def applier(
-    ps: int, job: Job, model: Model, variables: Mapping[str, Any], made: list[Any]
-) -> Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]:
-    """What applies slice gradients on one ps; see `Shard.apply`.  `made` collects the variables that it makes."""
+class Rule:
+    """One ps's optimizer.
 
-    def apply(gradients: Mapping[str, tf.Tensor], slowdown: tf.Tensor | None) -> tf.Operation:
+    Args:
+      variables: slice name to variable.
+      after: what the optimizer reads (a rate that depends on the global step) is read after this.
+
+    Attributes:
+      made: the variables that the optimizer has made, in order.
+    """
+
+    def __init__(self, ps: int, job: Job, model: Model, variables: Mapping[str, Any], after: tf.Tensor) -> None:
+        self._job, self._model, self._variables = job, model, variables
+        self._device = ps_device(ps)
+        self.made: list[Any] = []
+        with tf.device(self._device), tf.control_dependencies([after]):
+            self._plain = self._optimizer(None)
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], slowdown: tf.Tensor | None = None) -> tf.Operation:
+        """See `Shard.apply`.  May be built more than once, except with a slowdown."""
         if not gradients:
             return tf.no_op()
         before = {id(v) for v in v1.global_variables()}
-        with tf.device(ps_device(ps)):
-            rule = _optimizer(job, model, slowdown)
-            done = rule.apply_gradients([(gradient, variables[name]) for name, gradient in gradients.items()])
-        made.extend(v for v in v1.global_variables() if id(v) not in before)
+        with tf.device(self._device):
+            optimizer = self._plain if slowdown is None else self._optimizer(slowdown)
+            done = optimizer.apply_gradients(
+                [(gradient, self._variables[name]) for name, gradient in gradients.items()]
+            )
+        self.made.extend(v for v in v1.global_variables() if id(v) not in before)
         return done
 
-    return apply
-
-
-def _optimizer(job: Job, model: Model, slowdown: tf.Tensor | None) -> Any:
-    name = job.optimizer or model.default_optimizer
-    rate = job.learning_rate or model.default_learning_rate
-    rule = model.optimizer(name, rate if slowdown is None else rate / slowdown)
-    if not isinstance(rule, v1.train.Optimizer):
-        raise ModelError(f"optimizer() returned {type(rule).__name__}: return a tf.compat.v1.train.Optimizer.")
-    return rule
+    def _optimizer(self, slowdown: tf.Tensor | None) -> Any:
+        name = self._job.optimizer or self._model.default_optimizer
+        rate = self._job.learning_rate or self._model.default_learning_rate
+        optimizer = self._model.optimizer(name, rate if slowdown is None else rate / slowdown)
+        if not isinstance(optimizer, v1.train.Optimizer):
+            raise ModelError(f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer.")
+        return optimizer

@@ -20,7 +20,7 @@ from ps_train.data.shard import Batches, Share, Source, derived_seed, training_b
 from ps_train.gradients import finite, transforms_of
 from ps_train.graph.backward import mean_gradients
 from ps_train.graph.plan import Plan
-from ps_train.graph.rule import applier
+from ps_train.graph.rule import Rule
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.variables import Stored, make_variables, ps_device, stored_variables
@@ -65,9 +65,9 @@ def build_step(
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(derived_seed(job.seed, "replica", replica.index))
         clocks, counts = _clocks(plan.num_ps), _counts(replica.count)
-        stamps = [_stamp(ps, clock) for ps, clock in enumerate(clocks)]
+        stamps = update.stamps(clocks, replica)
         variables = make_variables(traced, plan, job.seed)
-        transport = Transport(plan, traced, variables)
+        transport = Transport(plan, traced, variables, compares=update.lockstep)
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
                 share, endless = Share(replica.index, replica.count), update.lockstep or job.accumulate > 1
@@ -79,15 +79,17 @@ def build_step(
             for transform in transforms_of(job):
                 gradients = transform(gradients, values)
             arrived = transport.push(gradients, examples, update.scaled, _guard(job, loss, transport))
-        made: dict[int, list[Any]] = {ps: [] for ps in range(plan.num_ps)}
-        shards = []
-        for ps in range(plan.num_ps):
-            apply = applier(ps, job, model, variables, made[ps])
-            shards.append(Shard(ps, apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups))
+        rules = [Rule(ps, job, model, variables, stamp) for ps, stamp in enumerate(stamps)]
+        shards = [
+            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups)
+            for ps, rule in enumerate(rules)
+        ]
         ops = update.build(shards, arrived, replica)
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
-        stored = _stored(clocks[0], counts) + stored_variables(plan, variables, made)
+        stored = _stored(clocks[0], counts) + stored_variables(
+            plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
+        )
         initialise = tf.group(*[v.initializer for v in v1.global_variables()])
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
@@ -145,12 +147,8 @@ def _counts(replicas: int) -> Counts:
             _zeros("ps_train/skipped", tf.int64),
             _zeros("ps_train/dropped", tf.int64),
             _zeros("ps_train/staleness", tf.int64, [replicas, BINS]),
+            _zeros("ps_train/waiting", tf.float64, [replicas, 2]),
         )
-
-
-def _stamp(ps: int, clock: Any) -> tf.Tensor:
-    with tf.device(ps_device(ps)):
-        return clock.read_value()
 
 
 def _zeros(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:

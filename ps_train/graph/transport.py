@@ -26,22 +26,25 @@ from ps_train.graph.variables import ps_device
 ALONE_BYTES = 1 << 20
 """A slice of at least this size is not joined with others."""
 
+_EXACT_FLOAT32 = 1 << 24
+"""Whole numbers below this one survive as float32."""
+
 PARCEL_BYTES = 4 << 20
 """A parcel is closed when it would grow beyond this: receiving, copying and applying several parcels overlap."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Parcel:
-    """Slices of one ps and dtype that travel as one vector; `header`: followed by a `Header`."""
+    """Slices of one ps and dtype that travel as one vector, followed by a header of so many elements."""
 
     ps: int
     dtype: str
     slices: tuple[Slice, ...]
-    header: bool = False
+    header: int = 0
 
     @property
     def sizes(self) -> list[int]:
-        return [piece.size for piece in self.slices] + ([HEADER_SIZE] if self.header else [])
+        return [piece.size for piece in self.slices] + ([self.header] if self.header else [])
 
     @property
     def length(self) -> int:
@@ -55,13 +58,16 @@ class Header:
     Attributes:
       examples: how many examples the gradients stand for.
       skipped: how many gradients were left out because they were no finite numbers.
+      torn: like `examples` if the values that they were computed from were read at different steps on different ps,
+        else 0.  Only where `Transport.pull` was asked to find out.
     """
 
     examples: tf.Tensor
     skipped: tf.Tensor
+    torn: tf.Tensor
 
 
-HEADER_SIZE = 2
+HEADER_SIZE = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,28 +97,36 @@ def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
     return parcels
 
 
-def with_header(parcels: list[Parcel], ps: int) -> list[Parcel]:
-    """The same parcels, the first joined float32 one also carrying the header (or one more for it)."""
+def with_header(parcels: list[Parcel], ps: int, size: int) -> list[Parcel]:
+    """The same parcels, the first joined float32 one also carrying a header (or one more for it)."""
     for number, parcel in enumerate(parcels):
         if parcel.dtype == "float32" and parcel.slices[0].bytes < ALONE_BYTES:
-            return [*parcels[:number], dataclasses.replace(parcel, header=True), *parcels[number + 1 :]]
-    return [*parcels, Parcel(ps, "float32", (), header=True)]
+            return [*parcels[:number], dataclasses.replace(parcel, header=size), *parcels[number + 1 :]]
+    return [*parcels, Parcel(ps, "float32", (), header=size)]
 
 
 class Transport:
-    """Pull and push of one replica's step.  `variables`: slice name to variable."""
+    """Pull and push of one replica's step.
 
-    def __init__(self, plan: Plan, traced: Traced, variables: Mapping[str, Any]) -> None:
+    Args:
+      variables: slice name to variable.
+      compares: whether values that were read at different steps on different ps are to be recognised.
+    """
+
+    def __init__(self, plan: Plan, traced: Traced, variables: Mapping[str, Any], compares: bool = False) -> None:
         pulled, learned = set(traced.pulled()), set(traced.learned())
         self._plan = plan
         self._variables = variables
         self._pulled = [pack([s for s in plan.on(ps) if s.variable in pulled], ps) for ps in range(plan.num_ps)]
+        if compares and plan.num_ps > 1:
+            self._pulled = [with_header(some, ps, 1) if some or ps == 0 else [] for ps, some in enumerate(self._pulled)]
+        self._torn: tf.Tensor | None = None
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
             parcels = pack([s for s in plan.on(ps) if s.variable in learned], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
-            self.pushed.append(with_header(parcels, ps) if parcels or ps == 0 else [])
+            self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if parcels or ps == 0 else [])
 
     def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
         """All trainable variables' values, whole, on the worker (the device scope of the caller).
@@ -122,12 +136,19 @@ class Transport:
           backups: slice name to a variable beside it that is given the value that was read.
         """
         pieces: dict[str, tf.Tensor] = {}
+        stamps: list[tf.Tensor] = []
         for parcel in (parcel for parcels in self._pulled for parcel in parcels):
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
                 values = [self._read(piece, backups) for piece in parcel.slices]
+                if parcel.header:
+                    values.append(tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis])
                 vector = tf.concat(values, 0) if len(values) > 1 else values[0]
             parts = tf.split(vector, parcel.sizes) if len(values) > 1 else [vector]
+            if parcel.header:
+                stamps.append(parts.pop())
             pieces |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
+        if len(stamps) > 1:
+            self._torn = tf.reduce_any(tf.not_equal(tf.concat(stamps[1:], 0), stamps[0]))
         whole = {}
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.of(name)]
@@ -165,23 +186,27 @@ class Transport:
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
         parcels = [parcel for some in self.pushed for parcel in some]
-        vectors = iter(guard([_vector(parcel, pieces, examples, scaled) for parcel in parcels]))
+        torn = tf.zeros_like(examples) if self._torn is None else tf.cast(self._torn, examples.dtype)
+        header = [tf.ones_like(examples) if scaled else examples, tf.zeros_like(examples), torn]
+        vectors = iter(guard([_vector(parcel, pieces, header, examples if scaled else None) for parcel in parcels]))
         return [Arrived(ps, tuple(some), tuple(next(vectors) for _ in some)) for ps, some in enumerate(self.pushed)]
 
 
-def _vector(parcel: Parcel, pieces: Mapping[str, tf.Tensor], examples: tf.Tensor, scaled: bool) -> tf.Tensor:
+def _vector(
+    parcel: Parcel, pieces: Mapping[str, tf.Tensor], header: list[tf.Tensor], scale: tf.Tensor | None
+) -> tf.Tensor:
     parts = [pieces[piece.name] for piece in parcel.slices]
     if parcel.header:
-        parts.append(tf.stack([tf.ones_like(examples) if scaled else examples, tf.zeros_like(examples)]))
+        parts.append(tf.stack(header))
     vector = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
-    return vector * tf.cast(examples, vector.dtype) if scaled else vector
+    return vector if scale is None else vector * tf.cast(scale, vector.dtype)
 
 
 def nothing(parcel: Parcel) -> np.ndarray[Any, Any]:
     """What travels in place of a gradient that was skipped: zeros, and a one where skipped gradients are counted."""
     vector = np.zeros(parcel.length, tf.as_dtype(parcel.dtype).as_numpy_dtype)
     if parcel.header:
-        vector[-1] = 1
+        vector[parcel.length - HEADER_SIZE + 1] = 1
     return vector
 
 
@@ -196,3 +221,9 @@ def unpack(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> tuple[dic
         gradients |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
     assert header is not None, "every ps that is pushed to gets a header"
     return gradients, header
+
+
+def header_of(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> Header:
+    """What the header says, without the rest."""
+    vector = next(vector for parcel, vector in zip(parcels, vectors, strict=True) if parcel.header)
+    return Header(*tf.unstack(vector[-HEADER_SIZE:], HEADER_SIZE))

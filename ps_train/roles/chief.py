@@ -75,7 +75,6 @@ class Chief(Training):
     def _initialise(self, session: v1.Session) -> int:
         session.run(self._step.initialise)
         restored = self._checkpoints.restore(session)
-        session.run(self._step.ops.reset)
         if restored is None:
             return self._checkpoints.save(session)
         self._s.console.line(f"resumed from {self._s.directory} at step {restored}")

@@ -9,9 +9,17 @@ from ps_train.updates.base import Update
 def make_update(job: Job) -> Update:
     """The update mode that a job asks for."""
     from ps_train.updates.asynchronous import Asynchronous
+    from ps_train.updates.bounded import Bounded
     from ps_train.updates.synchronous import Synchronous
 
-    may_skip = job.on_nan == "skip" or job.accumulate > 1  # the input may end within the batches of one push
+    may_be_empty = job.on_nan == "skip" or job.accumulate > 1  # the input may end within the batches of one push
     if job.update == "sync":
-        return Synchronous(may_skip)
-    return Asynchronous(may_skip, job.max_staleness, job.staleness_lr, job.delay_compensation)
+        return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
+    stale = {
+        "max_staleness": job.max_staleness,
+        "staleness_lr": job.staleness_lr,
+        "delay_compensation": job.delay_compensation,
+    }
+    if job.update == "bounded":
+        return Bounded(job.staleness, may_be_empty=may_be_empty, **stale)
+    return Asynchronous(may_be_empty, **stale)

@@ -29,12 +29,12 @@ class Asynchronous(Update):
 
     def __init__(
         self,
-        may_skip: bool = False,
+        may_be_empty: bool = False,
         max_staleness: int | None = None,
         staleness_lr: bool = False,
         delay_compensation: float = 0.0,
     ) -> None:
-        super().__init__(may_skip)
+        super().__init__(may_be_empty)
         self._max_staleness = max_staleness
         self._staleness_lr = staleness_lr
         self._delay_compensation = delay_compensation
@@ -44,22 +44,23 @@ class Asynchronous(Update):
         train = [self._locked(shard, arriving, replica) for shard, arriving in sides if arriving.vectors]
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].clock.read_value()
-        return StepOps(train, step_after, reset=[])
+        return StepOps(train, step_after)
 
     def _locked(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
         with tf.device(ps_device(shard.ps)):
             # Copies of the names, not of the data: to wait for the vectors themselves would send a message of its own.
             here = [tf.identity(vector) for vector in arriving.vectors]
             arriving = dataclasses.replace(arriving, vectors=tuple(here))
-            return under_lock(f"ps_train_lock/ps{shard.ps}", here, lambda: self._update(shard, arriving, replica))
+            done, _ = under_lock(f"ps_train_lock/ps{shard.ps}", here, lambda: self._update(shard, arriving, replica))
+            return done
 
-    def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
+    def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> tuple[list[tf.Operation], None]:
         gradients, header = unpack(arriving.parcels, arriving.vectors)
         if self._delay_compensation:
             gradients = {name: self._compensated(shard, name, gradient) for name, gradient in gradients.items()}
         staleness = shard.clock.read_value() - shard.stamp
         fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
-        wanted = header.examples > 0 if self.may_skip else None
+        wanted = header.examples > 0 if self.may_be_empty else None
         conditions = [condition for condition in (fresh, wanted) if condition is not None]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
         slowdown = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
@@ -72,7 +73,7 @@ class Asynchronous(Update):
             done.append(shard.counts.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
             if fresh is not None:
                 done.append(shard.counts.dropped.assign_add(tf.cast(~fresh, tf.int64), read_value=False))
-        return tf.group(*done)
+        return done, None
 
     def _compensated(self, shard: Shard, name: str, gradient: tf.Tensor) -> tf.Tensor:
         moved = shard.values[name].read_value() - shard.backups[name].read_value()

@@ -9,11 +9,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.graph.transport import Arrived, Header
+from ps_train.graph.variables import ps_device
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +27,14 @@ class Counts:
       skipped: int64 scalar, gradients that were left out because they were no finite numbers.
       dropped: int64 scalar, gradients that were left out because they were too old.
       staleness: int64 [replicas, staleness.BINS], updates by replica and staleness.
+      waiting: float64 [replicas, 2], seconds that steps waited for other replicas, and seconds that they took in all.
     """
 
     examples: tf.Variable
     skipped: tf.Variable
     dropped: tf.Variable
     staleness: tf.Variable
+    waiting: tf.Variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +44,9 @@ class Shard:
     Attributes:
       ps: its index.
       apply: given slice name to gradient (on this ps), and by what to divide the learning rate (float32 scalar or
-        None), the operation that applies the optimizer's rule to them all.  To be called once.
+        None), the operation that applies the optimizer's rule to them all.
       clock: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
-      stamp: int64 scalar, what the clock showed before the values of this step were read.
+      stamp: int64 scalar, what was read before the values of this step; see `Update.stamps`.
       counts: on ps 0; None elsewhere.
       values: slice name to variable, on this ps.
       backups: slice name to the variable that holds what this replica pulled last; empty where none is kept.
@@ -78,7 +82,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Replica:
-    """Which of the processes that compute gradients; the leader is replica 0."""
+    """Which of the processes that compute gradients."""
 
     index: int
     count: int
@@ -91,30 +95,42 @@ class StepOps:
     Attributes:
       train: one step, from pull to update.
       step_after: int64 scalar, the global step after that update; fetch it together with `train`.
-      reset: run once by the leader after the variables are initialised or restored.
+      leave: from now on nobody waits for the replica `leaver`, until it makes a step again; None where
+        nobody ever does.
+      leaver: int64 scalar, to be fed.
     """
 
     train: list[tf.Operation]
     step_after: tf.Tensor
-    reset: list[tf.Operation]
+    leave: tf.Operation | None = None
+    leaver: tf.Tensor | None = None
 
 
 class Update(abc.ABC):
     """An update mode.
 
     Args:
-      may_skip: gradients that stand for no example may arrive, and must change nothing.
+      may_be_empty: gradients that stand for no example may arrive, and must change nothing.
 
     Attributes:
-      lockstep: all replicas make every step together; one whose input has ended goes on with a weight of zero.
+      lockstep: all replicas make every step together; one whose input ends must not fail in the middle of a step.
       scaled: parcels carry gradients multiplied by their number of examples.
     """
 
     lockstep = False
     scaled = False
 
-    def __init__(self, may_skip: bool = False) -> None:
-        self.may_skip = may_skip
+    def __init__(self, may_be_empty: bool = False) -> None:
+        self.may_be_empty = may_be_empty
+
+    def stamps(self, clocks: list[Any], replica: Replica) -> list[tf.Tensor]:
+        """For each ps an int64 scalar there that is read before the values of a step are: by it an update mode knows
+        how old the gradients are.  `clocks`: the number of updates made on each ps."""
+        stamps = []
+        for ps, clock in enumerate(clocks):
+            with tf.device(ps_device(ps)):
+                stamps.append(clock.read_value())
+        return stamps
 
     @abc.abstractmethod
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:

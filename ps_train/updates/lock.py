@@ -7,20 +7,29 @@ written them.  The lock is TensorFlow's mutex on the ps itself; a step that is c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import tensorflow as tf
 
+T = TypeVar("T")
 
-def under_lock(name: str, after: Sequence[tf.Tensor], body: Callable[[], tf.Operation]) -> tf.Operation:
+
+def under_lock(
+    name: str, after: Sequence[tf.Tensor], body: Callable[[], tuple[list[tf.Operation], T]]
+) -> tuple[tf.Operation, T]:
     """Runs what `body` adds to the graph while holding the lock of that name on the current device.
 
     Args:
       after: not before these are there, so that nobody holds the lock while he waits for something.
+      body: returns the operations to be done before the lock is let go, and whatever else its caller wants of it.
+
+    Returns:
+      the operation that lets go of the lock, and the other thing.
     """
     mutex = tf.raw_ops.MutexV2(shared_name=name)
     with tf.control_dependencies(after):
         lock = tf.raw_ops.MutexLock(mutex=mutex)
     with tf.control_dependencies([lock]):
-        done = body()
-    with tf.control_dependencies([done]):
-        return tf.group(tf.raw_ops.ConsumeMutexLock(mutex_lock=lock))
+        done, found = body()
+    with tf.control_dependencies(done):
+        return tf.group(tf.raw_ops.ConsumeMutexLock(mutex_lock=lock)), found

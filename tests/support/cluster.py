@@ -66,7 +66,6 @@ class InProcessCluster:
         if restore:
             assert self.checkpoints is not None
             step = self.checkpoints.restore(self.sessions[0])
-        self.sessions[0].run(self.steps[0].ops.reset)
         for session, replica in zip(self.sessions, self.steps, strict=True):
             session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
         return step

@@ -1,0 +1,108 @@
+"""Bounded staleness (stale synchronous parallel): asynchronous updates, but nobody runs too far ahead.
+
+Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server".  Every replica has a
+clock on ps 0, the number of its steps.  It begins step c only when every live replica has made c - s steps: no replica
+is ever more than s steps ahead of the slowest.  With s = 0 they go in lock-step, though each update is still made of
+one gradient.  A step that must wait ends later (`turnstile.py`), which costs no message.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.graph.transport import Arrived
+from ps_train.graph.variables import ps_device
+from ps_train.updates.asynchronous import Asynchronous
+from ps_train.updates.base import Replica, Shard, StepOps
+from ps_train.updates.lock import under_lock
+from ps_train.updates.turnstile import NEVER, Turnstile
+from ps_train.updates.waiting import note, now_on_ps
+
+
+@dataclasses.dataclass(frozen=True)
+class Clocks:
+    """Steps made by each replica, and 1 for those that are live.  Int64 [replicas]; `me` is true at one of them."""
+
+    live: tf.Tensor
+    made: tf.Tensor
+
+    def slowest(self) -> tf.Tensor:
+        """Steps made by the slowest live replica; NEVER where there is none."""
+        return tf.reduce_min(tf.where(tf.equal(self.live, 1), self.made, tf.fill(tf.shape(self.made), NEVER)))
+
+    def visit(self, me: tf.Tensor) -> Clocks:
+        """After a step.  Who was not live begins beside the slowest: nobody need wait for what he missed."""
+        slowest = self.slowest()
+        beside = tf.where(slowest < NEVER, slowest, tf.reduce_max(self.made))
+        own = tf.where(tf.equal(self.live, 1), self.made + 1, beside)
+        return Clocks(tf.where(me, tf.ones_like(self.live), self.live), tf.where(me, own, self.made))
+
+    def leave(self, me: tf.Tensor) -> Clocks:
+        return Clocks(tf.where(me, tf.zeros_like(self.live), self.live), self.made)
+
+
+class Bounded(Asynchronous):
+    """Args beside those of `Asynchronous`:
+    lead: how many steps a replica may be ahead of the slowest.
+    """
+
+    def __init__(self, lead: int, **asynchronous: Any) -> None:
+        super().__init__(**asynchronous)
+        self._lead = lead
+
+    def stamps(self, clocks: list[Any], replica: Replica) -> list[tf.Tensor]:
+        self._began = now_on_ps([])
+        return super().stamps(clocks, replica)
+
+    def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
+        ops = super().build(shards, arrived, replica)
+        counts = shards[0].counts
+        assert counts is not None, "they are on ps 0"
+        with tf.device(ps_device(0)):
+            self._turnstile = Turnstile("ps_train/turnstile", replica.count)
+            state = np.array([[1] * replica.count, [0] * replica.count], np.int64)
+            self._state = v1.get_variable("ps_train/clocks", initializer=state, trainable=False, use_resource=True)
+            # Not before the updates on all ps are made: who sees a clock sees what was done until then.
+            locked, waits = under_lock(_LOCK, ops.train, lambda: self._visit(replica))
+            passed = tf.group(locked, self._turnstile.passed(replica.index, waits))
+            with tf.control_dependencies([passed]):
+                step_after = shards[0].clock.read_value()
+            timed = note(counts, replica.index, self._began, now_on_ps(ops.train[:1]), now_on_ps([passed]))
+        leaver = v1.placeholder(tf.int64, [], "leaver")
+        return StepOps([passed, timed], step_after, self._leave(leaver, replica.count), leaver)
+
+    def _visit(self, replica: Replica) -> tuple[list[tf.Operation], tf.Tensor]:
+        before = self._clocks()
+        after = before.visit(tf.constant(np.arange(replica.count) == replica.index))
+        until = after.made[replica.index] - self._lead
+        slowest = after.slowest()
+        waits = slowest < until
+        wait = v1.cond(waits, lambda: self._turnstile.wait(replica.index, until), tf.no_op)
+        with tf.control_dependencies([wait]):
+            release = v1.cond(slowest > before.slowest(), lambda: self._turnstile.release(slowest), tf.no_op)
+        return [self._keep(after), release], waits
+
+    def _leave(self, leaver: tf.Tensor, replicas: int) -> tf.Operation:
+        def body() -> tuple[list[tf.Operation], None]:
+            me = tf.equal(tf.range(replicas, dtype=tf.int64), here)
+            after = self._clocks().leave(me)
+            return [self._keep(after), self._turnstile.release(after.slowest(), me)], None
+
+        with tf.device(ps_device(0)):
+            here = tf.identity(leaver)
+            locked, _ = under_lock(_LOCK, [here], body)
+            return locked
+
+    def _clocks(self) -> Clocks:
+        return Clocks(*tf.unstack(self._state.read_value()))
+
+    def _keep(self, clocks: Clocks) -> tf.Operation:
+        return self._state.assign(tf.stack([clocks.live, clocks.made]), read_value=False)
+
+
+_LOCK = "ps_train_lock/clocks"

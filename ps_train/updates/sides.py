@@ -1,0 +1,224 @@
+"""What a replica's step does on each ps under synchronous updates, and what is done there when a replica leaves.
+
+The first ps decides (`First`), the others are told (`Other`).  All of it happens under the lock of the ps, except that
+a step then waits at the turnstile for the end of the round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.graph.transport import Arrived, header_of
+from ps_train.graph.variables import ps_device
+from ps_train.updates.base import Replica, Shard
+from ps_train.updates.lock import under_lock
+from ps_train.updates.quorum import COMING, LIVE, UNKNOWN, UNWANTED, WANTED, Roll, Told
+from ps_train.updates.sums import Sums
+from ps_train.updates.turnstile import Turnstile
+
+
+class Side:
+    """One ps: the sums of the round, its number, its state, and who waits for its end."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        arrived: Arrived,
+        round: Any,
+        replica: Replica,
+        may_be_empty: bool,
+        state: np.ndarray[Any, Any],
+    ) -> None:
+        self._shard, self._arrived, self._round, self._replica = shard, arrived, round, replica
+        self._may_be_empty = may_be_empty
+        self._me = np.arange(replica.count) == replica.index
+        with tf.device(ps_device(shard.ps)):
+            self._sums = Sums(f"ps_train/sums_{shard.ps}", arrived.parcels)
+            self._turnstile = Turnstile(f"ps_train/turnstile_{shard.ps}", replica.count)
+            self._state = v1.get_variable(
+                f"ps_train/round_state_{shard.ps}", initializer=state, trainable=False, use_resource=True
+            )
+
+    @property
+    def _lock(self) -> str:
+        return f"ps_train_lock/ps{self._shard.ps}"
+
+    def _here(self) -> list[tf.Tensor]:
+        """What was pushed: copies of the names, not of the data.  To wait for the vectors themselves would send a
+        message of its own."""
+        return [tf.identity(vector) for vector in self._arrived.vectors]
+
+    def _is(self, leaver: tf.Tensor) -> tf.Tensor:
+        return tf.equal(tf.range(self._replica.count, dtype=tf.int64), leaver)
+
+    def _finish(self, over: tf.Tensor, update: tf.Tensor | None = None) -> tf.Operation:
+        """Where the round is over: makes the update and begins the next round.
+
+        Args:
+          update: whether there is anything to update; None: there is.
+        """
+        guarded = self._may_be_empty or update is not None
+
+        def apply() -> tf.Operation:
+            means, header = self._sums.means()
+            return self._shard.update(means, header, header.examples > 0 if guarded else None)
+
+        def do() -> tf.Operation:
+            with tf.control_dependencies([apply() if update is None else v1.cond(update, apply, tf.no_op)]):
+                reached = self._round.assign_add(1, read_value=True)
+            return self._turnstile.release(tf.identity(reached))
+
+        return v1.cond(over, do, tf.no_op)
+
+    def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
+        return v1.cond(waits, lambda: self._turnstile.wait(self._replica.index, until), tf.no_op)
+
+    def _let_go(self, who: tf.Tensor) -> tf.Operation:
+        return self._turnstile.release(tf.constant(-1, tf.int64), who)
+
+    def _pass(self, locked: tf.Operation, waits: tf.Tensor) -> tf.Operation:
+        return tf.group(locked, self._turnstile.passed(self._replica.index, waits))
+
+
+class First(Side):
+    """The ps that decides who belongs to a round.
+
+    Attributes:
+      verdict: after `visit`, int64 [2 + replicas] for the other ps: whether the push was in time; the round that must
+        have begun before the replica goes on; who is WANTED, if this push completed the round.
+      pushed_at: after `visit`, when the push had arrived, in seconds.
+      farewell: after `leave`, int64 [2 + replicas]: the round now; whether the last one was given up; who is WANTED.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        arrived: Arrived,
+        round: Any,
+        replica: Replica,
+        may_be_empty: bool,
+        max_steps: int,
+        backups: int,
+    ) -> None:
+        # Everybody is a member from the beginning: no first step is wasted.
+        state = np.array([[LIVE] * replica.count, [0] * replica.count], np.int64)
+        super().__init__(shard, arrived, round, replica, may_be_empty, state)
+        self._max_steps, self._backups = max_steps, backups
+
+    def visit(self) -> tf.Operation:
+        """The push; ends when the round is over, for those that wait for it."""
+        with tf.device(ps_device(self._shard.ps)):
+            here = self._here()
+            locked, found = under_lock(self._lock, [*here, self._shard.stamp], lambda: self._visit(here))
+            waits, self.verdict, self.pushed_at = found
+            return self._pass(locked, waits)
+
+    def _visit(self, here: list[tf.Tensor]) -> tuple[list[tf.Operation], Any]:
+        index, now, roll = self._replica.index, self._round.read_value(), self._roll()
+        header = header_of(self._arrived.parcels, here)
+        pushed_at = tf.timestamp()
+        is_open = self._shard.clock.read_value() < self._max_steps
+        member = tf.equal(roll.standing[index], LIVE) & is_open
+        current = tf.equal(self._shard.stamp, now) & tf.equal(header.torn, 0)
+        in_time = member & current & tf.equal(roll.arrived[index], 0)
+        after, over = roll.visit(self._me, in_time, is_open, self._backups)
+        add = self._sums.add(here, in_time, first=~tf.reduce_any(tf.equal(roll.arrived, 1)))
+        with tf.control_dependencies([add]):
+            finish = self._finish(over)
+        stays = (member & current) | tf.equal(after.standing[index], COMING)
+        until = now + tf.cast(stays, tf.int64)
+        waits = stays & ~over
+        done = [finish, self._keep(after.next_if(over)), self._wait(waits, until)]
+        done += self._count(header, in_time, late=member & ~current)
+        verdict = tf.concat([[tf.cast(in_time, tf.int64), until], _wanted(over, after)], 0)
+        return done, (waits, verdict, pushed_at)
+
+    def leave(self, leaver: tf.Tensor) -> tf.Operation:
+        """Nobody waits for that replica any more, and it waits for nobody."""
+        with tf.device(ps_device(self._shard.ps)):
+            leaver = tf.identity(leaver)
+            locked, self.farewell = under_lock(self._lock, [leaver], lambda: self._leave(self._is(leaver)))
+            return locked
+
+    def _leave(self, me: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
+        now = self._round.read_value()
+        after, complete, given_up = self._roll().leave(me, self._backups)
+        over = complete | given_up
+        finish = self._finish(over, update=complete)
+        with tf.control_dependencies([finish]):
+            done = [self._keep(after.next_if(over)), self._let_go(me)]
+        facts = [now + tf.cast(over, tf.int64), tf.cast(given_up, tf.int64)]
+        return done, tf.concat([facts, _wanted(complete, after)], 0)
+
+    def _roll(self) -> Roll:
+        return Roll(*tf.unstack(self._state.read_value()))
+
+    def _keep(self, roll: Roll) -> tf.Operation:
+        return self._state.assign(tf.stack([roll.standing, roll.arrived]), read_value=False)
+
+    def _count(self, header: Any, in_time: tf.Tensor, late: tf.Tensor) -> list[tf.Operation]:
+        counts = self._shard.counts
+        assert counts is not None, "they are on ps 0, which is the first"
+        skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
+        return [
+            counts.skipped.assign_add(skipped, read_value=False),
+            counts.dropped.assign_add(tf.cast(late, tf.int64), read_value=False),
+        ]
+
+
+class Other(Side):
+    """A ps that is told."""
+
+    def __init__(self, shard: Shard, arrived: Arrived, round: Any, replica: Replica, may_be_empty: bool) -> None:
+        state = np.array([[1] * replica.count, [0] * replica.count, [UNKNOWN] * replica.count], np.int64)
+        super().__init__(shard, arrived, round, replica, may_be_empty, state)
+
+    def visit(self, verdict: tf.Tensor) -> tf.Operation:
+        with tf.device(ps_device(self._shard.ps)):
+            here, verdict = self._here(), tf.identity(verdict)
+            locked, waits = under_lock(self._lock, [*here, verdict], lambda: self._visit(here, verdict))
+            return self._pass(locked, waits)
+
+    def _visit(self, here: list[tf.Tensor], verdict: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
+        now, told, until = self._round.read_value(), self._told(), verdict[1]
+        in_time = tf.equal(verdict[0], 1) & (now < until)
+        after, over = told.visit(self._me, in_time, verdict[2:])
+        add = self._sums.add(here, in_time, first=~tf.reduce_any(tf.equal(told.arrived, 1)))
+        with tf.control_dependencies([add]):
+            finish = self._finish(over)
+        waits = now + tf.cast(over, tf.int64) < until
+        return [finish, self._keep(after.next_if(over)), self._wait(waits, until)], waits
+
+    def leave(self, leaver: tf.Tensor, farewell: tf.Tensor) -> tf.Operation:
+        with tf.device(ps_device(self._shard.ps)):
+            leaver, farewell = tf.identity(leaver), tf.identity(farewell)
+            locked, _ = under_lock(self._lock, [leaver, farewell], lambda: self._leave(self._is(leaver), farewell))
+            return locked
+
+    def _leave(self, me: tf.Tensor, farewell: tf.Tensor) -> tuple[list[tf.Operation], None]:
+        given_up = tf.equal(farewell[1], 1)
+        after, over = self._told().leave(me, farewell[2:])
+        finish = self._finish(over, update=tf.reduce_any(tf.equal(after.arrived, 1)))
+        with tf.control_dependencies([finish]):
+            keep = self._keep(after.next_if(over))
+            # A round that the first ps gave up has brought nothing here: it is only counted.
+            reached = tf.maximum(self._round.read_value(), tf.where(given_up, farewell[0], 0))
+            jump = self._round.assign(reached, read_value=False)
+        with tf.control_dependencies([jump]):
+            release = self._turnstile.release(reached, me)
+        return [keep, release], None
+
+    def _told(self) -> Told:
+        return Told(*tf.unstack(self._state.read_value()))
+
+    def _keep(self, told: Told) -> tf.Operation:
+        return self._state.assign(tf.stack([told.present, told.arrived, told.wanted]), read_value=False)
+
+
+def _wanted(complete: tf.Tensor, roll: Roll) -> tf.Tensor:
+    chosen = tf.where(tf.equal(roll.arrived, 1), tf.constant(WANTED, tf.int64), tf.constant(UNWANTED, tf.int64))
+    return tf.where(complete, chosen, tf.fill(tf.shape(chosen), tf.constant(UNKNOWN, tf.int64)))
