@@ -192,6 +192,9 @@ class Job:
     )
 
     log_secs: float = option(2.0, "output", "Seconds between progress lines.", above(0))
+    clocks_dir: str = option(
+        "", "output", "Write when each step of each worker began and ended, into one CSV file per worker, here."
+    )
     verbose: bool = option(False, "output", "Show more: environment settings, start-up phases, TensorFlow's log.")
 
     gpus: int = option(-1, "devices", "GPUs a worker may use; -1: all.  A ps never sees one.", at_least(-1))

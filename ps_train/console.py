@@ -60,7 +60,8 @@ class Console:
 class Progress:
     """Where a run stands.  Rates are of the whole job: global steps and examples of all workers.
 
-    `staleness` is the mean over the run so far, where it is measured."""
+    `staleness` is the mean, and `waiting` the share of the steps' time spent waiting for other workers, over the run
+    so far, where they are measured."""
 
     step: int
     max_steps: int
@@ -68,11 +69,13 @@ class Progress:
     steps_per_sec: float
     examples_per_sec: float
     staleness: float | None = None
+    waiting: float | None = None
 
     def text(self) -> str:
         loss = "-" if self.loss is None else f"{self.loss:.4f}"
         left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
         stale = "" if self.staleness is None else f"staleness {self.staleness:.2f}  "
+        stale += "" if self.waiting is None else f"waiting {self.waiting:.0%}  "
         return (
             f"{PROGRESS_BEGINS}{self.step}/{self.max_steps}  loss {loss}  {self.steps_per_sec:.0f} global steps/s  "
             f"{self.examples_per_sec:.0f} examples/s  {stale}ETA {_duration(left)}"

@@ -8,6 +8,7 @@
     `- TrainingError                  1   worth a restart
        |- UnreachableError            1   a task did not answer in time
        |- LostTaskError               1   a task that was there is gone
+       |- TooFewWorkersError          1   fewer than min_workers remain
        |- DivergedError               1   the loss is NaN or infinite
        `- JobFailedError              1   another task failed, or the job was given up
 
@@ -70,6 +71,10 @@ class UnreachableError(TrainingError):
 
 class LostTaskError(TrainingError):
     """A task that answered before does not answer any more, or has lost its state."""
+
+
+class TooFewWorkersError(TrainingError):
+    """Workers have left, and fewer remain than the job asks for."""
 
 
 class DivergedError(TrainingError):

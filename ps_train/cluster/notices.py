@@ -32,6 +32,10 @@ OUTCOME = "outcome"
 """How the job ended.  The first one written counts."""
 
 
+STARTING, TRAINING, WAITING, INPUT_ENDED = "starting", "training", "waiting", "input ended"
+"""What a training task says of itself; it is waiting when there are no more steps."""
+
+
 def seat(task: str) -> str:
     """The key of a training task's own notice."""
     return f"seat/{task}"
@@ -62,15 +66,14 @@ class Identity(Notice):
 class Seat(Notice):
     """A training task, as it last said.
 
-    `state` is starting, training, waiting (there are no more steps) or input ended; `beat` grows while the task lives;
-    `holder` is unique to the process.
+    `state` is one of those above; `beat` grows while the task lives; `holder` is unique to the process.
     """
 
     task: str
     holder: str
     host: str
     pid: int
-    state: str = "starting"
+    state: str = STARTING
     beat: int = 0
 
     def place(self) -> str:

@@ -6,65 +6,94 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.config import Job
 from ps_train.console import Progress
 from ps_train.hooks.reading import Reading
-from ps_train.updates.staleness import summary
+from ps_train.hooks.tally import Tally
 
 
 class ProgressHook(v1.train.SessionRunHook):
-    """Args: `show` is given a Progress; `model_dir` is where the event files go."""
+    """Args: `names` of the replicas; `show` is given a Progress; `model_dir` is where the event files go."""
 
     def __init__(
-        self,
-        reading: Reading,
-        max_steps: int,
-        every_secs: float,
-        show: Callable[[Progress], None],
-        model_dir: str,
-        shows_staleness: bool = False,
+        self, reading: Reading, job: Job, names: list[str], show: Callable[[Progress], None], model_dir: str
     ) -> None:
-        self._reading, self._max_steps, self._every_secs, self._show = reading, max_steps, every_secs, show
+        self._reading, self._job, self._names, self._show = reading, job, names, show
         self._model_dir = model_dir
-        self._shows_staleness = shows_staleness
+        self._last: tuple[float, int, float] | None = None
         self.loss: float | None = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         with tf.Graph().as_default():
             self._writer = v1.summary.FileWriter(self._model_dir)
-        self._last: tuple[float, int, float] | None = None
+        self._last = None
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         return self._reading.args()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        read = run_values.results
-        now, step, examples = time.monotonic(), int(read["step"]), float(read["examples"])
-        self.loss = float(read["loss"]) if "loss" in read else self.loss
+        read = dict(run_values.results)
+        self.loss = float(read.pop("loss"))
+        self.observe(int(read.pop("step")), read)
+
+    def observe(self, step: int, counted: Mapping[str, Any]) -> None:
+        """Reports if it is time.  `counted`: see `tally.tensors`."""
+        now, examples = time.monotonic(), float(counted["examples"])
         if self._last is None:
             self._last = (now, step, examples)
         elapsed = now - self._last[0]
-        if elapsed < self._every_secs and step < self._max_steps:
+        if elapsed < self._job.log_secs and step < self._job.max_steps:
             return
-        if elapsed > 0:
+        if elapsed > 0 and step > self._last[1]:
             rates = (step - self._last[1]) / elapsed, (examples - self._last[2]) / elapsed
-            stale = summary(read["staleness"])
-            mean = stale["mean"] if self._shows_staleness else None
-            self._report(Progress(step, self._max_steps, self.loss, *rates, mean), stale)
+            self._report(step, rates, Tally(self._job.update, self._names, **counted))
         self._last = (now, step, examples)
 
     def end(self, session: Any) -> None:
         self._writer.close()
 
-    def _report(self, progress: Progress, stale: Mapping[str, Any]) -> None:
-        self._show(progress)
-        values = {"global_steps_per_sec": progress.steps_per_sec, "examples_per_sec": progress.examples_per_sec}
-        if progress.loss is not None:
-            values["loss"] = progress.loss
-        if self._shows_staleness:
-            values |= {f"staleness/{name}": stale[name] for name in ("mean", "p95", "max", "conflict_rate")}
-        summary = v1.Summary(value=[v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._writer.add_summary(summary, progress.step)
+    def _report(self, step: int, rates: tuple[float, float], tally: Tally) -> None:
+        stale, waiting = tally.staleness_report(), tally.waiting_report()
+        mean = stale["mean"] if stale else None
+        share = waiting["share"] if waiting else None
+        self._show(Progress(step, self._job.max_steps, self.loss, *rates, mean, share))
+        values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
+        if self.loss is not None:
+            values["loss"] = self.loss
+        points = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        points += _of_staleness(stale) if stale else []
+        points += _of_waiting(waiting) if waiting else []
+        self._writer.add_summary(v1.Summary(value=points), step)
         self._writer.flush()
+
+
+def _of_staleness(report: Mapping[str, Any]) -> list[Any]:
+    points = []
+    for name, found in {"all": report, **report["per_worker"]}.items():
+        for figure in ("mean", "p95", "max", "conflict_rate"):
+            points.append(v1.Summary.Value(tag=f"staleness/{figure}/{name}", simple_value=found[figure]))
+        points.append(v1.Summary.Value(tag=f"staleness/histogram/{name}", histo=_histogram(found["histogram"])))
+    return points
+
+
+def _of_waiting(report: Mapping[str, Any]) -> list[Any]:
+    shares = {"all": report["share"], **report["per_worker"]}
+    return [v1.Summary.Value(tag=f"waiting/{name}", simple_value=share) for name, share in shares.items()]
+
+
+def _histogram(counts: Mapping[str, int]) -> Any:
+    """Whole numbers and how often each was seen, as TensorBoard's histogram: a bucket ends at its limit."""
+    values, times = np.array([int(value) for value in counts] or [0]), np.array(list(counts.values()) or [0])
+    return v1.HistogramProto(
+        min=values.min(),
+        max=values.max(),
+        num=times.sum(),
+        sum=values @ times,
+        sum_squares=values**2 @ times,
+        bucket_limit=values + 0.5,
+        bucket=times,
+    )

@@ -37,9 +37,12 @@ class SaveHook(v1.train.SessionRunHook):
         return self._reading.args()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        step = int(run_values.results["step"])
+        self.observe(int(run_values.results["step"]), run_context.session)
+
+    def observe(self, step: int, session: v1.Session) -> None:
+        """Saves if it is time."""
         if self._due(step):
-            self.started(self._save(run_context.session))
+            self.started(self._save(session))
 
     def _due(self, step: int) -> bool:
         if self._every_steps and step // self._every_steps > self.step // self._every_steps:

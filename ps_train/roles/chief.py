@@ -18,12 +18,12 @@ from ps_train.cluster.server import device_of
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
+from ps_train.hooks.tally import Tally, tensors
 from ps_train.roles import evaluator
-from ps_train.roles.finish import Living, Others, make_result, write_result
+from ps_train.roles.finish import Ending, Living, Others, write_result
 from ps_train.roles.heart import seats_of
-from ps_train.roles.loop import STOPPED
-from ps_train.roles.training import POLL_SECS, Training, freeze_garbage
-from ps_train.updates.staleness import report
+from ps_train.roles.members import Members
+from ps_train.roles.training import POLL_SECS, Setting, Training, freeze_garbage
 
 log = logging.getLogger(__name__)
 
@@ -34,26 +34,25 @@ class Chief(Training):
     _cut_short = "all input ended"
     """Why the job ends below max_steps, where it does."""
 
+    def __init__(self, setting: Setting, members: Members) -> None:
+        super().__init__(setting)
+        self._members = members
+
     def _agree(self) -> None:
         """The others agree with the chief."""
 
-    def _hooks(self) -> tuple[Reading, list[Any]]:
+    def _hooks(self) -> list[Any]:
         job, directory = self._s.job, self._s.directory
-        counts = self._step.counts
-        with tf.control_dependencies([self._step.ops.step_after]), tf.device(counts.examples.device):
-            after = {"examples": counts.examples.read_value(), "staleness": counts.staleness.read_value()}
-        reading = Reading(self._step.loss, self._step.ops.step_after, after)
+        self._names = [str(task) for task in self._s.cluster.replicas()]
+        self._counted = tensors(self._step.counts)
+        with tf.control_dependencies([self._step.ops.step_after]):
+            reading = Reading(self._step.loss, self._step.ops.step_after, tensors(self._step.counts))
         self._progress = ProgressHook(
-            reading,
-            job.max_steps,
-            job.log_secs,
-            lambda progress: self._s.console.progress(progress.text()),
-            directory,
-            shows_staleness=job.update == "async",
+            reading, job, self._names, lambda progress: self._s.console.progress(progress.text()), directory
         )
         self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
         self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
-        return reading, [self._progress, self._saver]
+        return [self._progress, self._saver]
 
     def _prepare(self, session: v1.Session) -> int:
         freeze_garbage()
@@ -62,6 +61,7 @@ class Chief(Training):
         if adopted:
             step = int(session.run(self._step.global_step))
             log.info("the model is still there: training goes on at step %d", step)
+            self._dismiss(self._replica.index, session)  # the chief before this one left a step unfinished
         else:
             step = self._initialise(session)
             self._budget.open(step)
@@ -84,18 +84,15 @@ class Chief(Training):
     def _save_steps(self) -> int:
         return self._s.job.save_steps
 
-    def _train(self, session: Any, reading: Reading) -> None:
-        self._s.heart.say("training")
-        loop = self._loop(reading)
+    def _train(self, session: Any) -> None:
+        self._members.dismiss = self._dismiss
         while True:
-            why = loop.run(session, self._on_input_end)
-            if why == STOPPED:
-                self._rest()
-            if not self._more_to_do(why):
+            self._run_loop(session)
+            if not self._more_to_do():
                 break
         self._finish()
 
-    def _more_to_do(self, why: str) -> bool:
+    def _more_to_do(self) -> bool:
         """Waits for the others; True when steps that got lost with a worker that died are handed out again."""
         job, raw = self._s.job, self._raw()
         living = Living(job.worker_lease_secs)
@@ -103,7 +100,7 @@ class Chief(Training):
         while not self._s.attention.stop.is_set():
             granted = self._budget.granted()  # read first: if it is still so at `reopen`, nobody took a step since
             others = Others.of(seats_of(self._s.boards[0].items()), str(self._s.task), living)
-            step = int(raw.run(self._step.global_step))
+            step = self._look_on(raw)
             if not others.training:
                 nobody_has_input = self._input_ended and not others.waiting
                 if step >= job.max_steps or self._step.lockstep or nobody_has_input:
@@ -120,41 +117,32 @@ class Chief(Training):
         self._rest()
         return False
 
+    def _look_on(self, raw: v1.Session) -> int:
+        """The global step; while only others train, their progress is shown and saved all the same."""
+        step, counted = raw.run([self._step.global_step, self._counted])
+        self._progress.observe(int(step), counted)
+        self._saver.observe(int(step), raw)
+        return int(step)
+
     def _finish(self) -> None:
         """The last checkpoint, the score, the result; then everybody may go."""
         job, console, raw = self._s.job, self._s.console, self._raw()
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
-        step = int(raw.run(self._step.global_step))
+        step, counted = raw.run([self._step.global_step, self._counted])
         if step != self._saver.step:
             self._checkpoints.save(raw)
-        examples = float(raw.run(self._step.counts.examples))
-        made, examples_made = step - first_step, examples - first_examples
-        if made == 0 and step >= job.max_steps:
-            console.line(f"this job is finished already, at step {step} of {job.max_steps}")
-        else:
-            console.line(
-                f"trained {made} steps in {wall_secs:.1f}s: {made / wall_secs:.0f} global steps/s, "
-                f"{examples_made / wall_secs:.0f} examples/s"
-            )
-            if step < job.max_steps:
-                console.line(f"{self._cut_short} at step {step} of {job.max_steps}")
         metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
-        counts = self._step.counts
-        skipped, dropped, stale = raw.run([counts.skipped, counts.dropped, counts.staleness])
-        if skipped:
-            console.line(f"{skipped} gradients were skipped because they were no finite numbers")
-        if dropped:
-            console.line(f"{dropped} gradients were dropped because they were older than max_staleness")
+        tally = Tally(job.update, self._names, **counted)
+        made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
+        ending = Ending(int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally)
+        for line in ending.lines(job, self._cut_short):
+            console.line(line)
         if metrics:
             console.line("test " + evaluator.text(metrics))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if made > 0:
-            result = make_result(job, step, made, examples, examples_made, self._progress.loss, metrics, wall_secs)
-            result |= {"skipped": int(skipped), "dropped": int(dropped)}
-            if job.update == "async":
-                result["staleness"] = report(stale, [str(task) for task in self._s.cluster.replicas()])
-            write_result(job, self._s.directory, result)
+            write_result(job, self._s.directory, ending.result(job))
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:
             board.swap(notices.OUTCOME, "", outcome.to_json())

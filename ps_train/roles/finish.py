@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ps_train.cluster.notices import Seat
+from ps_train.cluster.notices import STARTING, TRAINING, WAITING, Seat
 from ps_train.config import Job
+from ps_train.hooks.tally import Tally
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Others:
     def of(cls, seats: Iterable[Seat], me: str, alive: Callable[[Seat], bool]) -> Others:
         others = [seat for seat in seats if seat.task != me and alive(seat)]
         return cls(
-            tuple(s.place() for s in others if s.state in ("starting", "training")),
-            tuple(s.place() for s in others if s.state == "waiting"),
+            tuple(s.place() for s in others if s.state in (STARTING, TRAINING)),
+            tuple(s.place() for s in others if s.state == WAITING),
         )
 
 
@@ -55,25 +56,49 @@ def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
     return path
 
 
-def make_result(
-    job: Job,
-    step: int,
-    steps_made: int,
-    examples: float,
-    examples_made: float,
-    loss: float | None,
-    metrics: dict[str, float],
-    wall_secs: float,
-) -> dict[str, Any]:
-    """What result.json holds; rates are of this run, counts of the whole job."""
-    return {
-        "global_step": step,
-        "examples": int(examples),
-        "loss": loss,
-        "metrics": metrics,
-        "wall_secs": round(wall_secs, 3),
-        "steps_per_sec": round(steps_made / wall_secs, 3) if wall_secs else 0.0,
-        "examples_per_sec": round(examples_made / wall_secs, 3) if wall_secs else 0.0,
-        "update": job.update,
-        "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
-    }
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps."""
+
+    step: int
+    made: int
+    examples_made: float
+    wall_secs: float
+    loss: float | None
+    metrics: dict[str, float]
+    tally: Tally
+
+    def lines(self, job: Job, cut_short: str) -> list[str]:
+        """What is said of it on the console.  `cut_short`: why it ended, if it ended early."""
+        if self.made == 0 and self.step >= job.max_steps:
+            return [f"this job is finished already, at step {self.step} of {job.max_steps}"]
+        lines = [
+            f"trained {self.made} steps in {self.wall_secs:.1f}s: {self.made / self.wall_secs:.0f} global steps/s, "
+            f"{self.examples_made / self.wall_secs:.0f} examples/s"
+        ]
+        if self.step < job.max_steps:
+            lines.append(f"{cut_short} at step {self.step} of {job.max_steps}")
+        if self.tally.skipped:
+            lines.append(f"{self.tally.skipped} gradients were skipped because they were no finite numbers")
+        if self.tally.dropped:
+            late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
+            lines.append(f"{self.tally.dropped} gradients were dropped because they {late}")
+        return lines
+
+    def result(self, job: Job) -> dict[str, Any]:
+        """What result.json holds; rates are of this run, counts of the whole job."""
+        reports = {"staleness": self.tally.staleness_report(), "waiting": self.tally.waiting_report()}
+        return {
+            "global_step": self.step,
+            "examples": int(self.tally.examples),
+            "loss": self.loss,
+            "metrics": self.metrics,
+            "wall_secs": round(self.wall_secs, 3),
+            "steps_per_sec": round(self.made / self.wall_secs, 3) if self.wall_secs else 0.0,
+            "examples_per_sec": round(self.examples_made / self.wall_secs, 3) if self.wall_secs else 0.0,
+            "update": job.update,
+            "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
+            "skipped": int(self.tally.skipped),
+            "dropped": int(self.tally.dropped),
+            **{name: report for name, report in reports.items() if report is not None},
+        }

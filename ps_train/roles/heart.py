@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
@@ -34,6 +35,13 @@ def failure_of(outcome: Outcome) -> PsTrainError:
     if outcome.config:
         error.exit_code = 2
     return error
+
+
+class Watcher(Protocol):
+    """What the heart tells whom it hears, on the board of ps 0."""
+
+    def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
+        """Returns an error that ends the job for this task."""
 
 
 class Watch:
@@ -73,7 +81,7 @@ class Heart:
     There is one thread for each board, so that a ps that does not answer delays nothing on the others.
     """
 
-    def __init__(self, boards: list[Board], lease: Lease, attention: Attention, job: Job, watch: Watch) -> None:
+    def __init__(self, boards: list[Board], lease: Lease, attention: Attention, job: Job, watch: Watcher) -> None:
         self._boards, self._lease, self._attention, self._job, self._watch = boards, lease, attention, job, watch
         self.stop_notice: Stop | None = None
 

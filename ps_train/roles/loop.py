@@ -1,6 +1,6 @@
 """The training loop: steps in bursts, with nothing but a bare run for each step inside a burst.
 
-    loop = Loop("worker:1", step, reading, pace, should_stop, first_step=0)
+    loop = Loop("worker:1", step, pace, should_stop, first_step=0)
     why = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
 
 A burst takes about a fifth of a second, so that the loop reacts in time; its last step runs the hooks.
@@ -19,9 +19,8 @@ from ps_train.cluster.board import cause_of
 from ps_train.errors import DataError, DivergedError
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.step import Step
-from ps_train.hooks.reading import Reading
+from ps_train.roles.clocks import Clocks
 from ps_train.roles.session import LOST
-from ps_train.updates.synchronous import NO_INPUT_LEFT
 
 BURST_SECS = 0.2
 log = logging.getLogger(__name__)
@@ -73,26 +72,28 @@ class Loop:
       name: what to call the replica in errors.
       first_step: the global step at which it begins.
       save_steps: if not 0, a burst ends at its multiples, where a checkpoint is due.
+      clocks: if given, every step is timed and written down.
     """
 
     def __init__(
         self,
         name: str,
         step: Step,
-        reading: Reading,
         pace: Pace,
         should_stop: Callable[[], bool],
         first_step: int,
         save_steps: int = 0,
+        clocks: Clocks | None = None,
     ) -> None:
         self._name = name
-        self._step, self._reading, self._pace, self._should_stop = step, reading, pace, should_stop
+        self._step, self._pace, self._should_stop = step, pace, should_stop
         self._save_steps = save_steps
+        self._clocks = clocks
         self._length = BurstLength()
         self._global_step = first_step
         self._first = True
 
-    def run(self, session: tf.compat.v1.train.MonitoredSession, on_input_end: Callable[[], None]) -> str:
+    def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
         """Until there are no more steps, no more input, or somebody says stop."""
         while not self._should_stop():
             wanted = self._length.steps
@@ -105,8 +106,6 @@ class Loop:
             try:
                 made, ended = session.run_step_fn(self._burst_of(count))
             except tf.errors.InvalidArgumentError as error:
-                if NO_INPUT_LEFT in str(error):
-                    return INPUT
                 if NOT_FINITE in str(error):
                     raise DivergedError(
                         f"{NOT_FINITE}, on {self._name} after global step {self._global_step}; nothing of it was "
@@ -119,10 +118,7 @@ class Loop:
             self._length.took(count, time.monotonic() - start)
             self._pace.give_back(count - made)
             if ended:
-                on_input_end()
-                if not self._step.lockstep:
-                    return INPUT
-                self._reading.input_ended = True
+                return INPUT
         return STOPPED
 
     def _burst_of(self, count: int) -> Callable[[Any], tuple[int, bool]]:
@@ -133,16 +129,18 @@ class Loop:
 
     def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
         """Steps made, and whether the input has ended, which is told once."""
-        raw, operations = step_context.session, self._step.ops.train
+        operations, run, run_with_hooks = self._step.ops.train, step_context.session.run, step_context.run_with_hooks
+        if self._clocks is not None:
+            run, run_with_hooks = self._clocks.timing(run), self._clocks.timing(run_with_hooks)
         made = 0
         try:
             while made < count - 1 and not self._should_stop():
-                raw.run(operations)
+                run(operations)
                 made += 1
             fetches = {"train": operations, "step": self._step.ops.step_after, "examples": self._step.examples}
-            fetched = step_context.run_with_hooks(fetches)
+            fetched = run_with_hooks(fetches)
             self._global_step = int(fetched["step"])
-            return made + 1, fetched["examples"] == 0 and not self._reading.input_ended
+            return made + 1, fetched["examples"] == 0
         except tf.errors.OutOfRangeError:
             if self._step.lockstep:
                 raise DataError("this worker's share of the data is empty: use fewer workers.") from None

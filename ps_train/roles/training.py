@@ -6,6 +6,7 @@ The chief does more; see `chief.py`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import logging
 import time
@@ -16,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import Board, cause_of
 from ps_train.cluster.budget import Budget
+from ps_train.cluster.notices import INPUT_ENDED, TRAINING, WAITING
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
@@ -24,8 +26,8 @@ from ps_train.data.shard import Source, derived_seed
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
-from ps_train.hooks.reading import Reading
 from ps_train.model import Model
+from ps_train.roles.clocks import Clocks
 from ps_train.roles.heart import Heart
 from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, LostConnectionError, Pace
 from ps_train.roles.session import LOST, Sessions, agree_with_chief, await_ready, lost_ps
@@ -35,6 +37,7 @@ from ps_train.updates.base import Replica
 log = logging.getLogger(__name__)
 
 POLL_SECS = 0.1
+_DISMISS_MS = 3000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,19 +73,19 @@ class Training:
         job, cluster, task = self._s.job, self._s.cluster, self._s.task
         self._agree()
         server = start_server(cluster.address(task), job)
-        replica = Replica(cluster.replica_index(task), cluster.num_replicas)
+        replica = self._replica = Replica(cluster.replica_index(task), cluster.num_replicas)
         self._step = build_step(
             job, self._s.model, self._s.source, self._s.traced, self._s.plan, replica, device_of(task)
         )
         with self._step.graph.as_default():
-            reading, hooks = self._hooks()
+            hooks = self._hooks()
             self._step.graph.finalize()
             config = session_config(cluster, task, job)
             self._sessions = Sessions(server.target, self._step.graph, config, self._prepare, self._s.boards)
             try:
                 # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
                 session = v1.train.MonitoredSession(self._sessions, hooks)
-                self._train(session, reading)
+                self._train(session)
             except (*LOST, LostConnectionError) as error:
                 raise lost_ps(self._s.boards, cause_of(error)) from None
 
@@ -91,9 +94,8 @@ class Training:
         timeout_secs = self._s.job.startup_timeout_secs
         agree_with_chief(self._s.boards[0], self._s.description, self._s.cluster, str(self._s.task), timeout_secs)
 
-    def _hooks(self) -> tuple[Reading, list[Any]]:
-        reading = Reading(self._step.loss, self._step.ops.step_after)
-        return reading, []
+    def _hooks(self) -> list[Any]:
+        return []
 
     def _prepare(self, session: v1.Session) -> int:
         """Makes the new session ready to train; returns the global step at which it begins."""
@@ -109,34 +111,48 @@ class Training:
         seed = derived_seed(self._s.job.seed, "shuffle", self._s.cluster.replica_index(self._s.task), step)
         session.run(self._step.batches.initializer, self._step.batches.feeds(seed))
 
-    def _train(self, session: Any, reading: Reading) -> None:
-        loop = self._loop(reading)
+    def _train(self, session: Any) -> None:
         self.begun = True
-        self._s.heart.say("training")
         while True:
-            why = loop.run(session, self._on_input_end)
-            if why == STOPPED:
-                self._rest()
-            self._s.heart.say("input ended" if why == INPUT else "waiting")
-            self._wait_for_more(why)
-            self._s.heart.say("training")
+            self._wait_for_more(self._run_loop(session))
+
+    def _run_loop(self, session: Any) -> str:
+        """Steps until there are none left for now; then nobody waits for this worker.  Returns why."""
+        self._s.heart.say(TRAINING)
+        why = self._loop.run(session)
+        if why == STOPPED:
+            self._rest()
+        self._dismiss(self._replica.index)
+        self._s.heart.say(INPUT_ENDED if why == INPUT else WAITING)
+        if why == INPUT:
+            self._input_ended = True
+            log.info("%s: input ended", self._s.task)
+        return why
+
+    def _dismiss(self, index: int, session: v1.Session | None = None) -> bool:
+        """Sees to it that no step waits for a replica, until it makes one again; False if a ps did not answer."""
+        ops, session = self._step.ops, session or self._sessions.session
+        if ops.leave is None:
+            return True
+        assert session is not None, "nobody is dismissed before training begins"
+        try:
+            session.run(ops.leave, {ops.leaver: index}, options=v1.RunOptions(timeout_in_ms=_DISMISS_MS))
+        except LOST as error:
+            log.debug("replica %d could not be dismissed: %s", index, cause_of(error))
+            return False
+        return True
 
     @property
     def _save_steps(self) -> int:
         """A burst must end at multiples of this, if it is not 0."""
         return 0
 
-    def _loop(self, reading: Reading) -> Loop:
+    @functools.cached_property
+    def _loop(self) -> Loop:
         job, first = self._s.job, self._sessions.first_step
         pace: Pace = LockstepPace(job.max_steps) if self._step.lockstep else self._budget
-        return Loop(
-            str(self._s.task), self._step, reading, pace, self._s.attention.stop.is_set, first, self._save_steps
-        )
-
-    def _on_input_end(self) -> None:
-        self._input_ended = True
-        log.info("%s: input ended", self._s.task)
-        self._s.heart.say("input ended")
+        clocks = Clocks(job.clocks_dir, str(self._s.task)) if job.clocks_dir else None
+        return Loop(str(self._s.task), self._step, pace, self._s.attention.stop.is_set, first, self._save_steps, clocks)
 
     def _rest(self) -> None:
         """Does nothing any more; the main thread ends the process."""

@@ -30,6 +30,7 @@ from ps_train.errors import (
     LostTaskError,
     PsTrainError,
     RefusedError,
+    TooFewWorkersError,
     exit_code_of_signal,
 )
 from ps_train.graph.plan import make_plan
@@ -37,6 +38,7 @@ from ps_train.graph.trace import trace
 from ps_train.model import load_model
 from ps_train.roles.chief import Chief
 from ps_train.roles.heart import EndOfJob, Heart, Watch, failure_of
+from ps_train.roles.members import Members
 from ps_train.roles.supervise import Attention
 from ps_train.roles.training import Setting, Training
 
@@ -65,24 +67,15 @@ def run(job: Job, task: Task, console: Console) -> int:
         console.line(plan.table())
         boards[0].put(notices.DESCRIPTION, json.dumps(description))
     attention = Attention()
-    watch = Watch(_needed(job, cluster, task), job.startup_timeout_secs, time.monotonic())
-    heart = Heart(boards, lease, attention, job, watch)
+    members = Members(job, cluster)
+    watch = Watch({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
+    heart = Heart(boards, lease, attention, job, members if is_chief else watch)
     setting = Setting(
         job, task, cluster, model, source, traced, plan, description, boards, heart, attention, console, directory
     )
-    training = Chief(setting) if is_chief else Training(setting)
+    training = Chief(setting, members) if is_chief else Training(setting)
     heart.start()
     return _supervise(training, setting)
-
-
-def _needed(job: Job, cluster: Cluster, task: Task) -> dict[str, float]:
-    """The tasks without which this one cannot go on, and the silence that each is allowed."""
-    chief = str(cluster.chief)
-    if task != cluster.chief:
-        return {chief: job.recovery_secs}
-    if job.update == "sync":
-        return {str(other): job.worker_lease_secs for other in cluster.replicas() if other != task}
-    return {}
 
 
 def _supervise(training: Training, setting: Setting) -> int:
@@ -94,6 +87,8 @@ def _supervise(training: Training, setting: Setting) -> int:
     while True:
         attention.wait()
         if attention.verdict is not None:
+            if isinstance(training, Chief) and isinstance(attention.verdict, TooFewWorkersError):
+                training.save_now()
             return _conclude(attention.verdict, setting)
         if result.code is not None:
             return result.code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ps_train.config import Job
 from ps_train.updates.base import Update
 
@@ -15,11 +17,10 @@ def make_update(job: Job) -> Update:
     may_be_empty = job.on_nan == "skip" or job.accumulate > 1  # the input may end within the batches of one push
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
-    stale = {
+    stale: dict[str, Any] = {
+        "may_be_empty": may_be_empty,
         "max_staleness": job.max_staleness,
         "staleness_lr": job.staleness_lr,
         "delay_compensation": job.delay_compensation,
     }
-    if job.update == "bounded":
-        return Bounded(job.staleness, may_be_empty=may_be_empty, **stale)
-    return Asynchronous(may_be_empty, **stale)
+    return Bounded(job.staleness, **stale) if job.update == "bounded" else Asynchronous(**stale)

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import Checkpoints
 from ps_train.cluster.server import device_of, session_config, start_server
-from ps_train.cluster.spec import Cluster
+from ps_train.cluster.spec import Address, Cluster
 from ps_train.config import Job, Task
 from ps_train.data.shard import Source
 from ps_train.graph.plan import make_plan
@@ -22,6 +22,18 @@ from ps_train.graph.trace import trace
 from ps_train.model import Model
 from ps_train.updates.base import Replica
 from tests.support.processes import free_ports
+
+
+class Servers:
+    """Running servers that several clusters may use one after the other: none can ever be stopped."""
+
+    def __init__(self, count: int) -> None:
+        self.hosts = [f"127.0.0.1:{port}" for port in free_ports(count)]
+        where = "tests"
+        self._servers = [start_server(Address.parse(host, where), Job()) for host in self.hosts]
+
+    def target(self, host: str) -> str:
+        return self._servers[self.hosts.index(host)].target
 
 
 class InProcessCluster:
@@ -34,15 +46,16 @@ class InProcessCluster:
         num_workers: int,
         directory: pathlib.Path | None = None,
         partition_bytes: int = 1 << 10,
+        servers: Servers | None = None,
         **fields: Any,
     ) -> None:
-        hosts = [f"127.0.0.1:{port}" for port in free_ports(num_ps + num_workers)]
+        servers = servers or Servers(num_ps + num_workers)
+        hosts = servers.hosts[: num_ps + num_workers]
         self.job = Job(
             ps_hosts=tuple(hosts[:num_ps]), worker_hosts=tuple(hosts[num_ps:]), **{"shuffle_buffer": 0, **fields}
         )
         cluster = Cluster.of(self.job)
         tasks = [Task("worker", index) for index in range(num_workers)]
-        self._servers = [start_server(address, self.job) for address in cluster.tasks().values()]
         source = Source(lambda: model.data("train", ""))
         traced = trace(model, source, self.job.batch_size)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
@@ -55,7 +68,7 @@ class InProcessCluster:
             if index == 0 and directory is not None:
                 with step.graph.as_default():
                     self.checkpoints = Checkpoints(str(directory), 3, step.stored, device_of(task))
-            target = self._servers[num_ps + index].target
+            target = servers.target(hosts[num_ps + index])
             self.steps.append(step)
             self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))
 
@@ -78,6 +91,12 @@ class InProcessCluster:
                 self.sessions[index].run(self.steps[index].ops.train)
 
         in_parallel([lambda index=index: work(index) for index in range(len(self.steps))])
+
+    def dismiss(self, index: int, by: int = 0) -> None:
+        """Nobody waits for that worker any more."""
+        ops = self.steps[by].ops
+        if ops.leave is not None:
+            self.sessions[by].run(ops.leave, {ops.leaver: index})
 
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored, slices put together, by checkpoint key."""

@@ -1,0 +1,44 @@
+"""What has been counted over the whole run: the values of the variables of `updates.base.Counts`.
+
+fetched = session.run(tensors(counts))
+tally = Tally(**fetched, update="async", names=["worker:0", "worker:1"])
+tally.staleness_report()["mean"]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.updates import staleness, waiting
+from ps_train.updates.base import Counts
+
+
+def tensors(counts: Counts) -> dict[str, tf.Tensor]:
+    """Present values, to be fetched; on the ps's side, so that hooks may wait for a step's end there."""
+    with tf.device(counts.examples.device):
+        return {field.name: getattr(counts, field.name).read_value() for field in dataclasses.fields(Counts)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """See `Counts`; `names` are the replicas' in the order of their index."""
+
+    update: str
+    names: list[str]
+    examples: float
+    skipped: int
+    dropped: int
+    staleness: np.ndarray[Any, Any]
+    waiting: np.ndarray[Any, Any]
+
+    def staleness_report(self) -> dict[str, Any] | None:
+        """None under synchronous updates, where nothing is stale."""
+        return None if self.update == "sync" else staleness.report(self.staleness, self.names)
+
+    def waiting_report(self) -> dict[str, Any] | None:
+        """None under asynchronous updates, where nobody waits."""
+        return None if self.update == "async" else waiting.shares(self.waiting, self.names)

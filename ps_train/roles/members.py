@@ -1,0 +1,64 @@
+"""What the chief does about who takes part: says it aloud, makes nobody wait for those who left, and ends a job for
+which too few are left.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from ps_train.cluster.notices import Seat
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Job
+from ps_train.errors import PsTrainError, TooFewWorkersError
+from ps_train.roles.attendance import Attendance, Change
+
+log = logging.getLogger(__name__)
+
+
+class Members:
+    """Listens to the heart in the place of `Watch`: the chief needs nobody in particular.
+
+    Attributes:
+      dismiss: to be set when there is a session: takes a replica's index, sees to it that no step waits for that
+        replica, and returns whether it worked.
+    """
+
+    def __init__(self, job: Job, cluster: Cluster) -> None:
+        self._job = job
+        self._tasks = [str(task) for task in cluster.replicas()]
+        self._attendance = Attendance(self._tasks, job.startup_timeout_secs, job.worker_lease_secs, time.monotonic())
+        self._to_dismiss: set[str] = set()
+        self.dismiss: Callable[[int], bool] | None = None
+
+    def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
+        changes = self._attendance.look(seats, now)
+        for change in changes:
+            log.warning("%s %s; %s", change.place, change.why, self._rest())
+            self._to_dismiss.discard(change.task)
+            if not change.present:
+                self._to_dismiss.add(change.task)
+        self._dismiss()
+        return self._too_few(changes)
+
+    def _dismiss(self) -> None:
+        """Again at the next look, where it did not work."""
+        if self.dismiss is not None:
+            self._to_dismiss = {task for task in self._to_dismiss if not self.dismiss(self._tasks.index(task))}
+
+    def _rest(self) -> str:
+        present, declared = len(self._attendance.present), len(self._tasks)
+        if self._job.update == "sync":
+            return f"the quorum is now {max(1, present - self._job.backup_workers)} of {declared} workers"
+        return f"training goes on with {present} of {declared} workers"
+
+    def _too_few(self, changes: Iterable[Change]) -> PsTrainError | None:
+        left = [change for change in changes if not change.present]
+        present = len(self._attendance.present)
+        if not left or present >= self._job.min_workers:
+            return None
+        return TooFewWorkersError(
+            f"{left[-1].place} {left[-1].why}: {present} of {len(self._tasks)} workers remain, "
+            f"fewer than min_workers={self._job.min_workers}"
+        )
