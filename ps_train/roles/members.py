@@ -22,30 +22,28 @@ class Members:
 
     Attributes:
       dismiss: to be set when there is a session: takes a replica's index, sees to it that no step waits for that
-        replica, and returns whether it worked.
+        replica.
     """
 
     def __init__(self, job: Job, cluster: Cluster) -> None:
         self._job = job
         self._tasks = [str(task) for task in cluster.replicas()]
         self._attendance = Attendance(self._tasks, job.startup_timeout_secs, job.worker_lease_secs, time.monotonic())
-        self._to_dismiss: set[str] = set()
-        self.dismiss: Callable[[int], bool] | None = None
+        self.dismiss: Callable[[int], object] | None = None
 
     def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
         changes = self._attendance.look(seats, now)
         for change in changes:
             log.warning("%s %s; %s", change.place, change.why, self._rest())
-            self._to_dismiss.discard(change.task)
-            if not change.present:
-                self._to_dismiss.add(change.task)
-        self._dismiss()
+        self._dismiss_absent()
         return self._too_few(changes)
 
-    def _dismiss(self) -> None:
-        """Again at the next look, where it did not work."""
+    def _dismiss_absent(self) -> None:
+        """At every look: a ps may not have answered, and a step of somebody thought dead may have come after all."""
         if self.dismiss is not None:
-            self._to_dismiss = {task for task in self._to_dismiss if not self.dismiss(self._tasks.index(task))}
+            for index, task in enumerate(self._tasks):
+                if task not in self._attendance.present:
+                    self.dismiss(index)
 
     def _rest(self) -> str:
         present, declared = len(self._attendance.present), len(self._tasks)

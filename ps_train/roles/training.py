@@ -129,18 +129,16 @@ class Training:
             log.info("%s: input ended", self._s.task)
         return why
 
-    def _dismiss(self, index: int, session: v1.Session | None = None) -> bool:
-        """Sees to it that no step waits for a replica, until it makes one again; False if a ps did not answer."""
+    def _dismiss(self, index: int, session: v1.Session | None = None) -> None:
+        """Sees to it that no step waits for a replica, until it makes one again."""
         ops, session = self._step.ops, session or self._sessions.session
         if ops.leave is None:
-            return True
+            return
         assert session is not None, "nobody is dismissed before training begins"
         try:
             session.run(ops.leave, {ops.leaver: index}, options=v1.RunOptions(timeout_in_ms=_DISMISS_MS))
         except LOST as error:
             log.debug("replica %d could not be dismissed: %s", index, cause_of(error))
-            return False
-        return True
 
     @property
     def _save_steps(self) -> int:

@@ -111,11 +111,16 @@ class InProcessCluster:
             for key, some in parts.items()
         }
 
+    def read(self, name: str) -> np.ndarray:
+        """The value of any variable."""
+        (variable,) = [v for v in self.steps[0].graph.get_collection("variables") if v.op.name == name]
+        return self.sessions[0].run(variable)
+
     def global_step(self) -> int:
         return int(self.sessions[0].run(self.steps[0].global_step))
 
 
-def in_parallel(actions: list[Callable[[], None]], within_secs: float = 60.0) -> None:
+def in_parallel(actions: list[Callable[[], None]], within_secs: float = 30.0) -> None:
     """Runs them in threads; raises the first error, fails when one does not end."""
     errors: list[BaseException] = []
 

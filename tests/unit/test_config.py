@@ -45,7 +45,7 @@ def test_a_job_cannot_be_changed():
         ("worker_lease_secs", 0.0, "above 0"),
         ("log_secs", 0.0, "above 0"),
         ("gpus", -2, "at least -1"),
-        ("update", "later", "async, sync"),
+        ("update", "later", "async, bounded, sync"),
         ("optimizer", "lion", "sgd, momentum, adam"),
     ],
 )

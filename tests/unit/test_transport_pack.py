@@ -89,9 +89,10 @@ def test_no_slices_make_no_parcel():
 @given(PIECES)
 def test_exactly_one_parcel_of_a_push_carries_the_number_of_examples(pieces):
     parcels = pack(pieces, ps=2)
-    marked = with_header(parcels, ps=2)
+    marked = with_header(parcels, ps=2, size=HEADER_SIZE)
     (header,) = [parcel for parcel in marked if parcel.header]
     assert header.dtype == "float32"
+    assert header.header == HEADER_SIZE
     assert header.sizes[-1] == HEADER_SIZE
     assert header.length == sum(p.size for p in header.slices) + HEADER_SIZE
     assert header.ps == 2
@@ -101,33 +102,33 @@ def test_exactly_one_parcel_of_a_push_carries_the_number_of_examples(pieces):
 
 def test_the_header_joins_the_first_small_float32_parcel():
     parcels = pack([piece("large", FLOATS_ALONE), piece("a", 3), piece("d", 3, "float64")], ps=0)
-    marked = with_header(parcels, ps=0)
+    marked = with_header(parcels, ps=0, size=HEADER_SIZE)
     assert len(marked) == len(parcels)
     assert [[p.variable for p in parcel.slices] for parcel in marked if parcel.header] == [["a"]]
 
 
 def test_a_large_slice_is_not_copied_for_the_header():
-    marked = with_header(pack([piece("large", FLOATS_ALONE)], ps=0), ps=0)
+    marked = with_header(pack([piece("large", FLOATS_ALONE)], ps=0), ps=0, size=HEADER_SIZE)
     assert [(slices, parcel.header) for slices, parcel in zip(names(marked), marked, strict=True)] == [
-        (["large"], False),
-        ([], True),
+        (["large"], 0),
+        ([], HEADER_SIZE),
     ]
 
 
 def test_a_push_without_float32_has_a_parcel_for_the_header_alone():
-    marked = with_header(pack([piece("d", 3, "float64")], ps=1), ps=1)
+    marked = with_header(pack([piece("d", 3, "float64")], ps=1), ps=1, size=HEADER_SIZE)
     assert [(parcel.dtype, parcel.length, parcel.header) for parcel in marked] == [
-        ("float64", 3, False),
-        ("float32", HEADER_SIZE, True),
+        ("float64", 3, 0),
+        ("float32", HEADER_SIZE, HEADER_SIZE),
     ]
 
 
 def test_a_push_without_gradients_still_counts_its_examples():
-    (parcel,) = with_header([], ps=0)
-    assert (parcel.dtype, parcel.length, parcel.header, parcel.slices) == ("float32", HEADER_SIZE, True, ())
+    (parcel,) = with_header([], ps=0, size=HEADER_SIZE)
+    assert (parcel.dtype, parcel.length, parcel.header, parcel.slices) == ("float32", HEADER_SIZE, HEADER_SIZE, ())
 
 
 def test_marking_leaves_the_unmarked_parcels_as_they_were():
     parcels = pack([piece("a", 3)], ps=0)
-    with_header(parcels, ps=0)
+    with_header(parcels, ps=0, size=HEADER_SIZE)
     assert not parcels[0].header

@@ -1,0 +1,58 @@
+"""The real training loop on the workers of a cluster in one process, without processes and boards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ps_train.roles.loop import LockstepPace, Loop, Pace
+from tests.support.cluster import InProcessCluster
+
+
+class SharedBudget:
+    """Hands out exactly so many steps, like the one on the board."""
+
+    def __init__(self, max_steps: int) -> None:
+        self._left = max_steps
+        self._lock = threading.Lock()
+
+    def take(self, wanted: int, global_step: int) -> int:
+        with self._lock:
+            count = min(wanted, self._left)
+            self._left -= count
+            return count
+
+    def give_back(self, count: int) -> None:
+        with self._lock:
+            self._left += count
+
+
+class _Context:
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.run_with_hooks = session.run
+
+
+class _Session:
+    """What a loop needs of a MonitoredSession."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def run_step_fn(self, step_fn: Callable[[Any], Any]) -> Any:
+        return step_fn(_Context(self._session))
+
+
+def pace_for(cluster: InProcessCluster) -> Pace:
+    """One for all workers of a cluster."""
+    steps = cluster.job.max_steps
+    return LockstepPace(steps) if cluster.steps[0].lockstep else SharedBudget(steps)
+
+
+def run_worker(cluster: InProcessCluster, index: int, pace: Pace, should_stop: Callable[[], bool]) -> str:
+    """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
+    loop = Loop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0)
+    why = loop.run(_Session(cluster.sessions[index]))
+    cluster.dismiss(index, by=index)
+    return why
