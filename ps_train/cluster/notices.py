@@ -32,8 +32,9 @@ OUTCOME = "outcome"
 """How the job ended.  The first one written counts."""
 
 
-STARTING, TRAINING, WAITING, INPUT_ENDED = "starting", "training", "waiting", "input ended"
-"""What a training task says of itself; it is waiting when there are no more steps."""
+STARTING, TRAINING, WAITING, INPUT_ENDED, LEAVING = "starting", "training", "waiting", "input ended", "leaving"
+"""What a training task says of itself; it is waiting when there are no more steps, and leaving when it has read the
+outcome."""
 
 
 def seat(task: str) -> str:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ps_train.config import Job, Task, source_of
+from ps_train.config import Job, Task, described, source_of
 from ps_train.errors import ConfigError
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
@@ -65,6 +65,7 @@ class Cluster:
             )
         cluster = cls(ps, workers, chiefs[0] if chiefs else None, _count(job, workers, sparse))
         cluster._refuse_duplicates()
+        cluster._refuse_what_needs_more_workers(job)
         return cluster
 
     def tasks(self) -> dict[str, Address]:
@@ -117,6 +118,13 @@ class Cluster:
                     f"{address} is the address of both {seen[address]} and {name}: every task needs its own."
                 )
             seen[address] = name
+
+    def _refuse_what_needs_more_workers(self, job: Job) -> None:
+        for name, most in (("backup_workers", self.num_replicas - 1), ("min_workers", self.num_replicas)):
+            if getattr(job, name) > most:
+                raise ConfigError(
+                    f"{described(job, name)} is too much for a job of {self.num_replicas} workers: use at most {most}."
+                )
 
 
 def _indexed(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool]:

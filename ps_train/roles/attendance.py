@@ -63,10 +63,12 @@ class Attendance:
         place = record.seat.place() if record.seat else task
         if absent:
             changes = [Change(task, False, place, absent)] if record.present else []
+        elif not record.present:
+            changes = [Change(task, True, place, "is back")]
         elif before is not None and seat is not None and before.holder != seat.holder:
             changes = [Change(task, True, place, f"has taken the place of pid {before.pid}")]
         else:
-            changes = [Change(task, True, place, "is back")] if not record.present else []
+            changes = []
         record.present = not absent
         return changes
 

@@ -6,6 +6,7 @@ decided by `Watch`, which is pure.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,8 @@ from ps_train.cluster.notices import Outcome, Seat, Stop
 from ps_train.config import Job
 from ps_train.errors import JobFailedError, LostTaskError, PsTrainError, RefusedError, UnreachableError
 from ps_train.roles.supervise import Attention
+
+log = logging.getLogger(__name__)
 
 BEAT_SECS = 0.5
 
@@ -99,6 +102,17 @@ class Heart:
         if not self._lease.say(state=state):
             raise RefusedError(f"{self._lease.seat.task} was given up and taken over by another process.")
 
+    def say_farewell(self) -> None:
+        """Tells every ps that this task has read the outcome: they need not stay for it."""
+        for board in self._boards:
+            try:
+                if board is self._boards[0]:
+                    self._lease.say(state=notices.LEAVING)
+                else:
+                    board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
+            except LostTaskError as error:
+                log.debug("%s", error)
+
     def _beat(self, board: Board) -> None:
         answered = time.monotonic()
         while True:
@@ -112,6 +126,7 @@ class Heart:
             except RefusedError as error:
                 return self._attention.raise_verdict(error)
             except LostTaskError as error:
+                log.debug("%s", error)
                 if time.monotonic() - answered > self._job.recovery_secs:
                     secs = f"{self._job.recovery_secs:g}s (recovery_secs)"
                     return self._attention.raise_verdict(LostTaskError(f"lost {board.name} for {secs}: {error}"))

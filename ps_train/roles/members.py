@@ -5,7 +5,6 @@ which too few are left.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 
 from ps_train.cluster.notices import Seat
@@ -25,10 +24,10 @@ class Members:
         replica.
     """
 
-    def __init__(self, job: Job, cluster: Cluster) -> None:
+    def __init__(self, job: Job, cluster: Cluster, now: float) -> None:
         self._job = job
         self._tasks = [str(task) for task in cluster.replicas()]
-        self._attendance = Attendance(self._tasks, job.startup_timeout_secs, job.worker_lease_secs, time.monotonic())
+        self._attendance = Attendance(self._tasks, job.startup_timeout_secs, job.worker_lease_secs, now)
         self.dismiss: Callable[[int], object] | None = None
 
     def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
-from ps_train.cluster.notices import Outcome, Stop
+from ps_train.cluster.notices import LEAVING, Outcome, Stop
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
@@ -23,8 +23,8 @@ from ps_train.roles.supervise import Attention
 log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.2
-LINGER_SECS, LATE_SECS = 1.0, 3.0
-"""A ps stays so long after the outcome is on its board, for workers to read it; longer while some have yet to come."""
+LINGER_SECS = 4.0
+"""A ps stays until every training task has read the outcome on its board, but no longer than this."""
 
 
 class Silence:
@@ -75,9 +75,10 @@ def run(job: Job, task: Task, console: Console) -> int:
 
 
 def _linger(board: Board, replicas: set[str]) -> None:
-    start = time.monotonic()
-    time.sleep(LINGER_SECS)
-    while time.monotonic() - start < LATE_SECS and not replicas <= {seat.task for seat in seats_of(board.items())}:
+    deadline = time.monotonic() + LINGER_SECS
+    while time.monotonic() < deadline:
+        if replicas <= {seat.task for seat in seats_of(board.items()) if seat.state == LEAVING}:
+            return
         time.sleep(_LOOK_SECS)
 
 

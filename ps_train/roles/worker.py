@@ -67,7 +67,7 @@ def run(job: Job, task: Task, console: Console) -> int:
         console.line(plan.table())
         boards[0].put(notices.DESCRIPTION, json.dumps(description))
     attention = Attention()
-    members = Members(job, cluster)
+    members = Members(job, cluster, time.monotonic())
     watch = Watch({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
     heart = Heart(boards, lease, attention, job, members if is_chief else watch)
     setting = Setting(
@@ -91,6 +91,7 @@ def _supervise(training: Training, setting: Setting) -> int:
                 training.save_now()
             return _conclude(attention.verdict, setting)
         if result.code is not None:
+            setting.heart.say_farewell()
             return result.code
         if attention.signum is not None and not told:
             told = True
@@ -125,12 +126,14 @@ def _stop(chief: Chief, thread: threading.Thread, stop: Stop, setting: Setting) 
     chief.save_now()
     outcome = Outcome("stopped", by=stop.by, signum=stop.signum)
     _declare(setting.boards, outcome)
+    setting.heart.say_farewell()
     return _code_of(outcome)
 
 
 def _conclude(verdict: BaseException, setting: Setting) -> int:
     """The job is over for this process: tells the others what they do not know yet, and returns or raises."""
     if isinstance(verdict, EndOfJob):
+        setting.heart.say_farewell()
         return _code_of(verdict.outcome)
     if not isinstance(verdict, RefusedError):
         config = isinstance(verdict, PsTrainError) and verdict.exit_code == EXIT_CONFIG

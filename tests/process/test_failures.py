@@ -69,8 +69,10 @@ def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: s
     assert servers[0].wait(15) == 1
 
 
-def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes) -> None:
+@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
+    cluster.flags.append(f"--update={update}")
     (ps,), (chief, worker) = cluster.start_all()
     chief.wait_for("step ")
     chief.send(signal.SIGKILL)
@@ -87,17 +89,6 @@ def test_a_ps_whose_workers_were_all_killed_gives_up(processes: Processes) -> No
     worker.send(signal.SIGKILL)
     assert ps.wait(15) == 1
     assert "all of them are gone" in ps.output
-
-
-def test_a_synchronous_job_names_the_worker_that_died(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--update=sync")
-    cluster.flags.append("--worker_lease_secs=2")
-    (ps,), (chief, worker) = cluster.start_all()
-    chief.wait_for("step ")
-    worker.send(signal.SIGKILL)
-    assert chief.wait(20) == 1
-    assert "worker:1" in chief.output and "has said nothing for 2s" in chief.output
-    assert ps.wait(15) == 1
 
 
 def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_its_steps(processes: Processes) -> None:

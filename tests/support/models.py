@@ -89,3 +89,10 @@ class Late(Linear):
         super().__init__()
         if "--task_index=1" in sys.argv:
             time.sleep(10)
+
+
+class Uneven(Linear):
+    """The second worker has input for a few steps only."""
+
+    def __init__(self) -> None:
+        super().__init__(count=40 if "--task_index=1" in sys.argv else 40_000)

@@ -1,0 +1,124 @@
+"""Who takes part: decided from seats and times, without processes."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ps_train.cluster.notices import INPUT_ENDED, TRAINING, Seat
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Job
+from ps_train.errors import ConfigError, TooFewWorkersError
+from ps_train.roles.attendance import Attendance
+from ps_train.roles.members import Members
+
+TASKS = ["worker:0", "worker:1", "worker:2"]
+
+
+def seat(index, beat=0, state=TRAINING, holder="first"):
+    return Seat(f"worker:{index}", holder=f"{holder} {index}", host="host-b", pid=40 + index, state=state, beat=beat)
+
+
+def attendance():
+    """May take 20 seconds to join and be silent for 10; all are there at 100."""
+    made = Attendance(TASKS, join_secs=20, lease_secs=10, now=100.0)
+    assert made.look([seat(index) for index in range(3)], 100.0) == []
+    return made
+
+
+def told(changes):
+    return [(change.task, change.present, change.why) for change in changes]
+
+
+class TestAttendance:
+    def test_who_beats_is_present(self):
+        made = attendance()
+        for beat in range(10):
+            assert made.look([seat(index, beat) for index in range(3)], 100.0 + 9 * beat) == []
+        assert made.present == TASKS
+
+    def test_who_falls_silent_is_told_once_and_is_back_when_it_beats_again(self):
+        made = attendance()
+        assert made.look([seat(0, 1), seat(1, 0), seat(2, 1)], 109.0) == []
+        changes = made.look([seat(0, 2), seat(1, 0), seat(2, 2)], 110.5)
+        assert told(changes) == [("worker:1", False, "has said nothing for 10s (worker_lease_secs)")]
+        assert changes[0].place == "worker:1 on host-b, pid 41"
+        assert made.present == ["worker:0", "worker:2"]
+        assert made.look([seat(0, 3), seat(1, 0), seat(2, 3)], 111.0) == []
+        assert told(made.look([seat(0, 4), seat(1, 1), seat(2, 4)], 111.5)) == [("worker:1", True, "is back")]
+        assert made.present == TASKS
+
+    def test_who_does_not_come_in_time_is_told_and_may_come_later(self):
+        made = Attendance(TASKS[:2], join_secs=20, lease_secs=10, now=100.0)
+        assert made.look([seat(0)], 119.0) == []
+        changes = made.look([seat(0, 1)], 120.5)
+        assert told(changes) == [("worker:1", False, "has not joined within 20s (startup_timeout_secs)")]
+        assert told(made.look([seat(0, 2), seat(1)], 121.0)) == [("worker:1", True, "is back")]
+
+    def test_who_has_no_input_left_takes_no_part_although_it_beats(self):
+        made = attendance()
+        changes = made.look([seat(0, 1), seat(1, 1, INPUT_ENDED), seat(2, 1)], 101.0)
+        assert told(changes) == [("worker:1", False, "has no input left")]
+        assert made.look([seat(0, 2), seat(1, 2, INPUT_ENDED), seat(2, 2)], 102.0) == []
+        assert told(made.look([seat(0, 3), seat(1, 3), seat(2, 3)], 103.0)) == [("worker:1", True, "is back")]
+
+    def test_a_new_process_in_a_seat_is_told(self):
+        made = attendance()
+        changes = made.look([seat(0, 1), seat(1, 0, holder="second"), seat(2, 1)], 101.0)
+        assert told(changes) == [("worker:1", True, "has taken the place of pid 41")]
+        assert made.present == TASKS
+
+
+JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), worker_lease_secs=10.0)
+
+
+def members(now=100.0, **fields):
+    job = Job(**{"ps_hosts": JOB.ps_hosts, "worker_hosts": JOB.worker_hosts, **fields})
+    made = Members(job, Cluster.of(job), now)
+    made.look([seat(index) for index in range(3)], now)
+    return made
+
+
+class TestMembers:
+    @pytest.mark.parametrize(
+        ("fields", "rest"),
+        [
+            ({"update": "sync"}, "the quorum is now 2 of 3 workers"),
+            ({"update": "sync", "backup_workers": 1}, "the quorum is now 1 of 3 workers"),
+            ({"update": "async"}, "training goes on with 2 of 3 workers"),
+            ({"update": "bounded"}, "training goes on with 2 of 3 workers"),
+        ],
+    )
+    def test_it_is_said_aloud_who_has_left_why_and_who_remains(self, fields, rest, caplog):
+        with caplog.at_level(logging.WARNING, "ps_train"):
+            logging.getLogger("ps_train").propagate = True
+            members(**fields).look([seat(0, 1), seat(1, 0), seat(2, 1)], 111.0)
+        assert caplog.messages == [
+            f"worker:1 on host-b, pid 41 has said nothing for 10s (worker_lease_secs); {rest}",
+        ]
+
+    def test_those_who_left_are_dismissed_at_every_look_until_they_are_back(self):
+        made, dismissed = members(), []
+        made.look([seat(0, 1), seat(1, 0), seat(2, 1)], 111.0)  # there is no session yet
+        made.dismiss = dismissed.append
+        for beat in (2, 3):
+            made.look([seat(0, beat), seat(1, 0), seat(2, beat)], 112.0)
+        assert dismissed == [1, 1]
+        made.look([seat(0, 4), seat(1, 1), seat(2, 4)], 113.0)
+        assert dismissed == [1, 1]
+
+    def test_fewer_than_min_workers_are_an_error_that_names_who_left(self):
+        made = members(min_workers=2)
+        assert made.look([seat(0, 1), seat(1, 0), seat(2, 1)], 111.0) is None
+        error = made.look([seat(0, 2), seat(1, 0), seat(2, 2, INPUT_ENDED)], 112.0)
+        assert isinstance(error, TooFewWorkersError)
+        assert str(error) == (
+            "worker:2 on host-b, pid 42 has no input left: 1 of 3 workers remain, fewer than min_workers=2"
+        )
+
+    @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])
+    def test_more_than_there_are_workers_is_refused(self, field, value, most):
+        with pytest.raises(ConfigError) as caught:
+            members(update="sync", **{field: value})
+        assert str(caught.value) == f"{field}={value} is too much for a job of 3 workers: use at most {most}."
