@@ -34,8 +34,10 @@ class Members:
         changes = self._attendance.look(seats, now)
         for change in changes:
             log.warning("%s %s; %s", change.place, change.why, self._rest())
-        self._dismiss_absent()
-        return self._too_few(changes)
+        error = self._too_few(changes)
+        if error is None:  # else nobody is to go on
+            self._dismiss_absent()
+        return error
 
     def _dismiss_absent(self) -> None:
         """At every look: a ps may not have answered, and a step of somebody thought dead may have come after all."""

@@ -50,7 +50,7 @@ def test_training_goes_on_without_a_worker_that_was_killed_and_with_it_when_it_i
     chief.wait_for(f"pid {again.pid} is back", 40)
     goes_on(chief)
     assert again.process.poll() is None
-    again.send(signal.SIGTERM)
+    chief.send(signal.SIGTERM)
     for process in (again, chief, ps):
         assert process.wait(20) == 143, process.output
 
