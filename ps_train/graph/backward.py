@@ -1,12 +1,14 @@
 """Forward and backward: the model is built again, with the pulled values in the variables' place.
 
-    loss, gradients, examples = mean_gradients(model, batches, values, variables, learned, accumulate=1)
+    found = mean_gradients(model, batches, values, variables, traced, accumulate=1)
+    found.loss, found.gradients["w"]
 
 Knows nothing of where values come from and where gradients go.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +17,25 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches
 from ps_train.errors import ModelError
+from ps_train.graph.rows import mask_of
+from ps_train.graph.trace import Traced
 from ps_train.model import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Backward:
+    """Loss and gradients, the means over the examples of all batches of a push.
+
+    Attributes:
+      gradients: variable name to dense gradient.
+      masks: of the variables whose gradient is sparse, above 0 for each row that it touches; float32 [rows].
+      examples: float32 scalar, the number of examples.
+    """
+
+    loss: tf.Tensor
+    gradients: dict[str, tf.Tensor]
+    masks: dict[str, tf.Tensor]
+    examples: tf.Tensor
 
 
 def mean_gradients(
@@ -23,16 +43,16 @@ def mean_gradients(
     batches: Batches,
     values: Mapping[str, tf.Tensor],
     variables: Mapping[str, Any],
-    learned: Mapping[str, tf.Tensor],
+    traced: Traced,
     accumulate: int,
-) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
-    """Loss and gradients, the means over the examples of `accumulate` batches, and the number of those examples.
+) -> Backward:
+    """Of the means over `accumulate` batches.
 
     Args:
       values: trainable variable name to its pulled value, whole.
       variables: name to variable, for those that are not trainable.
-      learned: those of the values that gradients are wanted for.
     """
+    learned, sparse = traced.learned(), traced.sparse()
     losses: list[tf.Tensor] = []
     found: list[list[tf.Tensor]] = []
     sizes: list[tf.Tensor] = []
@@ -40,15 +60,23 @@ def mean_gradients(
         if number:
             batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
         losses.append(_loss(model, batches, values, variables))
-        dense = [tf.convert_to_tensor(one) for one in tf.gradients(losses[-1], list(learned.values()))]
-        found.append(dense)
+        gradients = dict(zip(learned, tf.gradients(losses[-1], [values[name] for name in learned]), strict=True))
+        masks = [mask_of(gradients[name], values[name].shape[0]) for name in sparse]
+        found.append([tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks)
         sizes.append(batches.examples)
-    if accumulate == 1:
-        return losses[0], dict(zip(learned, found[0], strict=True)), sizes[0]
-    examples = tf.add_n(sizes)
-    shares = [size / tf.maximum(examples, 1.0) for size in sizes]
-    means = [_weighted(some, shares) for some in zip(*found, strict=True)]
-    return _weighted(losses, shares), dict(zip(learned, means, strict=True)), examples
+    means, examples = found[0], sizes[0]
+    if accumulate > 1:
+        examples = tf.add_n(sizes)
+        shares = [size / tf.maximum(examples, 1.0) for size in sizes]
+        means = [_weighted(some, shares) for some in zip(*found, strict=True)]
+        losses = [_weighted(losses, shares)]
+    first_mask = len(learned)
+    return Backward(
+        losses[0],
+        dict(zip(learned, means[:first_mask], strict=True)),
+        dict(zip(sparse, means[first_mask:], strict=True)),
+        examples,
+    )
 
 
 def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
 from ps_train.errors import ModelError
+from ps_train.graph.rows import sparse_again
 from ps_train.graph.variables import ps_device
 from ps_train.model import Model
 
@@ -45,9 +46,8 @@ class Rule:
         before = {id(v) for v in v1.global_variables()}
         with tf.device(self._device):
             optimizer = self._plain if slowdown is None else self._optimizer(slowdown)
-            done = optimizer.apply_gradients(
-                [(gradient, self._variables[name]) for name, gradient in gradients.items()]
-            )
+            pairs = [(gradient, self._variables[name]) for name, gradient in sparse_again(gradients).items()]
+            done = optimizer.apply_gradients(pairs)
         self.made.extend(v for v in v1.global_variables() if id(v) not in before)
         return done
 

@@ -20,6 +20,7 @@ from ps_train.data.shard import Batches, Share, Source, derived_seed, training_b
 from ps_train.gradients import finite, transforms_of
 from ps_train.graph.backward import mean_gradients
 from ps_train.graph.plan import Plan
+from ps_train.graph.rows import masked, touched
 from ps_train.graph.rule import Rule
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
@@ -74,11 +75,13 @@ def build_step(
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
             backups = _backups(plan, traced, replica) if job.delay_compensation else {}
             values = transport.pull(stamps, backups)
-            learned = {name: values[name] for name in traced.learned()}
-            loss, gradients, examples = mean_gradients(model, batches, values, variables, learned, job.accumulate)
+            found = mean_gradients(model, batches, values, variables, traced, job.accumulate)
+            gradients, seen = found.gradients, masked(values, found.masks)
             for transform in transforms_of(job):
-                gradients = transform(gradients, values)
-            arrived = transport.push(gradients, examples, update.scaled, _guard(job, loss, transport))
+                gradients = transform(gradients, seen)
+            gradients |= {touched(name): mask for name, mask in found.masks.items()}
+            guard = _guard(job, found.loss, transport)
+            arrived = transport.push(gradients, found.examples, update.scaled, guard)
         rules = [Rule(ps, job, model, variables, stamp) for ps, stamp in enumerate(stamps)]
         shards = [
             Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups)
@@ -96,8 +99,8 @@ def build_step(
             graph=graph,
             batches=batches,
             ops=ops,
-            loss=loss,
-            examples=examples,
+            loss=found.loss,
+            examples=found.examples,
             global_step=clocks[0],
             counts=counts,
             stored=stored,

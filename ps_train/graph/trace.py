@@ -27,12 +27,18 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TracedVariable:
-    """One variable as the model asked for it.  `learned`: the loss has a gradient with respect to it."""
+    """One variable as the model asked for it.
+
+    Attributes:
+      learned: the loss has a gradient with respect to it.
+      sparse: that gradient is of some rows only (IndexedSlices).
+    """
 
     spec: VariableSpec
     trainable: bool
     initializer: Any
     learned: bool = False
+    sparse: bool = False
 
     def initial_value(self, seed: int) -> tf.Tensor:
         """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
@@ -64,6 +70,10 @@ class Traced:
     def learned(self) -> list[str]:
         return [name for name, variable in self.variables.items() if variable.learned]
 
+    def sparse(self) -> list[str]:
+        """Names of the learned variables of which a step touches some rows only."""
+        return [name for name, variable in self.variables.items() if variable.sparse]
+
     def described(self) -> dict[str, str]:
         """Name to `shape dtype`, for comparing two processes' models."""
         specs = self.specs()
@@ -85,7 +95,8 @@ def trace(model: Model, source: Source, batch_size: int) -> Traced:
         gradients = tf.gradients(loss, [made[name] for name in names])
         _check_gradients(dict(zip(names, gradients, strict=True)))
     for name, gradient in zip(names, gradients, strict=True):
-        recorded[name] = dataclasses.replace(recorded[name], learned=gradient is not None)
+        sparse = isinstance(gradient, tf.IndexedSlices)
+        recorded[name] = dataclasses.replace(recorded[name], learned=gradient is not None, sparse=sparse)
     return Traced(recorded)
 
 
@@ -148,9 +159,7 @@ def _check_gradients(gradients: dict[str, Any]) -> None:
         if gradient is None:
             log.warning("the loss does not depend on variable %s, so it will keep its initial value", name)
         elif isinstance(gradient, tf.IndexedSlices):
-            log.warning(
-                "the sparse gradient of variable %s is made dense: the whole variable travels at every step", name
-            )
+            log.warning("variable %s travels whole at every step, although its gradient is sparse", name)
 
 
 def _seeded(initializer: Any, seed: int) -> Any:

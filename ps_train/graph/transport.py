@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.graph.plan import Plan, Slice
+from ps_train.graph.rows import mask_slice, touched
 from ps_train.graph.trace import Traced
 from ps_train.graph.variables import ps_device
 
@@ -122,9 +123,12 @@ class Transport:
             self._pulled = [with_header(some, ps, 1) if some or ps == 0 else [] for ps, some in enumerate(self._pulled)]
         self._torn: tf.Tensor | None = None
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
+        sparse = set(traced.sparse())
+        self._masks = {touched(name): [mask_slice(piece) for piece in plan.of(name)] for name in sparse}
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
-            parcels = pack([s for s in plan.on(ps) if s.variable in learned], ps)
+            there = [s for s in plan.on(ps) if s.variable in learned]
+            parcels = pack(there + [mask_slice(s) for s in there if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
             self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if parcels or ps == 0 else [])
 
@@ -174,7 +178,7 @@ class Transport:
         """Sends whole-variable gradients, in slices, to their ps.
 
         Args:
-          gradients: variable name to a dense gradient of the variable's shape.
+          gradients: variable name to a dense gradient of the variable's shape; and what `rows.touched` names.
           examples: float32 scalar, how many examples the gradients are the mean of.
           scaled: whether the gradients travel multiplied by `examples`, so that those of several workers can be
             added and divided by the sum of their examples.
@@ -182,7 +186,7 @@ class Transport:
         """
         pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
-            parts = self._plan.of(name)
+            parts = self._masks.get(name) or self._plan.of(name)
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
         parcels = [parcel for some in self.pushed for parcel in some]

@@ -13,6 +13,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from ps_train.graph.rows import is_mask
 from ps_train.graph.transport import Arrived, unpack
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard, StepOps, Update
@@ -76,5 +77,7 @@ class Asynchronous(Update):
         return done, None
 
     def _compensated(self, shard: Shard, name: str, gradient: tf.Tensor) -> tf.Tensor:
+        if is_mask(name):
+            return gradient
         moved = shard.values[name].read_value() - shard.backups[name].read_value()
         return gradient + self._delay_compensation * tf.square(gradient) * moved

@@ -42,7 +42,7 @@ def crossings(model: Model, num_ps: int, update: str, optimizer: str) -> collect
     leader = cluster.sessions[0]
     options = v1.RunOptions(output_partition_graphs=True)
     actions = [lambda: session.run(step.ops.train, options=options, run_metadata=metadata)]
-    if update == "sync":
+    if update != "async":
         actions.append(lambda: leader.run(cluster.steps[0].ops.train))
     in_parallel(actions)
     found: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -57,7 +57,7 @@ def crossings(model: Model, num_ps: int, update: str, optimizer: str) -> collect
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
 def test_a_step_sends_one_parcel_each_way_to_each_ps_whatever_the_number_of_variables(
     update: str, optimizer: str
 ) -> None:
@@ -66,6 +66,10 @@ def test_a_step_sends_one_parcel_each_way_to_each_ps_whatever_the_number_of_vari
         expected = collections.Counter()
         for ps in range(num_ps):
             expected |= collections.Counter({(f"job:ps/task:{ps}", worker): 1, (worker, f"job:ps/task:{ps}"): 1})
+        if num_ps == 2 and update == "sync":  # who belongs to the update
+            expected["job:ps/task:0", "job:ps/task:1"] = 1
+        if num_ps == 2 and update == "bounded":  # the step is made there too
+            expected["job:ps/task:1", "job:ps/task:0"] = 1
         assert crossings(Deep(), num_ps, update, optimizer) == expected
 
 

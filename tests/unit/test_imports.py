@@ -23,6 +23,7 @@ FLOORS = {
         "graph",
         "graph.backward",
         "graph.plan",
+        "graph.rows",
         "graph.rule",
         "graph.trace",
         "graph.variables",
