@@ -8,7 +8,7 @@
                  + sum over categories of an effect of each value, a missing one being a value like others
                  + sum over pairs of fields of an effect of each pair of values
 
-Values of a category are Zipf-distributed; some fields have a handful of them, some a thousand.  Integers and categories
+Values of a category are Zipf-distributed; some fields have a handful of them, some two hundred.  Integers and categories
 are drawn independently of one another; some are always there and some mostly missing.  No TensorFlow.
 """
 
@@ -69,7 +69,8 @@ class Planted:
         self._bias = _bias_for(self.logits(self.draw(random, _CALIBRATION)))
 
     def _pair(self, random: np.random.Generator, first: int, second: int) -> Array:
-        """Products of a number for each value of either field, and so of mean 0 for each value alone."""
+        """Products of a number for each value of either field.  The numbers are around 1: gradient descent finds
+        products late whose mean over either field is 0."""
         sides = []
         for field in (first, second):
             weights = np.append(
