@@ -3,9 +3,9 @@
     make("data/criteo", lines=300_000, seed=1)     # train-00000.txt, test-00000.txt, planted.json
     own_scores("data/criteo")                      # of the planted model, on the test lines: {"auc": ..., ...}
 
-The same arguments make the same bytes, with one version of numpy.  The training lines are parted among files of different lengths; the test lines,
-a fifth as many more, are one file.  No TensorFlow: the files are written and read by plain Python, so that what the
-reader reads can be compared with it.
+The same arguments make the same bytes, with one version of numpy.  The training lines are parted among files of
+different lengths; the test lines, a fifth as many more, are one file.  No TensorFlow: the files are written and read by
+plain Python, so that what the reader reads can be compared with it.
 """
 
 from __future__ import annotations

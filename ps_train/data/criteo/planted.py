@@ -8,8 +8,8 @@
                  + sum over categories of an effect of each value, a missing one being a value like others
                  + sum over pairs of fields of an effect of each pair of values
 
-Values of a category are Zipf-distributed; some fields have a handful of them, some two hundred.  Integers and categories
-are drawn independently of one another; some are always there and some mostly missing.  No TensorFlow.
+Values of a category are Zipf-distributed; some fields have a handful of them, some two hundred.  Integers and
+categories are drawn independently of one another; some are always there and some mostly missing.  No TensorFlow.
 """
 
 from __future__ import annotations
