@@ -124,7 +124,7 @@ def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int)
 
 
 def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
-    """Passes over a stream, shuffled a pool at a time: a buffer that hands out single examples is ten times slower."""
+    """Passes over a stream, shuffled a pool at a time: a buffer of single examples halves the speed of reading."""
     if seed is None:
         return chunks.repeat(epochs or None)
 

@@ -126,9 +126,11 @@ def test_one_line_more_than_the_limit_is_an_error_that_says_so(store, limit):
     assert run(store(lines), limit + 1)[0] == 3 * (limit + 1)
 
 
-def test_a_line_counts_once_however_often_it_is_read(store):
-    count, data = run(store([GOOD_LINE, "x", "y", GOOD_LINE]), limit=2, epochs=4)
+def test_a_line_counts_once_and_is_shown_once_however_often_it_is_read(store, caplog):
+    with caplog.at_level(logging.WARNING):
+        count, data = run(store([GOOD_LINE, "x", "y", GOOD_LINE]), limit=2, epochs=4)
     assert (count, data.bad_lines.count) == (8, 2)
+    assert caplog.text.count("the line is skipped") == 2
 
 
 def test_only_the_first_ones_are_shown_and_then_every_tenfold_number(store, caplog):
