@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ps_train.data.arrays import Arrays
+    from ps_train.data.stream import Stream
 
 
 class Model:
@@ -34,12 +35,12 @@ class Model:
     default_optimizer = "sgd"
     default_learning_rate = 0.1
 
-    def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset:
+    def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """All examples of a split, "train" or "test": neither sharded, shuffled, repeated nor batched.
 
-        Returns `Arrays(features, labels)` for data that fit into memory, or a `tf.data.Dataset` of single
-        `(features, labels)` examples.  Features may be one array or a dict of arrays.  A model without test data
-        returns None for "test".
+        Returns `Arrays(features, labels)` for data that fit into memory, a `Stream` for files that are read while they
+        are trained on, or a `tf.data.Dataset` of single `(features, labels)` examples.  Features may be one array or a
+        dict of arrays.  A model without test data returns None for "test".
         """
         raise NotImplementedError
 

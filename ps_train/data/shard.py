@@ -4,7 +4,8 @@
     session.run(source.initializer, source.feeds(seed=7))
     features, labels = source.features, source.labels
 
-The shares of all replicas are disjoint and together are the data: example i belongs to replica i mod count.
+The shares of all replicas are disjoint and together are the data.  Of Arrays and datasets example i belongs to replica
+i mod count; a Stream divides itself.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
+from ps_train.data.stream import Stream
 from ps_train.errors import ModelError
 
 
@@ -30,8 +32,8 @@ class Share:
 
 
 class Source:
-    """A model's data of one split.  Arrays are loaded once; a `tf.data.Dataset` belongs to the graph that it is made
-    in, so it is made anew in each.
+    """A model's data of one split.  Arrays are loaded once; a `tf.data.Dataset` or a Stream belongs to the graph that
+    it is made in, so it is made anew in each.
 
     Args:
       load: calls the model's `data` method.
@@ -42,7 +44,7 @@ class Source:
         self._arrays: Arrays | None = None
 
     def get(self) -> Any:
-        """Arrays, a dataset of the current graph, or whatever else the model returned."""
+        """Arrays, a dataset or stream of the current graph, or whatever else the model returned."""
         if self._arrays is not None:
             return self._arrays
         data = self._load()
@@ -78,7 +80,7 @@ class Batches:
 
 
 def training_batches(
-    data: Arrays | tf.data.Dataset,
+    data: Arrays | tf.data.Dataset | Stream,
     share: Share,
     batch_size: int,
     epochs: int,
@@ -90,13 +92,18 @@ def training_batches(
     If `endless`, the first batch is given again and again after that, standing for no examples: replicas that make
     every step together must not fail in the middle of one.
     """
-    dataset, fed = _dataset(data)
-    if share.count > 1:
-        dataset = dataset.shard(share.count, share.index)
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
-    if seed is not None:
-        dataset = dataset.shuffle(_buffer(data, share, shuffle_buffer), seed=seed)
-    dataset = dataset.repeat(epochs or None).batch(batch_size)
+    fed: dict[Any, Any] = {}
+    if isinstance(data, Stream):
+        chunks = data.chunks(share, seed)
+        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
+    else:
+        dataset, fed = _dataset(data)
+        if share.count > 1:
+            dataset = dataset.shard(share.count, share.index)
+        if seed is not None:
+            dataset = dataset.shuffle(_buffer(data, share, shuffle_buffer), seed=seed)
+        dataset = dataset.repeat(epochs or None).batch(batch_size)
     if endless and epochs:
         after = dataset.take(1).cache().repeat()
         dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
@@ -105,10 +112,29 @@ def training_batches(
     return _iterate(dataset.prefetch(2), fed, seed)
 
 
-def evaluation_batches(data: Arrays | tf.data.Dataset, batch_size: int) -> Batches:
+def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int) -> Batches:
     """All examples once, in order."""
-    dataset, fed = _dataset(data)
-    return _iterate(_marked(dataset.batch(batch_size), 1.0).prefetch(2), fed, None)
+    fed: dict[Any, Any] = {}
+    if isinstance(data, Stream):
+        dataset = data.chunks(Share(0, 1), None).rebatch(batch_size)
+    else:
+        examples, fed = _dataset(data)
+        dataset = examples.batch(batch_size)
+    return _iterate(_marked(dataset, 1.0).prefetch(2), fed, None)
+
+
+def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
+    """Passes over a stream, shuffled a pool at a time: a buffer of single examples halves the speed of reading."""
+    if seed is None:
+        return chunks.repeat(epochs or None)
+
+    def shuffle(number: tf.Tensor, examples: Any) -> Any:
+        count = tf.shape(tf.nest.flatten(examples)[0])[0]
+        order = tf.random.experimental.stateless_shuffle(tf.range(count), seed=tf.stack([seed, number]))
+        return tf.nest.map_structure(lambda values: tf.gather(values, order), examples)
+
+    # Pools are numbered through all passes, so that each of them has an order of its own.
+    return chunks.rebatch(pool).repeat(epochs or None).map(lambda *examples: examples).enumerate().map(shuffle)
 
 
 def _marked(dataset: tf.data.Dataset, live: float) -> tf.data.Dataset:
@@ -129,7 +155,9 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, dict[Any, Any]]:
         except RuntimeError:  # TensorFlow's word for a dataset that was made outside of this graph
             raise ModelError("data() must make its tf.data.Dataset anew each time it is called.") from None
     if not isinstance(data, Arrays):
-        raise ModelError(f"data() returned {type(data).__name__}: return ps_train.Arrays or a tf.data.Dataset.")
+        raise ModelError(
+            f"data() returned {type(data).__name__}: return ps_train.Arrays, a tf.data.Dataset or a Stream."
+        )
     arrays = (data.features, data.labels)
     holders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
     fed = dict(zip(tf.nest.flatten(holders), tf.nest.flatten(arrays), strict=True))

@@ -20,6 +20,7 @@ from ps_train.checkpoint import found_in, restore_plain
 from ps_train.config import Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import evaluation_batches
+from ps_train.data.stream import data_error
 from ps_train.errors import EXIT_DONE, ConfigError, UnreachableError
 from ps_train.model import Model, load_model
 
@@ -50,6 +51,8 @@ def score(model: Model, data_dir: str, checkpoint: str) -> dict[str, float]:
                     session.run(updates)
                 except tf.errors.OutOfRangeError:
                     break
+                except tf.errors.InvalidArgumentError as error:
+                    raise data_error(error) or error from None
             return {name: float(value) for name, value in session.run({n: v for n, (v, _) in metrics.items()}).items()}
 
 

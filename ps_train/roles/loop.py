@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from ps_train.cluster.board import cause_of
+from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.step import Step
@@ -106,6 +107,8 @@ class Loop:
             try:
                 made, ended = session.run_step_fn(self._burst_of(count))
             except tf.errors.InvalidArgumentError as error:
+                if (unusable := data_error(error)) is not None:
+                    raise unusable from None
                 if NOT_FINITE in str(error):
                     raise DivergedError(
                         f"{NOT_FINITE}, on {self._name} after global step {self._global_step}; nothing of it was "

@@ -1,0 +1,111 @@
+"""Lines become tensors: a Stream of clicks, read and parsed many lines at a time by TensorFlow's own string operations.
+
+    data = Criteo(files_of("data/criteo", "train"), max_bad_lines=100)
+
+An example is `(features, label)`:
+
+    integers     float32 [13]   the integers as they are; 0 where missing
+    present      float32 [13]   1, or 0 where the integer is missing
+    categories   int64 [26]     the number that the hexadecimal digits stand for, 0 .. 2**32 - 1; -1 where missing
+    label        float32        1 for a click
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.data.criteo import COLUMNS, INTEGERS, MAX_BAD_LINES
+from ps_train.data.criteo.files import ALL, HELD_OUT, HOLD_OUT_EVERY, Chosen
+from ps_train.data.criteo.malformed import LINE, BadLines
+from ps_train.data.lines import BLOCK_BYTES, Lines, line_dataset
+from ps_train.data.stream import Stream, failure
+from ps_train.errors import DataError
+
+if TYPE_CHECKING:
+    from ps_train.data.shard import Share
+
+_EACH_BYTE = 0x0101010101010101
+
+
+class Criteo(Stream):
+    """The lines of files that belong to a split.
+
+    Args:
+      chosen: the files and which of their lines.
+      max_bad_lines: how many malformed lines this process skips; one more is a `data_error`.
+      block_bytes: how much is read at once.
+    """
+
+    def __init__(self, chosen: Chosen, max_bad_lines: int = MAX_BAD_LINES, block_bytes: int = BLOCK_BYTES) -> None:
+        if max_bad_lines < 0:
+            raise DataError(f"max_bad_lines={max_bad_lines} is not valid: use a number of at least 0.")
+        if not any(path.stat().st_size for path in chosen.files):
+            raise DataError(f"{', '.join(map(str, chosen.files))}: there is not one line in it.")
+        self._chosen, self._block_bytes = chosen, block_bytes
+        self.bad_lines = BadLines(chosen.files, max_bad_lines)
+
+    def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
+        lines = line_dataset(self._chosen.files, share, seed, self._block_bytes)
+        return lines.map(self._examples, num_parallel_calls=2).filter(_not_empty)
+
+    def _examples(self, lines: Lines) -> Any:
+        well_formed = tf.strings.regex_full_match(lines.lines, LINE)
+        kept = tf.cond(tf.reduce_all(well_formed), lambda: lines.lines, lambda: self._skip(lines, well_formed))
+        if self._chosen.part != ALL:
+            held_out = tf.equal(tf.strings.to_hash_bucket_fast(kept, HOLD_OUT_EVERY), 0)
+            wanted = held_out if self._chosen.part == HELD_OUT else tf.logical_not(held_out)
+            kept = tf.boolean_mask(kept, wanted)
+        return parse(kept)
+
+    def _skip(self, lines: Lines, well_formed: tf.Tensor) -> tf.Tensor:
+        def tell(file: Any, first: Any, step: Any, texts: Any, good: Any) -> Any:
+            lengths = np.array([len(text) + 1 for text in texts])
+            offsets = np.arange(len(texts)) * step if step else np.cumsum(lengths) - lengths
+            for index in np.flatnonzero(~good):
+                wrong = self.bad_lines.add(int(file), int(first + offsets[index]), texts[index])
+                if wrong:
+                    raise failure(wrong)
+            return good
+
+        told = tf.numpy_function(tell, [*lines, well_formed], tf.bool)
+        return tf.boolean_mask(lines.lines, tf.ensure_shape(told, [None]))
+
+
+def parse(lines: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Examples of well-formed lines, string [n]."""
+    fields = tf.reshape(tf.strings.split(lines, "\t").values, [-1, COLUMNS])
+    written = fields[:, 1 : 1 + INTEGERS]
+    present = tf.not_equal(written, "")
+    features = {
+        "integers": tf.strings.to_number(tf.where(present, written, "0")),
+        "present": tf.cast(present, tf.float32),
+        "categories": from_hexadecimal(fields[:, 1 + INTEGERS :]),
+    }
+    return features, tf.strings.to_number(fields[:, 0])
+
+
+def from_hexadecimal(digits: tf.Tensor) -> tf.Tensor:
+    """The numbers, int64, that strings of up to 8 hexadecimal digits stand for; -1 for the empty one.
+
+    TensorFlow has no operation for it.  Eight digits are the eight bytes of one int64, the first digit its lowest
+    byte; all of them are made numbers at once, then neighbours joined: digits to bytes, bytes to pairs, pairs to all.
+    """
+    text = tf.squeeze(tf.io.decode_raw(digits, tf.int64, fixed_length=8), -1)
+    letter = _shift_right(text, 6) & _EACH_BYTE  # only letters have this bit
+    numbers = (text & (0x0F * _EACH_BYTE)) + 9 * letter
+    numbers = (numbers * 2**4 + _shift_right(numbers, 8)) & 0x00FF00FF00FF00FF
+    numbers = (numbers * 2**8 + _shift_right(numbers, 16)) & 0x0000FFFF0000FFFF
+    numbers = (numbers * 2**16 + _shift_right(numbers, 32)) & 0xFFFFFFFF
+    length = tf.cast(tf.strings.length(digits), tf.int64)
+    return tf.where(length > 0, tf.bitwise.right_shift(numbers, 4 * (8 - length)), -1)
+
+
+def _shift_right(numbers: tf.Tensor, bits: int) -> tf.Tensor:
+    return tf.bitwise.right_shift(numbers, tf.constant(bits, tf.int64))
+
+
+def _not_empty(features: Any, labels: tf.Tensor) -> tf.Tensor:
+    return tf.size(labels) > 0

@@ -1,0 +1,50 @@
+"""Data that are read while they are trained on: too large for memory, and divided among replicas at their source.
+
+    class Numbers(Stream):
+        def chunks(self, share, seed):
+            dataset = tf.data.Dataset.range(share.index, 100, share.count)
+            return dataset.batch(10).map(lambda number: ({"number": number}, number % 2))
+
+A stream says which examples are a replica's and reads them, many at a time.  It knows nothing of epochs, of batches
+and of the end of the input: `shard.py` repeats, shuffles and batches the chunks, whole chunks at a time, so that no
+step of the pipeline is taken for every single example.
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+from typing import TYPE_CHECKING
+
+from ps_train.errors import DataError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ps_train.data.shard import Share
+
+
+class Stream(abc.ABC):
+    """What a model's `data` may return instead of Arrays; made anew for each graph, as a dataset is."""
+
+    @abc.abstractmethod
+    def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
+        """One pass over a share: `(features, labels)` whose first dimension is the examples of a chunk, of any number.
+
+        The shares of all replicas must be disjoint and together the data.  With a seed (int64 scalar tensor) the
+        chunks come in a random order, another one in each pass; without one in the order of the data.
+        """
+
+
+_MARK = "ps_train cannot use the data: "
+
+
+def failure(text: str) -> Exception:
+    """For Python code inside of a pipeline to raise: TensorFlow passes its text on, and `data_error` finds it."""
+    return ValueError(f"{_MARK}{text}\n")
+
+
+def data_error(error: Exception) -> DataError | None:
+    """The `failure` that a pipeline ended with, if that is what an error of `session.run` says."""
+    found = re.search(re.escape(_MARK) + "([^\n]*)", str(error))
+    return DataError(found[1]) if found else None
