@@ -1,0 +1,28 @@
+"""`python -m benchmarks [what] [options]`; `--help` tells them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from benchmarks import compare, options
+from benchmarks.errors import SkippedError, UsageError
+
+EXIT_DONE, EXIT_USAGE = 0, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    commands = {"compare": compare.run}
+    try:
+        chosen = options.parse(arguments)
+        return commands[chosen.what](chosen)
+    except UsageError as error:
+        print(f"benchmarks: error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except SkippedError as reason:
+        print(f"skipped: {reason}")
+        return EXIT_DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
