@@ -136,6 +136,11 @@ def _single(processes: int, threads: int) -> Callable[[Setting, Sequence[str]], 
     return programs
 
 
+def task_programs(module: str, setting: Setting, *flags: str) -> list[Program]:
+    """A program of benchmarks.peers that is no contender, as ps and workers; the first worker comes last."""
+    return _peer(module)(setting, flags)
+
+
 _ALL = [
     Contender("ours-async", "async", _ours("async")),
     Contender("ours-sync", "sync", _ours("sync"), replicas_per_step=0),

@@ -20,6 +20,7 @@ from benchmarks.workloads import names, workload_class
 
 WHAT = {
     "compare": "all contenders side by side (the default)",
+    "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"
 

@@ -86,11 +86,16 @@ def measure(contender: Contender, setting: Setting, secs: float) -> Measured:
 
 
 def _window(processes: Processes, speaker: Running, warmup_steps: int, secs: float) -> _Window:
-    warm = speaker.wait_for(lambda line: step_of(line) >= warmup_steps, START_SECS)
-    begin = speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + SETTLE_SECS, START_SECS)
+    begin = settle(speaker, warmup_steps)
     cpu_begin = processes.cpu_secs()
     end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, START_SECS)
     return _Window(begin, end, cpu_begin, processes.cpu_secs())
+
+
+def settle(speaker: Running, warmup_steps: int) -> Line:
+    """The line with which the steady part begins."""
+    warm = speaker.wait_for(lambda line: step_of(line) >= warmup_steps, START_SECS)
+    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + SETTLE_SECS, START_SECS)
 
 
 def _is_step(line: Line) -> bool:

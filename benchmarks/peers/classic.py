@@ -51,7 +51,8 @@ def train(
     marks, step = Marks(), 0
     creator_of = _WorkerCreator if index else v1.train.ChiefSessionCreator
     creator = creator_of(v1.train.Scaffold(), target, config)
-    with v1.train.MonitoredSession(creator, hooks) as session:
+    # At the end SyncReplicas' own thread waits for gradients that nobody sends any more: no need to wait for it.
+    with v1.train.MonitoredSession(creator, hooks, stop_grace_period_secs=1) as session:
         while not session.should_stop():
             _, step = session.run(operations)
             marks.at(step)

@@ -33,6 +33,7 @@ class Workload(Model):
       about: one line for people.
       default_optimizer, default_learning_rate: the rule; all contenders use it with TensorFlow's other defaults.
       batch_size: examples in one batch of one worker.
+      parameters: how many numbers are learned.
       check_steps: global steps after which all contenders' test losses are compared.
       tolerance: how far from their median they may be, as a share of it.
       warmup_steps: global steps that are left out of a measurement.
@@ -40,6 +41,7 @@ class Workload(Model):
 
     about: str
     batch_size: int
+    parameters: int
     check_steps: int
     tolerance: float = 0.1
     warmup_steps: int = 50

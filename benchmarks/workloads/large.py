@@ -18,6 +18,7 @@ class Large(Workload):
     default_optimizer = "sgd"
     default_learning_rate = 0.01
     batch_size = 32
+    parameters = 26_806_282
     check_steps = 60
     warmup_steps = 10
     inputs = 784

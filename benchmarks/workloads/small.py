@@ -17,6 +17,7 @@ class Small(Workload):
     default_optimizer = "adam"
     default_learning_rate = 0.001
     batch_size = 64
+    parameters = 242_762
     check_steps = 400
     inputs = 784
 

@@ -15,6 +15,7 @@ class Tiny(Workload):
     default_optimizer = "sgd"
     default_learning_rate = 0.1
     batch_size = 16
+    parameters = 27
     check_steps = 100
     warmup_steps = 10
     inputs = 8

@@ -18,6 +18,7 @@ class Wide(Workload):
     default_optimizer = "momentum"
     default_learning_rate = 0.01
     batch_size = 64
+    parameters = 208_650
     check_steps = 400
     inputs = _WIDTH
 
