@@ -1,6 +1,6 @@
 """`python -m benchmarks`: all contenders on all workloads, interleaved; medians, a table, a plot, a dated record.
 
-The record: {"date", "machine", "load_before", "options", "workloads": {name: {"about", "check_steps", "tolerance",
+The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters", "batch_size", "check_steps", "tolerance",
 "updates": {contender: "async"}, "runs": {contender: [Measured as a dict, ...]}, "losses": {contender: test loss},
 "failures": {contender: text}, "skipped": {contender: reason}}}}.
 """
@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from benchmarks import machine, report, results
+from benchmarks.calibration import calibrate
 from benchmarks.contenders import Contender, Setting, contenders_of
 from benchmarks.errors import ContenderError
 from benchmarks.run import check_loss, measure
@@ -29,16 +30,17 @@ def run(options: argparse.Namespace) -> int:
         "date": results.today(),
         "machine": machine.machine(),
         "load_before": machine.load_average(),
+        "calibration": dataclasses.asdict(calibrate()),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
         "workloads": {name: _new(name, contenders, options) for name in options.workloads},
     }
+    if options.check:
+        for name, workload in record["workloads"].items():
+            _check_losses(name, workload, contenders, options)
     for number in range(options.repeats):
         for name, workload in record["workloads"].items():
             _one_round(name, workload, contenders, options, number)
         results.store("compare", record, report.markdown_of(record), report.plot_of(record), options.results)
-    if options.check:
-        for name, workload in record["workloads"].items():
-            _check_losses(name, workload, contenders, options)
     text = report.markdown_of(record)
     results.store("compare", record, text, report.plot_of(record), options.results)
     print(text)
@@ -50,6 +52,8 @@ def _new(name: str, contenders: list[Contender], options: argparse.Namespace) ->
     skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, options))}
     return {
         "about": workload.about,
+        "parameters": workload.parameters,
+        "batch_size": workload.batch_size,
         "check_steps": workload.check_steps,
         "tolerance": workload.tolerance,
         "updates": {one.name: one.update for one in contenders},

@@ -16,10 +16,10 @@ _LAYERS, _WIDTH = 6, 2048
 class Large(Workload):
     about = "784-2048, 6 dense residual layers of 2048x2048, 2048-10 (26.8 M parameters), SGD, batch 32"
     default_optimizer = "sgd"
-    default_learning_rate = 0.01
+    default_learning_rate = 0.005
     batch_size = 32
     parameters = 26_806_282
-    check_steps = 60
+    check_steps = 100
     warmup_steps = 10
     inputs = 784
 
