@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from benchmarks import breakdown, compare, options
+from benchmarks import breakdown, compare, options, startup, wire
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    commands = {"compare": compare.run, "breakdown": breakdown.run}
+    commands = {"compare": compare.run, "wire": wire.run, "startup": startup.run, "breakdown": breakdown.run}
     try:
         chosen = options.parse(arguments)
         return commands[chosen.what](chosen)

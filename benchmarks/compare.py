@@ -1,8 +1,8 @@
 """`python -m benchmarks`: all contenders on all workloads, interleaved; medians, a table, a plot, a dated record.
 
-The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters", "batch_size", "check_steps", "tolerance",
-"updates": {contender: "async"}, "runs": {contender: [Measured as a dict, ...]}, "losses": {contender: test loss},
-"failures": {contender: text}, "skipped": {contender: reason}}}}.
+The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters",
+"batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [Measured as a dict]},
+"losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ from benchmarks.workloads import names, workload_class
 
 WHAT = {
     "compare": "all contenders side by side (the default)",
+    "wire": "bytes and RPCs for one batch",
+    "startup": "from launch to the first step of all workers",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"

@@ -12,6 +12,7 @@ import time
 
 import tensorflow.compat.v1 as v1
 
+from benchmarks.peers.crossings import say_rpcs
 from benchmarks.peers.speech import Marks, parse
 from benchmarks.workloads import load
 from ps_train.cluster.server import device_of, session_config, start_server
@@ -41,6 +42,8 @@ def main() -> None:
             time.sleep(0.05)
         session.run(step.batches.initializer, step.batches.feeds(seed=task.task_index or 0))
         freeze_garbage()
+        if arguments.count_rpcs and task.task_index == 0:
+            say_rpcs(session, step.ops.train)
         run(session, step, says=task.task_index == 0)
 
 

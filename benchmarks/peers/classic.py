@@ -14,6 +14,7 @@ import time
 import tensorflow.compat.v1 as v1
 
 from benchmarks.peers import inputs
+from benchmarks.peers.crossings import say_rpcs
 from benchmarks.peers.speech import Marks, parse, say_test_loss
 from benchmarks.workloads import load
 from benchmarks.workloads.base import Workload
@@ -53,6 +54,8 @@ def train(
     creator = creator_of(v1.train.Scaffold(), target, config)
     # At the end SyncReplicas' own thread waits for gradients that nobody sends any more: no need to wait for it.
     with v1.train.MonitoredSession(creator, hooks, stop_grace_period_secs=1) as session:
+        if arguments.count_rpcs and index == 0:
+            say_rpcs(session, operations[0])
         while not session.should_stop():
             _, step = session.run(operations)
             marks.at(step)

@@ -27,6 +27,7 @@ def parse(description: str) -> argparse.Namespace:
     parser.add_argument("--sync", action="store_true")
     parser.add_argument("--threads", type=int, default=0, help="of one process; 0 leaves it to the framework")
     parser.add_argument("--steps_per_closure", type=int, default=1, help="ParameterServerStrategy only")
+    parser.add_argument("--count_rpcs", action="store_true", help="print what one step sends; classic and bare only")
     return parser.parse_args()
 
 
