@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,8 @@ EXIT_DONE, EXIT_USAGE = 0, 2
 
 def main(arguments: Sequence[str]) -> int:
     commands = {"compare": compare.run, "wire": wire.run, "startup": startup.run, "breakdown": breakdown.run}
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended
     try:
         chosen = options.parse(arguments)
         return commands[chosen.what](chosen)

@@ -18,7 +18,7 @@ class Small(Workload):
     default_learning_rate = 0.001
     batch_size = 64
     parameters = 242_762
-    check_steps = 400
+    check_steps = 150
     inputs = 784
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:

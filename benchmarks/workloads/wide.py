@@ -19,7 +19,7 @@ class Wide(Workload):
     default_learning_rate = 0.01
     batch_size = 64
     parameters = 208_650
-    check_steps = 400
+    check_steps = 200
     inputs = _WIDTH
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
