@@ -6,14 +6,20 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import breakdown, compare, options, startup, wire
+from benchmarks import breakdown, compare, options, slow, startup, wire
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    commands = {"compare": compare.run, "wire": wire.run, "startup": startup.run, "breakdown": breakdown.run}
+    commands = {
+        "compare": compare.run,
+        "wire": wire.run,
+        "startup": startup.run,
+        "slow": slow.run,
+        "breakdown": breakdown.run,
+    }
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended
     try:

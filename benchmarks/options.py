@@ -22,6 +22,7 @@ WHAT = {
     "compare": "all contenders side by side (the default)",
     "wire": "bytes and RPCs for one batch",
     "startup": "from launch to the first step of all workers",
+    "slow": "the same with delay and a rate limit between tasks",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"

@@ -7,9 +7,11 @@ The record is what `compare.py` writes as JSON; its form is described there.
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.calibration import Calibration, overhead_secs
 from benchmarks.plot import bars
 from benchmarks.summary import Spread, best_of, disagreeing, ratio_of_medians, spread_of
 from benchmarks.table import markdown
@@ -18,7 +20,8 @@ from benchmarks.targets import SINGLE, judge
 _HEAD = ["contender", "examples/s", "x classic", "CPU s/1000 ex., ps", "workers", "ps memory MB", "test loss"]
 
 
-def markdown_of(record: dict[str, Any]) -> str:
+def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
+    """`judged`: with the targets, which are for one machine."""
     options = record["options"]
     lines = [
         f"# Measured on {record['date']}",
@@ -30,10 +33,12 @@ def markdown_of(record: dict[str, Any]) -> str:
     ]
     for name, workload in record["workloads"].items():
         lines += ["", f"## {name}: {workload['about']}", "", _table(workload), *_remarks(workload)]
-    judged = [one for name, workload in record["workloads"].items() for one in judge(rates(workload), name)]
-    if judged:
+    if record.get("calibration"):
+        lines += ["", "## Bound", "", *_bounds(record)]
+    found = [one for name, workload in record["workloads"].items() for one in judge(rates(workload), name)]
+    if judged and found:
         head = ["workload", "ours", "against", "ratio", "target", "reached"]
-        lines += ["", "## Targets", "", markdown(head, [one.cells() for one in judged])]
+        lines += ["", "## Targets", "", markdown(head, [one.cells() for one in found])]
     return "\n".join([*lines, ""])
 
 
@@ -88,6 +93,31 @@ def _remarks(workload: dict[str, Any]) -> list[str]:
     lines += [f"FAILED: {name}: {text.splitlines()[0]}" for name, text in workload["failures"].items()]
     lines += [f"Skipped: {name}: {reason}" for name, reason in workload["skipped"].items()]
     return [part for line in lines for part in ("", line)]
+
+
+def _bounds(record: dict[str, Any]) -> list[str]:
+    """What a ps job on these cores can reach of one process's rate, by calibration, and what ours reaches of that."""
+    found = Calibration(**record["calibration"])
+    rows = []
+    for name, workload in record["workloads"].items():
+        single, ours = workload["runs"].get("single-2x1", []), workload["runs"].get("ours-async", [])
+        if not single or not ours:
+            continue
+        per_example = statistics.median(run["cpu_secs"]["workers"] for run in single) / 1000
+        compute = per_example * workload["batch_size"]
+        added = overhead_secs(found, workload["parameters"])
+        reached = ratio_of_medians(rates(workload)["ours-async"], rates(workload)["single-2x1"]) or 0.0
+        limit = compute / (compute + added)
+        row = [name, f"{1e3 * compute:.2f}", f"{1e3 * added:.2f}", f"{compute / added:.2f}", f"{limit:.2f}"]
+        rows.append([*row, f"{reached:.2f}", f"{reached / limit:.2f}"])
+    head = ["workload", "C, ms CPU a step", "O, ms", "C/O", "E_max", "ours-async / single-2x1", "of the bound"]
+    costs = (
+        f"CPU seconds of both sides: memcpy {found.memory * 1e9:.2f} ns/byte, loopback socket "
+        f"{found.socket * 1e9:.2f} ns/byte, an empty run through a ps {found.run * 1e6:.0f} us, one more small tensor "
+        f"{found.small_tensor * 1e6:.0f} us, a byte of a tensor of 1 MiB as TensorFlow sends it "
+        f"{found.byte * 1e9:.2f} ns.  O = run + 2 small tensors + 8 P (socket + memcpy); E_max = C/(C+O)."
+    )
+    return [costs, "", markdown(head, rows)]
 
 
 def plot_of(record: dict[str, Any]) -> str:
