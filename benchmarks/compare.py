@@ -18,7 +18,7 @@ from benchmarks.calibration import calibrate
 from benchmarks.contenders import Contender, Setting, contenders_of
 from benchmarks.errors import ContenderError
 from benchmarks.run import check_loss, measure
-from benchmarks.workloads import workload_class
+from benchmarks.workloads import Workload, workload_class
 
 DEFAULT_WORKLOADS = "small,wide,large"
 DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,ddp"
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _new(name: str, contenders: list[Contender], options: argparse.Namespace) -> dict[str, Any]:
     workload = workload_class(name)
-    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, options))}
+    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, options))}
     return {
         "about": workload.about,
         "parameters": workload.parameters,
@@ -64,9 +64,11 @@ def _new(name: str, contenders: list[Contender], options: argparse.Namespace) ->
     }
 
 
-def _reason_to_skip(contender: Contender, options: argparse.Namespace) -> str:
+def _reason_to_skip(contender: Contender, workload: type[Workload], options: argparse.Namespace) -> str:
     if contender.name.partition(":")[0] != "ddp":
         return ""
+    if workload.torch_module is Workload.torch_module:
+        return "this workload has no form for PyTorch"
     tried = subprocess.run([options.torch_python, "-c", "import torch"], capture_output=True, check=False)
     return "" if tried.returncode == 0 else "PyTorch is not installed for --torch_python"
 

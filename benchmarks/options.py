@@ -22,6 +22,7 @@ WHAT = {
     "compare": "all contenders side by side (the default)",
     "wire": "bytes and RPCs for one batch",
     "startup": "from launch to the first step of all workers",
+    "growth": "more and more workers, and a model of them",
     "slow": "the same with delay and a rate limit between tasks",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
@@ -55,6 +56,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for name, low in (("repeats", 1), ("num_ps", 1), ("num_workers", 1)):
         if getattr(options, name) < low:
             raise UsageError(f"--{name}={getattr(options, name)} is not valid: use at least {low}.")
+    _check_workers(options.workers)
     if not options.secs > 0:
         raise UsageError(f"--secs={options.secs:g} is not valid: use a number above 0.")
     return options
@@ -68,6 +70,11 @@ def _list(text: str) -> list[str]:
     if not found:
         raise UsageError("an empty list of workloads or contenders leaves nothing to do.")
     return found
+
+
+def _check_workers(text: str) -> None:
+    if not all(number.isdecimal() and int(number) > 0 for number in text.split(",")):
+        raise UsageError(f"--workers={text} is not valid: use numbers above 0, such as 1,2,4.")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--secs", type=float, default=4.0, help="steady seconds measured in each run [4]")
     parser.add_argument("--num_ps", type=int, default=1)
     parser.add_argument("--num_workers", type=int, default=2)
+    parser.add_argument("--workers", default="1,2,4,8,16", help="growth: numbers of workers [1,2,4,8,16]")
+    parser.add_argument("--pause_ms", type=float, default=50.0, help="growth: the pause that stands for compute [50]")
     parser.add_argument(
         "--check",
         action=argparse.BooleanOptionalAction,

@@ -19,6 +19,7 @@ from benchmarks.errors import UsageError
         (["--repeats=0"], "--repeats=0 is not valid: use at least 1"),
         (["--secs=-1"], "--secs=-1 is not valid"),
         (["--workloads=,"], "nothing to do"),
+        (["growth", "--workers=1,x"], "--workers=1,x is not valid"),
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["nonsense"], "nonsense"),
     ],
@@ -69,5 +70,5 @@ def test_a_synchronous_step_counts_for_all_workers():
 
 
 def test_an_unknown_workload_is_refused_with_those_that_are_known():
-    with pytest.raises(UsageError, match=r"large, small, tiny, wide"):
+    with pytest.raises(UsageError, match=r"large, sleeper, small, tiny, wide"):
         workloads.load("none")

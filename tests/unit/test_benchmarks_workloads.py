@@ -16,8 +16,7 @@ from benchmarks import workloads
 def test_a_workload_has_as_many_parameters_as_it_says(name: str):
     workload = workloads.load(name)
     with tf.Graph().as_default():
-        outputs = workload.forward(v1.placeholder(tf.float32, [None, workload.inputs]), training=True)
-        assert outputs.shape.as_list() == [None, workload.classes]
+        workload.forward(v1.placeholder(tf.float32, [None, workload.inputs]), training=True)
         assert sum(math.prod(one.shape.as_list()) for one in v1.trainable_variables()) == workload.parameters
 
 
