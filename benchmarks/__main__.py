@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import breakdown, compare, growth, options, slow, startup, wire
+from benchmarks import breakdown, compare, growth, modes, options, slow, startup, wire
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
@@ -18,6 +18,7 @@ def main(arguments: Sequence[str]) -> int:
         "wire": wire.run,
         "startup": startup.run,
         "growth": growth.run,
+        "modes": modes.run,
         "slow": slow.run,
         "breakdown": breakdown.run,
     }

@@ -23,6 +23,7 @@ WHAT = {
     "wire": "bytes and RPCs for one batch",
     "startup": "from launch to the first step of all workers",
     "growth": "more and more workers, and a model of them",
+    "modes": "the update modes with one slow worker of four",
     "slow": "the same with delay and a rate limit between tasks",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }

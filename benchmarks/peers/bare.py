@@ -37,7 +37,6 @@ def main() -> None:
     with v1.Session(server.target, graph=step.graph, config=session_config(cluster, task, job)) as session:
         if task.task_index == 0:
             session.run(step.initialise)
-            session.run(step.ops.reset)
         while session.run(step.uninitialised).any():
             time.sleep(0.05)
         session.run(step.batches.initializer, step.batches.feeds(seed=task.task_index or 0))

@@ -140,9 +140,9 @@ class Chief(Training):
             console.line(line)
         if metrics:
             console.line("test " + evaluator.text(metrics))
-        console.line(f"checkpoint {self._checkpoints.path(step)}")
         if made > 0:
             write_result(job, self._s.directory, ending.result(job))
+        console.line(f"checkpoint {self._checkpoints.path(step)}")
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:
             board.swap(notices.OUTCOME, "", outcome.to_json())
