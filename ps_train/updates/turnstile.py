@@ -44,10 +44,10 @@ class Turnstile:
             return self._needs.scatter_nd_update([[index]], [until]).op
 
     def release(self, reached: tf.Tensor, who: tf.Tensor | None = None) -> tf.Operation:
-        """Lets go on whoever waits for no more than `reached`, and those of `who` (bool [replicas]) whatever they
-        wait for."""
+        """Lets go on whoever waits for no more than `reached`; and those of `who` (bool [replicas]) whatever they wait
+        for, even where nothing is known of their waiting: a step of a process that died may still be there."""
         needs = self._needs.read_value()
-        go = needs <= reached if who is None else (needs <= reached) | (who & (needs < NEVER))
+        go = needs <= reached if who is None else (needs <= reached) | who
         times = tf.unstack(tf.cast(go, tf.int32))
         tokens = [queue.enqueue_many([tf.fill([n], True)]) for queue, n in zip(self._queues, times, strict=True)]
         with tf.control_dependencies([needs]):
