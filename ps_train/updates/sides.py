@@ -154,6 +154,10 @@ class First(Side):
         facts = [now + tf.cast(over, tf.int64), tf.cast(given_up, tf.int64)]
         return done, tf.concat([facts, _wanted(complete, after)], 0)
 
+    def awaited(self) -> tf.Tensor:
+        with tf.device(ps_device(self._shard.ps)):
+            return self._roll().awaited()
+
     def _roll(self) -> Roll:
         return Roll(*tf.unstack(self._state.read_value()))
 
