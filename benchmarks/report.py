@@ -28,7 +28,7 @@ def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
         "",
         machine.text(record["machine"]) + f"; load average before: {record['load_before']}",
         "",
-        f"{options['num_ps']} ps and {options['num_workers']} workers, {options['repeats']} interleaved repeats of "
+        f"{options['num_ps']} ps and {options['num_workers']} workers, {_rounds(record)} interleaved repeats of "
         f"{options['secs']:g} s each; medians (lowest-highest), and ratios of medians.",
     ]
     for name, workload in record["workloads"].items():
@@ -40,6 +40,13 @@ def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
         head = ["workload", "ours", "against", "ratio", "target", "reached"]
         lines += ["", "## Targets", "", markdown(head, [one.cells() for one in found])]
     return "\n".join([*lines, ""])
+
+
+def _rounds(record: dict[str, Any]) -> str:
+    """How many were made, which are fewer than were asked for where a comparison was ended early."""
+    counts = [len(runs) for workload in record["workloads"].values() for runs in workload["runs"].values()]
+    made = sorted(set(counts) - {0}) or [0]
+    return f"{made[0]}" if len(made) == 1 else f"{made[0]} to {made[-1]}"
 
 
 def rates(workload: dict[str, Any]) -> dict[str, list[float]]:
