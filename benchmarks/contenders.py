@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.errors import UsageError
+from benchmarks.link import DEVICE
 from benchmarks.processes import Program, free_ports
 from benchmarks.workloads import workload_class
 
@@ -122,7 +123,10 @@ def _peer(
         command += [f"--max_steps={setting.max_steps or _ENDLESS}", f"--ps_hosts={_hosts(setting, *ps)}"]
         command += [f"--worker_hosts={_hosts(setting, *workers, *(['chief:0'] if chief else []))}"]
         last = ["chief:0"] if chief else []
-        return [_task(setting, task, command) for task in (*ps, *workers[:0:-1], workers[0], *last)]
+        programs = [_task(setting, task, command) for task in (*ps, *workers[:0:-1], workers[0], *last)]
+        # Gloo would look for the machine's own name, which no namespace knows.
+        environment = {"GLOO_SOCKET_IFNAME": DEVICE} if setting.places else {}
+        return [dataclasses.replace(program, environment=environment) for program in programs]
 
     return programs
 

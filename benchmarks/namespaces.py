@@ -3,7 +3,7 @@
     with Loopback() as alone:
         [*alone.prefix, "python", …]          # runs where nobody else sends anything
         alone.bytes_sent()
-    with Network(["ps:0", "worker:0"], "delay 1ms rate 1gbit") as network:
+    with Network(["ps:0", "worker:0"], delay_ms=1, mbit=1000) as network:
         network.places                        # task to Place
 
 Root only.  Everything that is made is removed again; the machine's own interfaces are not touched.
@@ -14,17 +14,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 
 from benchmarks.contenders import Place
 from benchmarks.errors import SkippedError
+from benchmarks.link import DEVICE
+from benchmarks.processes import ROOT, Processes, Program
 
 
 def check_possible() -> None:
     """Raises SkippedError with the reason where namespaces cannot be made."""
-    for program in ("ip", "tc"):
-        if shutil.which(program) is None:
-            raise SkippedError(f"network namespaces need the program {program} (iproute2)")
+    if shutil.which("ip") is None:
+        raise SkippedError("network namespaces need the program ip (iproute2)")
     if os.geteuid() != 0:
         raise SkippedError("network namespaces can only be made by root")
 
@@ -78,35 +80,38 @@ class Loopback:
 
 
 class Network:
-    """A namespace for each task, all joined by a bridge; `shape`: arguments of tc's netem for what each sends."""
+    """A namespace for each task, all joined by a slow wire (`link.py`)."""
 
-    def __init__(self, tasks: Sequence[str], shape: str) -> None:
-        self._tasks, self._shape = tasks, shape
+    def __init__(self, tasks: Sequence[str], delay_ms: float, mbit: float) -> None:
+        self._tasks, self._delay_ms, self._mbit = tasks, delay_ms, mbit
         self.places: dict[str, Place] = {}
 
     def __enter__(self) -> Network:
         check_possible()
+        if not os.path.exists("/dev/net/tun"):
+            raise SkippedError("a slow network needs the kernel's tun devices (/dev/net/tun)")
         self._namespaces = _Namespaces()
+        self._wire = Processes(ROOT)
         try:
-            hub = self._namespaces.add("hub")
-            _call("ip", "-n", hub, "link", "add", "hub", "type", "bridge")
-            _call("ip", "-n", hub, "link", "set", "hub", "up")
-            for number, task in enumerate(self._tasks, start=1):
-                self._join(hub, number, task)
+            ends = [self._join(number, task) for number, task in enumerate(self._tasks, start=1)]
+            command = [sys.executable, "-m", "benchmarks.link", f"--delay_ms={self._delay_ms}", f"--mbit={self._mbit}"]
+            wire = self._wire.start(Program("link", [*command, *ends]))
+            wire.wait_for(lambda line: line.text == "ready", within_secs=20)
         except BaseException:
-            self._namespaces.remove()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._wire.__exit__()
         self._namespaces.remove()
 
-    def _join(self, hub: str, number: int, task: str) -> None:
-        own, address, port = self._namespaces.add(f"t{number}"), f"10.77.0.{number}", f"port{number}"
-        _call("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "net", "netns", own)
-        _call("ip", "-n", hub, "link", "set", port, "master", "hub", "up")
-        _call("ip", "-n", own, "address", "add", f"{address}/24", "dev", "net")
-        _call("ip", "-n", own, "link", "set", "net", "up")
-        # A queue long enough for what is under way; a shorter one would drop packets, which is another experiment.
-        _call("tc", "-n", own, "qdisc", "add", "dev", "net", "root", "netem", *self._shape.split(), "limit", "20000")
+    def _join(self, number: int, task: str) -> str:
+        """A namespace with a tun device; returns what `link.py` is told of it."""
+        own, address = self._namespaces.add(f"t{number}"), f"10.77.0.{number}"
+        _call("ip", "-n", own, "tuntap", "add", "dev", DEVICE, "mode", "tun")
+        _call("ip", "-n", own, "address", "add", f"{address}/24", "dev", DEVICE)
+        # Large packets, as a network card makes small ones of them without the CPU's help.
+        _call("ip", "-n", own, "link", "set", DEVICE, "mtu", "65000", "up")
         self.places[task] = Place(address, ("ip", "netns", "exec", own))
+        return f"{own}={address}"

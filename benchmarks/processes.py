@@ -26,6 +26,7 @@ from benchmarks.errors import ContenderError
 
 ROOT = pathlib.Path(__file__).parents[1]
 _TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
+_END_SECS = 10.0
 _LEFT_OUT = ("TF_CONFIG", "TF_GRPC_REUSE_PORT", "PYTHONPATH")
 
 
@@ -106,6 +107,9 @@ class Running:
                 continue
         self._process.wait()
         self._reader.join(10)
+        deadline = time.monotonic() + _END_SECS
+        while any(map(_stat, pids[1:])) and time.monotonic() < deadline:  # not our children: nobody tells us
+            time.sleep(0.01)
 
 
 class Processes:
@@ -119,6 +123,9 @@ class Processes:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
         for process in self.running:
             process.end()
 

@@ -75,7 +75,11 @@ def measure(contender: Contender, setting: Setting, secs: float) -> Measured:
         speakers = processes.running[-contender.speakers :]
         with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
             jobs = [pool.submit(_window, processes, one, workload.warmup_steps, secs) for one in speakers]
-            windows = [job.result() for job in jobs]
+            try:
+                windows = [job.result() for job in jobs]
+            except BaseException:
+                processes.end()  # first, since the pool waits for those who listen to them
+                raise
         peak = processes.ps_peak_bytes()
     steps_per_sec = sum(window.rate() for window in windows)
     examples_per_sec = steps_per_sec * workload.batch_size * contender.batches_per_step(setting.num_workers)

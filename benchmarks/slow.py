@@ -1,6 +1,6 @@
 """`python -m benchmarks slow`: ps and workers in network namespaces with delay and a rate limit between them.
 
-Each task sends through netem: 1 ms of delay (so 2 ms there and back) and 1 Gbit/s.  Root only; skipped otherwise.
+Each task's packets are delayed by 1 ms (so 2 ms there and back) and paced at 1 Gbit/s.  Root only; skipped otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from benchmarks.namespaces import Network, check_possible
 from benchmarks.run import measure
 from benchmarks.workloads import workload_class
 
-SHAPE = "delay 1ms rate 1gbit"
+DELAY_MS, MBIT = 1.0, 1000.0
+SHAPE = f"delay {DELAY_MS:g} ms, {MBIT:g} Mbit/s"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         }
     tasks = [f"ps:{index}" for index in range(options.num_ps)]
     tasks += [f"worker:{index}" for index in range(options.num_workers)] + ["chief:0"]
-    with Network(tasks, SHAPE) as network:
+    with Network(tasks, DELAY_MS, MBIT) as network:
         for _ in range(options.repeats):
             for name, found in record["workloads"].items():
                 for contender in contenders:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import pathlib
+import signal
+import sys
 
 import pytest
 
 from benchmarks.contenders import Setting, contender_of
 from benchmarks.errors import ContenderError
-from benchmarks.processes import Processes
+from benchmarks.processes import Processes, Program, command_of, descendants
 from benchmarks.run import check_loss, measure, time_to_first_steps
-from tests.support.processes import is_alive
+from tests.support.processes import eventually, is_alive
 
 
 @pytest.mark.parametrize("name", ["ours-sync", "classic-sync", "pss-100", "single-2x1"])
@@ -46,3 +49,18 @@ def test_processes_end_with_all_their_descendants(tmp_path: pathlib.Path):
         assert len(pids) == 4, "the launcher, a ps and two workers"
         assert len(processes.pids()["ps"]) == 1
     assert not any(map(is_alive, pids))
+
+
+def singles_of(pid: int) -> list[int]:
+    """Its two contenders' processes, when both are there; before them come those of the calibration."""
+    found = [child for child in descendants(pid) if "benchmarks.peers.single" in command_of(child)]
+    return found if len(found) == 2 else []
+
+
+def test_a_signal_ends_the_benchmark_and_its_processes_at_once(tmp_path: pathlib.Path):
+    command = [sys.executable, "-m", "benchmarks", "--workloads=tiny", "--contenders=single-2x1", "--no-check"]
+    with Processes(tmp_path) as processes:
+        benchmark = processes.start(Program("benchmarks", [*command, "--secs=300", f"--results={tmp_path}"]))
+        children = eventually(lambda: singles_of(benchmark.pid), 90, "two processes of the contender")
+        os.kill(benchmark.pid, signal.SIGTERM)
+        eventually(lambda: not any(map(is_alive, [benchmark.pid, *children])), 10, "the end of all processes")

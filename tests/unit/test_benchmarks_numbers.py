@@ -138,3 +138,10 @@ def test_a_report_shows_ratios_to_the_classic_recipe_failures_and_targets():
 def test_unequal_losses_are_an_error_in_the_report():
     text = report.markdown_of(record({"ours-async": 1.0, "classic-async": 2.0}))
     assert "ERROR: after 7 async steps the test losses of ours-async, classic-async" in text
+
+
+def test_a_comparison_that_was_ended_early_says_how_many_rounds_it_made():
+    whole = record({})
+    whole["options"]["repeats"] = 5
+    whole["workloads"]["small"]["runs"]["classic-async"] *= 2
+    assert "1 to 2 interleaved repeats" in report.markdown_of(whole)
