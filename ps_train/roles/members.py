@@ -66,6 +66,8 @@ class Members:
 
     def _rest(self) -> str:
         present, declared = len(self._attendance.present), len(self._tasks)
+        if present == 0:
+            return "nobody is left to train"
         if self._job.update == "sync":
             return f"the quorum is now {max(1, present - self._job.backup_workers)} of {declared} workers"
         return f"training goes on with {present} of {declared} workers"
@@ -73,8 +75,8 @@ class Members:
     def _too_few(self, changes: Iterable[Change]) -> PsTrainError | None:
         left = [change for change in changes if not change.present]
         present = len(self._attendance.present)
-        if not left or present >= self._job.min_workers:
-            return None
+        if not left or present >= self._job.min_workers or present == 0:
+            return None  # nobody is present when the chief itself has no input left: it ends the job
         return TooFewWorkersError(
             f"{left[-1].place} {left[-1].why}: {present} of {len(self._tasks)} workers remain, "
             f"fewer than min_workers={self._job.min_workers}"

@@ -127,6 +127,13 @@ class TestMembers:
                 made.look([seat(index, beat) for index in range(3)], 100.0 + beat)
         assert caplog.messages == ["no update since step 7, for 30s: all wait for worker:1"]
 
+    def test_that_nobody_has_input_left_is_no_error_but_the_end(self, caplog):
+        made = members()
+        with caplog.at_level(logging.WARNING, "ps_train"):
+            logging.getLogger("ps_train").propagate = True
+            assert made.look([seat(index, 1, INPUT_ENDED) for index in range(3)], 101.0) is None
+        assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; nobody is left to train"
+
     @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])
     def test_more_than_there_are_workers_is_refused(self, field, value, most):
         with pytest.raises(ConfigError) as caught:
