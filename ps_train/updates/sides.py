@@ -81,7 +81,7 @@ class Side:
         return self._turnstile.release(tf.constant(-1, tf.int64), who)
 
     def _pass(self, locked: tf.Operation, waits: tf.Tensor) -> tf.Operation:
-        return tf.group(locked, self._turnstile.passed(self._replica.index, waits))
+        return self._turnstile.passed(self._replica.index, waits, locked)
 
 
 class First(Side):

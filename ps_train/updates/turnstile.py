@@ -2,7 +2,7 @@
 
     waiting = turnstile.wait(replica.index, until=round + 1)        # under the ps's lock
     release = turnstile.release(reached=round_now)                  # under the ps's lock, by whoever makes it grow
-    passed = turnstile.passed(replica.index, waits)                 # outside, the end of a step that has to wait
+    passed = turnstile.passed(replica.index, waits, locked)         # outside, the end of a step that has to wait
 
 Everybody has a queue of his own, so that nobody takes what another waits for.  To wait costs no message: the part of
 a step that runs on the ps simply does not end yet.
@@ -56,6 +56,12 @@ class Turnstile:
             )
         return tf.group(cleared, *tokens)
 
-    def passed(self, index: int, waits: tf.Tensor) -> tf.Operation:
-        """Ends when the replica, if it waits (bool scalar), has been released."""
-        return v1.cond(waits, lambda: tf.group(self._queues[index].dequeue()), tf.no_op)
+    def passed(self, index: int, waits: tf.Tensor, locked: tf.Operation) -> tf.Operation:
+        """Ends when the replica, if it waits (bool scalar), has been released.
+
+        Args:
+          locked: the end of the locked part that called `wait`.  A replica that took a token before would take it from
+            under `wait`, which then waited for it with the lock held.
+        """
+        with tf.control_dependencies([locked]):
+            return tf.group(v1.cond(waits, lambda: tf.group(self._queues[index].dequeue()), tf.no_op))
