@@ -14,7 +14,7 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
 from ps_train.errors import ConfigError, ModelError
-from ps_train.graph.variables import Stored
+from ps_train.graph.variables import Stored, ps_of
 
 log = logging.getLogger(__name__)
 
@@ -85,15 +85,17 @@ class Checkpoints:
                 shape_and_slices=[s.slice_spec for s in saved],
                 tensors=[self._step_saved if s.key == GLOBAL_STEP else s.variable.read_value() for s in saved],
             )
-            values = tf.raw_ops.RestoreV2(
-                prefix=self._prefix,
-                tensor_names=[s.key for s in stored],
-                shape_and_slices=[s.slice_spec for s in stored],
-                dtypes=[s.variable.dtype.base_dtype for s in stored],
-            )
-        self._restore = tf.group(
-            *[s.variable.assign(value, read_value=False) for s, value in zip(stored, values, strict=True)]
+            everywhere = sorted({ps_of(s.variable) for s in stored})
+            self._restore = {ps: self._restore_on([s for s in stored if ps_of(s.variable) == ps]) for ps in everywhere}
+
+    def _restore_on(self, stored: Sequence[Stored]) -> tf.Operation:
+        values = tf.raw_ops.RestoreV2(
+            prefix=self._prefix,
+            tensor_names=[s.key for s in stored],
+            shape_and_slices=[s.slice_spec for s in stored],
+            dtypes=[s.variable.dtype.base_dtype for s in stored],
         )
+        return tf.group(*[s.variable.assign(value, read_value=False) for s, value in zip(stored, values, strict=True)])
 
     def save(self, session: v1.Session) -> int:
         """Writes the variables' present values as the checkpoint of the present global step, which it returns."""
@@ -109,12 +111,17 @@ class Checkpoints:
     def path(self, step: int) -> str:
         return path_of(self.directory, step)
 
-    def restore(self, session: v1.Session) -> int | None:
-        """Restores the newest whole checkpoint, if any; returns its step.  ModelError: it is another model's."""
+    def restore(self, session: v1.Session, only: Collection[int] | None = None) -> int | None:
+        """Restores the newest whole checkpoint, if any; returns its step.  ModelError: it is another model's.
+
+        Args:
+          only: the ps whose variables are restored; None: all.
+        """
+        wanted = [restore for ps, restore in self._restore.items() if only is None or ps in only]
         for step, path in found_in(self.directory):
             try:
                 self._check(path, _shapes_in(path))
-                session.run(self._restore, {self._prefix: path})
+                session.run(wanted, {self._prefix: path})
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue

@@ -20,6 +20,8 @@ from ps_train.errors import ConfigError
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
+RESTARTS = ("never", "on_failure")
+RECOVERIES = ("partial", "consistent")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
@@ -99,6 +101,11 @@ class Job:
         optional(at_least(1)),
         kind=int,
     )
+
+    restart: str = option(
+        "never", "cluster", "Local mode: whether a process that failed is started again.", one_of(RESTARTS)
+    )
+    max_restarts: int = option(3, "cluster", "Local mode: how many times each process may be.", at_least(1))
 
     model: str = option("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True)
     model_arg: tuple[str, ...] = option(
@@ -184,6 +191,13 @@ class Job:
     recovery_secs: float = option(
         60.0, "time-outs", "How long a ps or worker that stopped answering is waited for.", above(0)
     )
+    ps_recovery: str | None = option(
+        None,
+        "time-outs",
+        "When a ps comes back empty: restore only what it had, or roll all back to one step. [partial under async]",
+        optional(one_of(RECOVERIES)),
+        kind=str,
+    )
     finish_timeout_secs: float = option(
         60.0, "time-outs", "How long the chief waits for the other workers at the end.", above(0)
     )
@@ -215,7 +229,17 @@ class Job:
             raise ConfigError(
                 f"{described(self, 'backup_workers')} is for update=sync, but {described(self, 'update')}."
             )
+        if self.ps_recovery == "partial" and self.update != "async":
+            raise ConfigError(
+                f"{described(self, 'ps_recovery')} is for update=async, but {described(self, 'update')}: "
+                "its guarantee holds only where all variables are of one step."
+            )
         self.model_arguments()
+
+    @property
+    def recovery_mode(self) -> str:
+        """One of RECOVERIES: what was asked for, or what fits the update mode."""
+        return self.ps_recovery or ("partial" if self.update == "async" else "consistent")
 
     def model_arguments(self) -> dict[str, str]:
         """`model_arg` as a dict; of a repeated key the last one counts."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -38,7 +39,10 @@ class Board:
         with graph.as_default():
             self._build()
         config = v1.ConfigProto(operation_timeout_in_ms=int(timeout_secs * 1000))
-        self._session = v1.Session(target, graph=graph, config=config)
+        self._connect: Callable[[], v1.Session] = lambda: v1.Session(target, graph=graph, config=config)
+        self._session = self._connect()
+        self._broken: list[v1.Session] = []  # kept: to close one asks a process that is gone
+        self._lock = threading.Lock()
 
     def get(self, key: str) -> str:
         """The value of a key, "" if it has none."""
@@ -86,10 +90,20 @@ class Board:
         self._all = tf.raw_ops.LookupTableExportV2(table_handle=table, Tkeys=tf.int64, Tvalues=tf.string).values
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
+        session = self._session
         try:
-            return self._session.run(fetches, feeds)
+            return session.run(fetches, feeds)
         except (tf.errors.OpError, RuntimeError) as error:
+            if not isinstance(error, (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)):
+                self._reconnect(session)  # the ps will never know this session again
+                raise LostTaskError(f"{self.name} was restarted ({cause_of(error)})") from None
             raise LostTaskError(f"{self.name} does not answer ({cause_of(error)})") from None
+
+    def _reconnect(self, broken: v1.Session) -> None:
+        with self._lock:
+            if self._session is broken:
+                self._broken.append(broken)
+                self._session = self._connect()
 
     @staticmethod
     def _value_of(entry: bytes) -> str:
@@ -103,7 +117,7 @@ def cause_of(error: Exception) -> str:
     """The one line of a TensorFlow error that says what happened, without the graph around it."""
     text = str(getattr(error, "message", error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(_AROUND)]
+    telling = [line for line in lines if not line.startswith(_AROUND) and line.strip("=")]
     return (telling or lines or [type(error).__name__])[0][:200]
 
 

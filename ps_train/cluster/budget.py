@@ -12,24 +12,26 @@ from __future__ import annotations
 
 from ps_train.cluster.board import Board
 
-_KEY = "budget"
-
 
 class Budget:
-    """`sharers`: how many workers take from it; near the end they get little at a time, so that all end together."""
+    """Args:
+    sharers: how many workers take from it; near the end they get little at a time, so that all end together.
+    world: steps of another world (`notices.Ready`) are not of this budget.
+    """
 
-    def __init__(self, board: Board, max_steps: int, sharers: int) -> None:
+    def __init__(self, board: Board, max_steps: int, sharers: int, world: str = "") -> None:
         self._board = board
+        self._key = f"budget/{world}"
         self._max_steps = max_steps
         self._sharers = sharers
 
     def open(self, step: int) -> None:
         """All steps from `step` on may be taken."""
-        self._board.put(_KEY, str(step))
+        self._board.put(self._key, str(step))
 
     def granted(self) -> int:
         """How many steps of the job have been handed out."""
-        return int(self._board.get(_KEY) or 0)
+        return int(self._board.get(self._key) or 0)
 
     def take(self, wanted: int, global_step: int = 0) -> int:
         """Between 0 and `wanted` steps that nobody else will make; how far the job is, the board knows best."""
@@ -40,7 +42,7 @@ class Budget:
             count = min(wanted, left, share)
             if count <= 0:
                 return 0
-            before = int(self._board.swap(_KEY, str(known), str(known + count)) or 0)
+            before = int(self._board.swap(self._key, str(known), str(known + count)) or 0)
             if before == known:
                 return count
             known = before
@@ -49,11 +51,11 @@ class Budget:
         """Returns steps that were taken but not made."""
         known = self.granted()
         while count > 0:
-            before = int(self._board.swap(_KEY, str(known), str(known - count)) or 0)
+            before = int(self._board.swap(self._key, str(known), str(known - count)) or 0)
             if before == known:
                 return
             known = before
 
     def reopen(self, granted: int, step: int) -> bool:
         """Hands out again what was lost: only while the budget is as it was when `granted` was read."""
-        return self._board.swap(_KEY, str(granted), str(step)) == str(granted)
+        return self._board.swap(self._key, str(granted), str(step)) == str(granted)

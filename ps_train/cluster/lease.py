@@ -42,7 +42,7 @@ class Lease:
                 return
             held = before
             holder = Seat.from_json(before)
-            if not _is_dead(holder) and not self._falls_silent(before, lease_secs):
+            if not is_gone(holder) and not self._falls_silent(before, lease_secs):
                 raise RefusedError(
                     f"{self.seat.task} is already running ({holder.place()}, on the board of {self._board.name}): "
                     "stop that process, or use another task_index."
@@ -69,7 +69,8 @@ class Lease:
         return True
 
 
-def _is_dead(holder: Seat) -> bool:
+def is_gone(holder: Seat) -> bool:
+    """Whether the process ended, as far as this machine can know."""
     if holder.host != socket.gethostname():
         return False
     try:

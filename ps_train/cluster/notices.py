@@ -23,7 +23,7 @@ DESCRIPTION = "description"
 """Written by the chief: the job, the variables and the plan that every worker must share."""
 
 READY = "ready"
-"""Written by the chief when the model is initialised or restored."""
+"""Written by the chief on every ps when the model is initialised or restored.  A ps that was restarted has none."""
 
 STOP = "stop"
 """Written by a task that got a signal: the chief is to save and end the job."""
@@ -32,9 +32,10 @@ OUTCOME = "outcome"
 """How the job ended.  The first one written counts."""
 
 
-STARTING, TRAINING, WAITING, INPUT_ENDED, LEAVING = "starting", "training", "waiting", "input ended", "leaving"
-"""What a training task says of itself; it is waiting when there are no more steps, and leaving when it has read the
-outcome."""
+STARTING, TRAINING, RECOVERING = "starting", "training", "recovering"
+WAITING, INPUT_ENDED, LEAVING = "waiting", "input ended", "leaving"
+"""What a training task says of itself; it is recovering when it has lost a ps, waiting when there are no more steps,
+and leaving when it has read the outcome."""
 
 
 def seat(task: str) -> str:
@@ -83,10 +84,16 @@ class Seat(Notice):
 
 @dataclasses.dataclass(frozen=True)
 class Ready(Notice):
-    """The model is initialised, at this global step."""
+    """The model is initialised, at this global step.
+
+    `world` is new whenever state was lost and restored: who trains in another one must begin anew.  `run` is the job's,
+    the same for as long as its checkpoints are; `by` is the chief's process.
+    """
 
     step: int
-    incarnation: str
+    by: str
+    world: str
+    run: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -68,7 +68,7 @@ def reach_all(cluster: Cluster, task: Task, shared: Mapping[str, Any], timeout_s
 
 def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any]) -> Board:
     """One attempt.  Raises NotYetError where waiting may help and RefusedError where it will not."""
-    _connect(address)
+    connect(address)
     board = Board(f"grpc://{address}", f"{expected} ({address})")
     try:
         text = board.get(notices.IDENTITY)
@@ -78,19 +78,25 @@ def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any
         board.close()  # the next attempt makes another
         raise NotYetError(f"{address} answers, but does not say that it is {expected}")
     identity = Identity.from_json(text)
-    if identity.task != str(expected):
-        raise RefusedError(
-            f"{address} answers as {identity.task} (on {identity.host}, pid {identity.pid}), but ps_hosts of "
-            f"{task} has it as {expected}: give every task the same host lists, in the same order."
-        )
-    found = differences(cluster_part(identity.shared), cluster_part(shared), str(expected), str(task))
-    if found:
-        raise RefusedError(f"{expected} ({address}) has other host lists than {task}: {'; '.join(found)}.")
+    check_identity(identity, str(expected), str(address), str(task), shared)
     board.incarnation = identity.incarnation
     return board
 
 
-def _connect(address: Address) -> None:
+def check_identity(identity: Identity, expected: str, address: str, task: str, shared: Mapping[str, Any]) -> None:
+    """Raises RefusedError if a ps is not the one that `task` takes it for."""
+    if identity.task != expected:
+        raise RefusedError(
+            f"{address} answers as {identity.task} (on {identity.host}, pid {identity.pid}), but ps_hosts of "
+            f"{task} has it as {expected}: give every task the same host lists, in the same order."
+        )
+    found = differences(cluster_part(identity.shared), cluster_part(shared), expected, task)
+    if found:
+        raise RefusedError(f"{expected} ({address}) has other host lists than {task}: {'; '.join(found)}.")
+
+
+def connect(address: Address) -> None:
+    """Whether anybody listens there: NotYetError says why not."""
     try:
         socket.create_connection((address.host, address.port), timeout=_CONNECT_SECS).close()
     except socket.gaierror as error:

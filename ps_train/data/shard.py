@@ -109,7 +109,7 @@ def training_batches(
         dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
     else:
         dataset = _marked(dataset, 1.0)
-    return _iterate(dataset.prefetch(2), fed, seed)
+    return _iterate(dataset.prefetch(2), fed, seed, "ps_train_input")
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int) -> Batches:
@@ -174,10 +174,13 @@ def _buffer(data: Any, share: Share, wanted: int) -> int:
     return min(wanted, max(1, -(-len(data) // share.count))) if isinstance(data, Arrays) else wanted
 
 
-def _iterate(dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | None) -> Batches:
+def _iterate(
+    dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | None, shared_name: str | None = None
+) -> Batches:
+    """With a name the iterator is the server's, not the session's: one that lost a ps is not the end of it."""
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
-    iterator = v1.data.make_initializable_iterator(dataset.with_options(options))
+    iterator = v1.data.make_initializable_iterator(dataset.with_options(options), shared_name)
     return _take(iterator, fed, seed)
 
 

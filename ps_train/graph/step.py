@@ -24,7 +24,7 @@ from ps_train.graph.rows import masked, touched
 from ps_train.graph.rule import Rule
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
-from ps_train.graph.variables import Stored, make_variables, ps_device, stored_variables
+from ps_train.graph.variables import Stored, make_variables, ps_device, ps_of, stored_variables
 from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
@@ -41,7 +41,7 @@ class Step:
       global_step: variable on ps 0.
       counts: variables on ps 0.
       stored: all variables that a checkpoint holds; complete on replica 0 only.
-      initialise: gives every variable its initial value.
+      initialise: for each ps, what gives every variable there its initial value.
       uninitialised: bool vector, one entry for each stored variable.
     """
 
@@ -53,7 +53,7 @@ class Step:
     global_step: tf.Variable
     counts: Counts
     stored: list[Stored]
-    initialise: tf.Operation
+    initialise: list[tf.Operation]
     uninitialised: tf.Tensor
     lockstep: bool
 
@@ -93,7 +93,7 @@ def build_step(
         stored = _stored(clocks[0], counts) + stored_variables(
             plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
         )
-        initialise = tf.group(*[v.initializer for v in v1.global_variables()])
+        initialise = [_initialise(ps) for ps in range(plan.num_ps)]
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
             graph=graph,
@@ -108,6 +108,11 @@ def build_step(
             uninitialised=uninitialised,
             lockstep=update.lockstep,
         )
+
+
+def _initialise(ps: int) -> tf.Operation:
+    """Made when all variables are."""
+    return tf.group(*[v.initializer for v in v1.global_variables() if ps_of(v) == ps])
 
 
 def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:

@@ -7,6 +7,7 @@ made["w/part_0"]        # a variable on the device of its ps
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,13 @@ from ps_train.graph.trace import Traced, TracedVariable
 
 def ps_device(ps: int) -> str:
     return f"/job:ps/replica:0/task:{ps}/device:CPU:0"
+
+
+def ps_of(variable: Any) -> int:
+    """The index of the ps on which a variable lives."""
+    found = re.search(r"/job:ps/replica:0/task:(\d+)", variable.device)
+    assert found is not None, f"{variable.op.name} is on {variable.device}, which is no ps"
+    return int(found[1])
 
 
 def make_variables(traced: Traced, plan: Plan, seed: int) -> dict[str, Any]:

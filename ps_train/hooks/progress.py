@@ -17,7 +17,11 @@ from ps_train.hooks.tally import Tally
 
 
 class ProgressHook(v1.train.SessionRunHook):
-    """Args: `names` of the replicas; `show` is given a Progress; `model_dir` is where the event files go."""
+    """Args: `names` of the replicas; `show` is given a Progress; `model_dir` is where the event files go.
+
+    Attributes:
+      step: the last that was observed.
+    """
 
     def __init__(
         self, reading: Reading, job: Job, names: list[str], show: Callable[[Progress], None], model_dir: str
@@ -25,12 +29,20 @@ class ProgressHook(v1.train.SessionRunHook):
         self._reading, self._job, self._names, self._show = reading, job, names, show
         self._model_dir = model_dir
         self._last: tuple[float, int, float] | None = None
+        self._writer: Any = None
         self.loss: float | None = None
+        self.step = 0
+
+    def resumed(self, step: int) -> None:
+        """Training goes on at this step, which may be one of long ago."""
+        self._last, self.step = None, step
+        if self._writer is not None:  # TensorBoard then forgets the points of the steps that will be made again
+            self._writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), step)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        with tf.Graph().as_default():
-            self._writer = v1.summary.FileWriter(self._model_dir)
-        self._last = None
+        if self._writer is None:
+            with tf.Graph().as_default():
+                self._writer = v1.summary.FileWriter(self._model_dir)
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         return self._reading.args()
@@ -42,6 +54,7 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def observe(self, step: int, counted: Mapping[str, Any]) -> None:
         """Reports if it is time.  `counted`: see `tally.tensors`."""
+        self.step = step
         now, examples = time.monotonic(), float(counted["examples"])
         if self._last is None:
             self._last = (now, step, examples)

@@ -4,6 +4,7 @@ job: waits for the others, saves last, scores the test split, writes the result,
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import Any
@@ -14,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.checkpoint import Checkpoints
 from ps_train.cluster import notices
 from ps_train.cluster.board import cause_of
-from ps_train.cluster.notices import Outcome, Ready
+from ps_train.cluster.notices import Outcome
 from ps_train.cluster.server import device_of
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
@@ -24,7 +25,8 @@ from ps_train.roles import evaluator
 from ps_train.roles.finish import Ending, Living, Others, write_result
 from ps_train.roles.heart import seats_of
 from ps_train.roles.members import Members
-from ps_train.roles.session import LOST
+from ps_train.roles.recovery import Recovery
+from ps_train.roles.session import LOST, LostConnectionError, ready_notices
 from ps_train.roles.training import BRIEF, POLL_SECS, Setting, Training, freeze_garbage
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class Chief(Training):
     def __init__(self, setting: Setting, members: Members) -> None:
         super().__init__(setting)
         self._members = members
+        self._start: tuple[float, int, float] | None = None
 
     def _agree(self) -> None:
         """The others agree with the chief."""
@@ -54,33 +57,33 @@ class Chief(Training):
         )
         self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
         self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
+        self._recovery = Recovery(
+            job,
+            self._s.boards,
+            self._step,
+            self._checkpoints,
+            self._s.console,
+            self._s.heart.holder,
+            str(self._s.task),
+            self._members.present,
+        )
         return [self._progress, self._saver]
 
     def _prepare(self, session: v1.Session) -> int:
+        session.run(self._step.uninitialised)  # connects to every ps
         freeze_garbage()
-        board = self._s.boards[0]
-        adopted = board.get(notices.READY) and not session.run(self._step.uninitialised).any()
-        if adopted:
-            step = int(session.run(self._step.global_step))
-            log.info("the model is still there: training goes on at step %d", step)
-            self._dismiss(self._replica.index, session)  # the chief before this one left a step unfinished
-        else:
-            step = self._initialise(session)
-            self._budget.open(step)
-        self._saver.started(step)
-        self._start = (time.monotonic(), step, float(session.run(self._step.counts.examples)))
-        self._open_input(session, step)
-        board.put(notices.READY, Ready(step, self._s.heart.holder).to_json())
-        log.debug("ready at global step %d", step)
-        return step
-
-    def _initialise(self, session: v1.Session) -> int:
-        session.run(self._step.initialise)
-        restored = self._checkpoints.restore(session)
-        if restored is None:
-            return self._checkpoints.save(session)
-        self._s.console.line(f"resumed from {self._s.directory} at step {restored}")
-        return restored
+        self._s.boards[0].put(notices.DESCRIPTION, json.dumps(self._s.description))  # gone, if ps 0 was restarted
+        found = ready_notices(self._s.boards)
+        ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
+        self._enter(ready)
+        if self._start is None:
+            self._dismiss(self._replica.index, session)  # the chief before this one may have left a step unfinished
+            self._start = (time.monotonic(), ready.step, float(session.run(self._step.counts.examples)))
+        self._saver.started(ready.step)
+        self._progress.resumed(ready.step)
+        self._open_input(session, ready.step)
+        log.debug("ready at global step %d", ready.step)
+        return ready.step
 
     @property
     def _save_steps(self) -> int:
@@ -101,6 +104,8 @@ class Chief(Training):
         living = Living(job.worker_lease_secs)
         last_step, deadline = -1, 0.0
         while not self._s.attention.stop.is_set():
+            if self._has_ended():
+                raise LostConnectionError("a ps was restarted")
             granted = self._budget.granted()  # read first: if it is still so at `reopen`, nobody took a step since
             others = Others.of(seats_of(self._s.boards[0].items()), str(self._s.task), living)
             step = self._look_on(raw)
@@ -121,8 +126,11 @@ class Chief(Training):
         return False
 
     def _awaited(self) -> tuple[int, list[int]] | None:
+        session = self._session
+        if session is None:
+            return None
         try:
-            step, awaited = self._raw().run([self._step.global_step, self._step.ops.awaited], options=BRIEF)
+            step, awaited = session.run([self._step.global_step, self._step.ops.awaited], options=BRIEF)
         except LOST as error:
             log.debug("who is awaited is not known: %s", cause_of(error))
             return None
@@ -138,6 +146,7 @@ class Chief(Training):
     def _finish(self) -> None:
         """The last checkpoint, the score, the result; then everybody may go."""
         job, console, raw = self._s.job, self._s.console, self._raw()
+        assert self._start is not None, "training has begun"
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
         step, counted = raw.run([self._step.global_step, self._counted])
@@ -159,12 +168,12 @@ class Chief(Training):
             board.swap(notices.OUTCOME, "", outcome.to_json())
 
     def _raw(self) -> v1.Session:
-        assert self._sessions.session is not None, "the session exists before training begins"
-        return self._sessions.session
+        assert self._session is not None, "the session exists before training begins"
+        return self._session
 
     def save_now(self) -> None:
-        """A checkpoint of this moment, from any thread; nothing if training has not begun."""
-        raw = self._sessions.session if hasattr(self, "_sessions") else None
+        """A checkpoint of this moment, from any thread; nothing where there is no session, or one that is broken."""
+        raw = None if self._has_ended() else self._session
         if raw is not None:
             step = self._checkpoints.save(raw)
             self._s.console.line(f"saved {self._checkpoints.path(step)}")

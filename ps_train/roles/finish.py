@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ps_train.cluster.notices import STARTING, TRAINING, WAITING, Seat
+from ps_train.cluster.notices import RECOVERING, STARTING, TRAINING, WAITING, Seat
 from ps_train.config import Job
 from ps_train.hooks.tally import Tally
 
@@ -25,7 +25,7 @@ class Others:
     def of(cls, seats: Iterable[Seat], me: str, alive: Callable[[Seat], bool]) -> Others:
         others = [seat for seat in seats if seat.task != me and alive(seat)]
         return cls(
-            tuple(s.place() for s in others if s.state in (STARTING, TRAINING)),
+            tuple(s.place() for s in others if s.state in (STARTING, TRAINING, RECOVERING)),
             tuple(s.place() for s in others if s.state == WAITING),
         )
 

@@ -15,9 +15,12 @@ from typing import Protocol
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
 from ps_train.cluster.lease import Lease
-from ps_train.cluster.notices import Outcome, Seat, Stop
+from ps_train.cluster.notices import Identity, Outcome, Ready, Seat, Stop
+from ps_train.cluster.probe import NotYetError, check_identity, connect
+from ps_train.cluster.spec import Cluster
 from ps_train.config import Job
 from ps_train.errors import JobFailedError, LostTaskError, PsTrainError, RefusedError, UnreachableError
+from ps_train.roles.lives import Lives
 from ps_train.roles.supervise import Attention
 
 log = logging.getLogger(__name__)
@@ -46,6 +49,9 @@ class Watcher(Protocol):
     def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
         """Returns an error that ends the job for this task."""
 
+    def excuse(self, secs: float) -> None:
+        """For so long nobody could be heard, because ps 0 did not answer."""
+
 
 class Watch:
     """Who has fallen silent?  Fed with what a board shows, and the time.
@@ -60,6 +66,10 @@ class Watch:
         self._join_secs = join_secs
         self._start = now
         self._heard: dict[str, tuple[str, float]] = {}
+
+    def excuse(self, secs: float) -> None:
+        self._start += secs
+        self._heard = {task: (mark, heard + secs) for task, (mark, heard) in self._heard.items()}
 
     def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
         """An error that names the first task that is missing or silent for too long."""
@@ -82,11 +92,16 @@ class Heart:
     """Start it when the seat is taken; `say` changes what it tells the others.
 
     There is one thread for each board, so that a ps that does not answer delays nothing on the others.
+
+    Attributes:
+      lives: what is known of the ps.
     """
 
     def __init__(self, boards: list[Board], lease: Lease, attention: Attention, job: Job, watch: Watcher) -> None:
         self._boards, self._lease, self._attention, self._job, self._watch = boards, lease, attention, job, watch
+        self._addresses = Cluster.of(job).ps
         self.stop_notice: Stop | None = None
+        self.lives = Lives([b.name for b in boards], [b.incarnation for b in boards], job.recovery_secs)
 
     @property
     def holder(self) -> str:
@@ -94,8 +109,8 @@ class Heart:
         return self._lease.seat.holder
 
     def start(self) -> None:
-        for board in self._boards:
-            threading.Thread(target=self._beat, args=[board], daemon=True, name=f"heart {board.name}").start()
+        for index, board in enumerate(self._boards):
+            threading.Thread(target=self._beat, args=[index], daemon=True, name=f"heart {board.name}").start()
 
     def say(self, state: str) -> None:
         """Changes the seat's state on the board of ps 0 at once; raises RefusedError if the seat was taken over."""
@@ -113,24 +128,58 @@ class Heart:
             except LostTaskError as error:
                 log.debug("%s", error)
 
-    def _beat(self, board: Board) -> None:
-        answered = time.monotonic()
+    def _beat(self, index: int) -> None:
+        board, answered = self._boards[index], time.monotonic()
         while True:
+            asked = time.monotonic()
             try:
-                if board is self._boards[0]:
+                if index == 0:
                     self.say(self._lease.seat.state)
                 else:
                     board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
-                self._react(board.items(), watch=board is self._boards[0])
+                found = board.items()
+                if index == 0 and self.lives.is_silent(0):
+                    self._watch.excuse(asked - answered)
+                self._hear(index, found, asked)
+                self._react(found, watch=index == 0)
                 answered = time.monotonic()
             except RefusedError as error:
                 return self._attention.raise_verdict(error)
             except LostTaskError as error:
-                log.debug("%s", error)
+                if not self._knock(index):
+                    self._silent(index, str(error).removeprefix(board.name + " "))
                 if time.monotonic() - answered > self._job.recovery_secs:
                     secs = f"{self._job.recovery_secs:g}s (recovery_secs)"
                     return self._attention.raise_verdict(LostTaskError(f"lost {board.name} for {secs}: {error}"))
             time.sleep(BEAT_SECS)
+
+    def knock(self) -> None:
+        """A ps has just been lost: finds out at once which, if it is gone altogether."""
+        for index in range(len(self._boards)):
+            self._knock(index)
+
+    def _knock(self, index: int) -> bool:
+        """Whether it was found to be gone."""
+        try:
+            connect(self._addresses[index])
+        except NotYetError as missing:
+            self._silent(index, str(missing))
+            return True
+        return False
+
+    def _silent(self, index: int, cause: str) -> None:
+        line = self.lives.silent(index, cause)
+        _tell(line if self._attention.verdict is None else None)
+
+    def _hear(self, index: int, found: Mapping[str, str], asked: float) -> None:
+        """Who answered, and in which world it is."""
+        board = self._boards[index]
+        if notices.IDENTITY not in found:
+            raise LostTaskError(f"{board.name} does not say yet who it is")
+        identity = Identity.from_json(found[notices.IDENTITY])
+        check_identity(identity, f"ps:{index}", board.name, self._lease.seat.task, self._job.shared_fields())
+        world = Ready.from_json(found[notices.READY]).world if notices.READY in found else ""
+        _tell(self.lives.heard(index, identity.incarnation, world, asked))
 
     def _react(self, found: Mapping[str, str], watch: bool) -> None:
         if notices.OUTCOME in found:
@@ -142,6 +191,11 @@ class Heart:
             silent = self._watch.look(seats_of(found), time.monotonic())
             if silent is not None:
                 self._attention.raise_verdict(silent)
+
+
+def _tell(line: str | None) -> None:
+    if line is not None:
+        log.warning("%s", line)
 
 
 def seats_of(items: Mapping[str, str]) -> list[Seat]:

@@ -21,15 +21,11 @@ from ps_train.errors import DataError, DivergedError
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.step import Step
 from ps_train.roles.clocks import Clocks
-from ps_train.roles.session import LOST
+from ps_train.roles.session import LOST, LostConnectionError
 
 BURST_SECS = 0.2
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
-
-
-class LostConnectionError(Exception):
-    """A step failed because a ps is gone; the text is the cause."""
 
 
 class Pace(Protocol):
@@ -74,6 +70,10 @@ class Loop:
       first_step: the global step at which it begins.
       save_steps: if not 0, a burst ends at its multiples, where a checkpoint is due.
       clocks: if given, every step is timed and written down.
+
+    Attributes:
+      global_step: the latest that it knows of.
+      made_any: whether it has made a step.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class Loop:
         self._save_steps = save_steps
         self._clocks = clocks
         self._length = BurstLength()
-        self._global_step = first_step
-        self._first = True
+        self.global_step = first_step
+        self.made_any = False
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
         """Until there are no more steps, no more input, or somebody says stop."""
         while not self._should_stop():
             wanted = self._length.steps
             if self._save_steps:
-                wanted = min(wanted, self._save_steps - self._global_step % self._save_steps)
-            count = self._pace.take(wanted, self._global_step)
+                wanted = min(wanted, self._save_steps - self.global_step % self._save_steps)
+            count = self._pace.take(wanted, self.global_step)
             if count == 0:
                 return STEPS
             start = time.monotonic()
@@ -111,13 +111,13 @@ class Loop:
                     raise unusable from None
                 if NOT_FINITE in str(error):
                     raise DivergedError(
-                        f"{NOT_FINITE}, on {self._name} after global step {self._global_step}; nothing of it was "
+                        f"{NOT_FINITE}, on {self._name} after global step {self.global_step}; nothing of it was "
                         "applied or saved: use a smaller learning_rate, clip gradients, or --on_nan=skip."
                     ) from None
                 raise
-            if self._first:
-                log.debug("first step at global step %d", self._global_step)
-                self._first = False
+            if not self.made_any:
+                log.debug("first step at global step %d", self.global_step)
+                self.made_any = True
             self._length.took(count, time.monotonic() - start)
             self._pace.give_back(count - made)
             if ended:
@@ -142,7 +142,7 @@ class Loop:
                 made += 1
             fetches = {"train": operations, "step": self._step.ops.step_after, "examples": self._step.examples}
             fetched = run_with_hooks(fetches)
-            self._global_step = int(fetched["step"])
+            self.global_step = int(fetched["step"])
             return made + 1, fetched["examples"] == 0
         except tf.errors.OutOfRangeError:
             if self._step.lockstep:

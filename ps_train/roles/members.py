@@ -37,6 +37,13 @@ class Members:
         self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
         self._stall, self._asked = Stall(_STALL_SECS), now
 
+    def present(self) -> list[str]:
+        """The tasks that take part."""
+        return self._attendance.present
+
+    def excuse(self, secs: float) -> None:
+        self._attendance.excuse(secs)
+
     def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
         changes = self._attendance.look(seats, now)
         for change in changes:

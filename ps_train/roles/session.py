@@ -1,9 +1,10 @@
-"""The session of a training task: the chief initialises or restores the model, the others wait until it has.
+"""The session of a training task, for as long as it lasts: when a ps is lost, a new one takes its place.
 
     creator = Sessions(...)
     with MonitoredSession(creator, hooks): ...
 
-TensorFlow's own creators make every other task sleep 30 s between looks; here readiness stands on the board.
+TensorFlow's own creators make every other task sleep 30 s between looks, and restore without a word; here readiness
+stands on the boards, and MonitoredSession never hears of a lost ps.
 """
 
 from __future__ import annotations
@@ -19,71 +20,68 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster import notices
 from ps_train.cluster.agreement import differences
 from ps_train.cluster.board import Board, cause_of
-from ps_train.cluster.notices import Identity, Ready
+from ps_train.cluster.notices import Ready
 from ps_train.cluster.probe import NotYetError, wait_for
 from ps_train.cluster.spec import Cluster
-from ps_train.errors import LostTaskError, RefusedError
+from ps_train.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 """What TensorFlow raises when a ps is gone."""
 
+_KEPT: list[v1.Session] = []
+"""Never closed nor collected: to close a session with a ps that is gone hangs for ever."""
+
+
+class LostConnectionError(Exception):
+    """Training cannot go on in this session because a ps is gone, or lost its state; the text is the cause."""
+
 
 class Sessions(v1.train.SessionCreator):
-    """Makes the one session of this process.
+    """Makes one session.
 
     Args:
       target, graph, config: of the session.
-      prepare: run once in a new session; returns the global step at which training begins.
-      boards: by which a lost ps is named.
+      prepare: run once in the new session; returns the global step at which training begins.
     """
 
     def __init__(
-        self,
-        target: str,
-        graph: tf.Graph,
-        config: v1.ConfigProto,
-        prepare: Callable[[v1.Session], int],
-        boards: list[Board],
+        self, target: str, graph: tf.Graph, config: v1.ConfigProto, prepare: Callable[[v1.Session], int]
     ) -> None:
-        self._target, self._graph, self._config = target, graph, config
-        self._prepare, self._boards = prepare, boards
+        self._target, self._graph, self._config, self._prepare = target, graph, config, prepare
         self.session: v1.Session | None = None
         self.first_step = 0
 
     def create_session(self) -> v1.Session:
         """Called by MonitoredSession; called again by it when a ps was lost, which is then reported."""
         if self.session is not None:
-            raise lost_ps(self._boards, "its connection broke")
+            raise LostConnectionError("its connection broke")
         session = v1.Session(self._target, graph=self._graph, config=self._config)
+        _KEPT.append(session)
         try:
             self.first_step = self._prepare(session)
         except LOST as error:  # MonitoredSession would try again for ever
-            raise lost_ps(self._boards, cause_of(error)) from None
+            raise LostConnectionError(cause_of(error)) from None
         self.session = session
         return session
 
 
-def lost_ps(boards: list[Board], cause: str) -> LostTaskError:
-    """Names the ps that does not answer any more."""
-    for board in boards:
-        try:
-            if Identity.from_json(board.get(notices.IDENTITY)).incarnation != board.incarnation:
-                return LostTaskError(f"lost {board.name}: it was restarted and has lost its state")
-        except (LostTaskError, ValueError):
-            return LostTaskError(f"lost {board.name}: {cause}")
-    return LostTaskError(f"lost a ps: {cause}, but all of them answer now ({', '.join(b.name for b in boards)})")
+def ready_notices(boards: list[Board]) -> list[Ready | None]:
+    """Of each ps: that its part of the model is ready, or None."""
+    texts = [board.get(notices.READY) for board in boards]
+    return [Ready.from_json(text) if text else None for text in texts]
 
 
-def await_ready(board: Board, chief: str, timeout_secs: float) -> Ready:
-    """The chief's notice that the model is ready; looks ten times a second."""
+def await_ready(boards: list[Board], chief: str, timeout_secs: float) -> Ready:
+    """The chief's notice that the model is ready on all ps; looks ten times a second."""
 
     def look() -> Ready:
-        text = board.get(notices.READY)
-        if not text:
-            raise NotYetError(f"{chief} has not initialised the model yet")
-        return Ready.from_json(text)
+        found = ready_notices(boards)
+        ready = found[0]
+        if ready is None or any(other is None or other.world != ready.world for other in found):
+            raise NotYetError(f"{chief} has not initialised or restored the model yet")
+        return ready
 
     ready: Ready = wait_for(look, timeout_secs, f"the chief, {chief}")
     return ready

@@ -1,10 +1,14 @@
 """What the training thread of a worker does: builds the graph, opens the session, runs the loop until all is done.
 
+When a ps is lost the session is given up, and training goes on in a new one as soon as all ps answer and the chief has
+seen to it that the model is there.  How long that may take is watched by the heart.
+
 The chief does more; see `chief.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import gc
@@ -17,20 +21,21 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import Board, cause_of
 from ps_train.cluster.budget import Budget
-from ps_train.cluster.notices import INPUT_ENDED, TRAINING, WAITING
+from ps_train.cluster.notices import INPUT_ENDED, RECOVERING, TRAINING, WAITING, Ready
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import Source, derived_seed
+from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
 from ps_train.model import Model
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.heart import Heart
-from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, LostConnectionError, Pace
-from ps_train.roles.session import LOST, Sessions, agree_with_chief, await_ready, lost_ps
+from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, Pace
+from ps_train.roles.session import LOST, LostConnectionError, Sessions, agree_with_chief, await_ready
 from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
 
@@ -38,6 +43,17 @@ log = logging.getLogger(__name__)
 
 POLL_SECS = 0.1
 BRIEF = v1.RunOptions(timeout_in_ms=3000)
+_BARREN = 5
+"""How many sessions in turn may be lost before a single step was made."""
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """The unbroken state in which a task trains (see `lives.py`), the run it is of, and since when it has trained."""
+
+    name: str
+    run: str
+    since: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +80,11 @@ class Training:
 
     def __init__(self, setting: Setting) -> None:
         self._s = setting
-        self._budget = Budget(setting.boards[0], setting.job.max_steps, setting.cluster.num_replicas)
-        self._input_ended = False
+        self._session: v1.Session | None = None
+        self._loop: Loop | None = None
+        self._world = World("", "", 0.0)
+        self._barren = 0
+        self._input_open = self._input_ended = False
         self.begun = False
 
     def run(self) -> None:
@@ -81,13 +100,42 @@ class Training:
             hooks = self._hooks()
             self._step.graph.finalize()
             config = session_config(cluster, task, job)
-            self._sessions = Sessions(server.target, self._step.graph, config, self._prepare, self._s.boards)
-            try:
-                # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
-                session = v1.train.MonitoredSession(self._sessions, hooks)
-                self._train(session)
-            except (*LOST, LostConnectionError) as error:
-                raise lost_ps(self._s.boards, cause_of(error)) from None
+            while True:
+                try:
+                    return self._live(Sessions(server.target, self._step.graph, config, self._prepare), hooks)
+                except (*LOST, LostConnectionError, LostTaskError) as error:
+                    self._outlive(cause_of(error))
+
+    def _live(self, sessions: Sessions, hooks: list[Any]) -> None:
+        """Trains in one session."""
+        # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
+        session = v1.train.MonitoredSession(sessions, hooks)
+        self._session = sessions.session
+        self._loop = self._new_loop(sessions.first_step)
+        self._train(session)
+
+    def _outlive(self, cause: str) -> None:
+        """Comes to rest after the session was lost; returns when all ps answer."""
+        log.debug("the session is given up: %s", cause)
+        self._barren = 0 if self._loop is not None and self._loop.made_any else self._barren + 1
+        self._session = self._loop = None
+        if self._barren >= _BARREN:
+            names = ", ".join(board.name for board in self._s.boards)
+            raise UnreachableError(f"{_BARREN} sessions in turn were lost before a step was made with {names}: {cause}")
+        since = time.monotonic()
+        self._s.heart.knock()
+        with contextlib.suppress(LostTaskError):
+            self._s.heart.say(RECOVERING)
+        while not self._s.heart.lives.answering(since):
+            time.sleep(POLL_SECS)
+        self._s.heart.say(RECOVERING)  # on ps 0, which may be a new one
+
+    def _has_ended(self) -> bool:
+        """Whether the world in which this task trains is no more."""
+        return self._s.heart.lives.left(self._world.name, self._world.since)
+
+    def _rests(self) -> bool:
+        return self._s.attention.stop.is_set() or self._has_ended()
 
     def _agree(self) -> None:
         """Before anything is built: is this the chief's job?"""
@@ -101,13 +149,25 @@ class Training:
         """Makes the new session ready to train; returns the global step at which it begins."""
         session.run(self._step.uninitialised)  # connects to every ps now, not in the first step
         freeze_garbage()
-        chief = str(self._s.cluster.chief)
-        ready = await_ready(self._s.boards[0], chief, self._s.job.startup_timeout_secs)
-        self._open_input(session, ready.step)
-        return ready.step
+        ready = await_ready(self._s.boards, str(self._s.cluster.chief), self._s.job.startup_timeout_secs)
+        self._enter(ready)
+        step = int(session.run(self._step.global_step))
+        self._open_input(session, step)
+        return step
+
+    def _enter(self, ready: Ready) -> None:
+        """This task trains in that world from now on."""
+        if self._world.run not in ("", ready.run):
+            raise RefusedError(f"{self._s.task} belongs to a run that is over: the ps now serve another one.")
+        self._world = World(ready.world, ready.run, time.monotonic())
+        self._budget = Budget(self._s.boards[0], self._s.job.max_steps, self._s.cluster.num_replicas, world=ready.world)
 
     def _open_input(self, session: v1.Session, step: int) -> None:
-        """The order of the examples depends on the step, so that a resumed job does not begin with the same ones."""
+        """Once: the input is this process's own and outlives a session.  The order of the examples depends on the
+        step, so that a resumed job does not begin with the same ones."""
+        if self._input_open:
+            return
+        self._input_open = True
         seed = derived_seed(self._s.job.seed, "shuffle", self._s.cluster.replica_index(self._s.task), step)
         session.run(self._step.batches.initializer, self._step.batches.feeds(seed))
 
@@ -119,7 +179,10 @@ class Training:
     def _run_loop(self, session: Any) -> str:
         """Steps until there are none left for now; then nobody waits for this worker.  Returns why."""
         self._s.heart.say(TRAINING)
+        assert self._loop is not None, "there is one for each session"
         why = self._loop.run(session)
+        if why == STOPPED and not self._s.attention.stop.is_set():
+            raise LostConnectionError("a ps was restarted")
         if why == STOPPED:
             self._rest()
         self._dismiss(self._replica.index)
@@ -131,10 +194,9 @@ class Training:
 
     def _dismiss(self, index: int, session: v1.Session | None = None) -> None:
         """Sees to it that no step waits for a replica, until it makes one again."""
-        ops, session = self._step.ops, session or self._sessions.session
-        if ops.leave is None:
+        ops, session = self._step.ops, session or self._session
+        if ops.leave is None or session is None:
             return
-        assert session is not None, "nobody is dismissed before training begins"
         try:
             session.run(ops.leave, {ops.leaver: index}, options=BRIEF)
         except LOST as error:
@@ -145,12 +207,13 @@ class Training:
         """A burst must end at multiples of this, if it is not 0."""
         return 0
 
+    def _new_loop(self, first_step: int) -> Loop:
+        pace: Pace = LockstepPace(self._s.job.max_steps) if self._step.lockstep else self._budget
+        return Loop(str(self._s.task), self._step, pace, self._rests, first_step, self._save_steps, self._clocks)
+
     @functools.cached_property
-    def _loop(self) -> Loop:
-        job, first = self._s.job, self._sessions.first_step
-        pace: Pace = LockstepPace(job.max_steps) if self._step.lockstep else self._budget
-        clocks = Clocks(job.clocks_dir, str(self._s.task)) if job.clocks_dir else None
-        return Loop(str(self._s.task), self._step, pace, self._s.attention.stop.is_set, first, self._save_steps, clocks)
+    def _clocks(self) -> Clocks | None:
+        return Clocks(self._s.job.clocks_dir, str(self._s.task)) if self._s.job.clocks_dir else None
 
     def _rest(self) -> None:
         """Does nothing any more; the main thread ends the process."""
@@ -160,6 +223,8 @@ class Training:
     def _wait_for_more(self, why: str) -> None:
         """Returns when steps are handed out again; else the heart hears of the outcome and the main thread exits."""
         while why == INPUT or self._step.lockstep or self._budget.granted() >= self._s.job.max_steps:
+            if self._has_ended():
+                raise LostConnectionError("a ps was restarted")
             time.sleep(POLL_SECS)
 
 

@@ -99,6 +99,8 @@ class StepOps:
         nobody ever does.
       leaver: int64 scalar, to be fed.
       awaited: bool [replicas], for whom steps of others wait at the moment; None where nobody ever waits.
+      reset: begins anew after state was lost: everybody is a member and nobody has arrived, whoever waits goes on,
+        and what is still on its way from before will not count; None where there is nothing of the kind.
     """
 
     train: list[tf.Operation]
@@ -106,6 +108,7 @@ class StepOps:
     leave: tf.Operation | None = None
     leaver: tf.Tensor | None = None
     awaited: tf.Tensor | None = None
+    reset: tf.Operation | None = None
 
 
 class Update(abc.ABC):

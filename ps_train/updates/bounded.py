@@ -80,8 +80,12 @@ class Bounded(Asynchronous):
                 step_after = shards[0].clock.read_value()
             timed = note(counts, replica.index, self._began, now_on_ps(ops.train[:1]), now_on_ps([passed]))
             awaited = self._clocks().awaited(self._lead)
+            reset, _ = under_lock(_LOCK, [], lambda: (self._begin(state), None))
         leaver = v1.placeholder(tf.int64, [], "leaver")
-        return StepOps([passed, timed], step_after, self._leave(leaver, replica.count), leaver, awaited)
+        return StepOps([passed, timed], step_after, self._leave(leaver, replica.count), leaver, awaited, reset)
+
+    def _begin(self, state: np.ndarray[Any, Any]) -> list[tf.Operation]:
+        return [self._state.assign(state, read_value=False), self._turnstile.open()]
 
     def _visit(self, replica: Replica) -> tuple[list[tf.Operation], tf.Tensor]:
         before = self._clocks()

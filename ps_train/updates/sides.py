@@ -34,7 +34,7 @@ class Side:
         state: np.ndarray[Any, Any],
     ) -> None:
         self._shard, self._arrived, self._round, self._replica = shard, arrived, round, replica
-        self._may_be_empty = may_be_empty
+        self._may_be_empty, self._first_state = may_be_empty, state
         self._me = np.arange(replica.count) == replica.index
         with tf.device(ps_device(shard.ps)):
             self._sums = Sums(f"ps_train/sums_{shard.ps}", arrived.parcels)
@@ -73,6 +73,17 @@ class Side:
             return self._turnstile.release(tf.identity(reached))
 
         return v1.cond(over, do, tf.no_op)
+
+    def reset(self, round: tf.Tensor) -> tf.Operation:
+        """Begins with that round (int64 scalar) as at the first start."""
+
+        def body() -> tuple[list[tf.Operation], None]:
+            begin = self._round.assign(round, read_value=False)
+            return [begin, self._state.assign(self._first_state, read_value=False), self._turnstile.open()], None
+
+        with tf.device(ps_device(self._shard.ps)):
+            round = tf.identity(round)
+            return under_lock(self._lock, [round], body)[0]
 
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
         return v1.cond(waits, lambda: self._turnstile.wait(self._replica.index, until), tf.no_op)

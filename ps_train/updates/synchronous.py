@@ -22,6 +22,9 @@ from ps_train.updates.base import Replica, Shard, StepOps, Update
 from ps_train.updates.sides import First, Other
 from ps_train.updates.waiting import note, now_on_ps
 
+_FAR = (1 << 32) + 1
+"""To begin anew the rounds jump so far that no gradient from before is ever taken for one of them."""
+
 
 class Synchronous(Update):
     """Args beside those of all modes:
@@ -59,4 +62,7 @@ class Synchronous(Update):
         train.append(note(counts, replica.index, self._began, first.pushed_at, now_on_ps(train[:1])))
         leaver = v1.placeholder(tf.int64, [], "leaver")
         leave = tf.group(first.leave(leaver), *[other.leave(leaver, first.farewell) for other in others])
-        return StepOps(train, step_after, leave, leaver, first.awaited())
+        with tf.device(ps_device(0)):
+            fresh = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
+        reset = tf.group(*[side.reset(fresh) for side in (first, *others)])
+        return StepOps(train, step_after, leave, leaver, first.awaited(), reset)

@@ -56,6 +56,10 @@ class Turnstile:
             )
         return tf.group(cleared, *tokens)
 
+    def open(self) -> tf.Operation:
+        """Lets everybody go."""
+        return self.release(tf.constant(-1, tf.int64), tf.ones([self._replicas], tf.bool))
+
     def passed(self, index: int, waits: tf.Tensor, locked: tf.Operation) -> tf.Operation:
         """Ends when the replica, if it waits (bool scalar), has been released.
 

@@ -226,3 +226,26 @@ def arrived(cluster: InProcessCluster) -> int:
 
 def standing(cluster: InProcessCluster) -> list[int]:
     return cluster.read("ps_train/round_state_0")[0].tolist()
+
+
+@pytest.mark.parametrize("num_ps", [1, 2])
+def test_after_a_reset_everybody_is_a_member_who_waits_goes_on_and_what_is_late_does_not_count(num_ps: int) -> None:
+    cluster, model = made(num_ps)
+    model.hold[0].set()
+    late = threading.Thread(target=cluster.sessions[0].run, args=[cluster.steps[0].ops.train], daemon=True)
+    waits = threading.Thread(target=cluster.sessions[1].run, args=[cluster.steps[1].ops.train], daemon=True)
+    for thread in (late, waits):
+        thread.start()
+    eventually(lambda: bool(cluster.read("ps_train/round_state_0")[1][1]), 20, "the arrival of worker 1")
+    eventually(model.reached[0].is_set, 20, "worker 0 in front of its push")
+    before = cluster.values()["w"]
+    cluster.dismiss(2)
+    cluster.sessions[2].run(cluster.steps[2].ops.reset)
+    waits.join(20)
+    assert not waits.is_alive()
+    model.hold[0].clear()
+    late.join(20)
+    assert not late.is_alive()
+    assert np.array_equal(cluster.values()["w"], before) and cluster.global_step() == 0
+    cluster.train(2)
+    assert cluster.global_step() == 2

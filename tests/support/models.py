@@ -96,3 +96,33 @@ class Uneven(Linear):
 
     def __init__(self) -> None:
         super().__init__(count=40 if "--task_index=1" in sys.argv else 40_000)
+
+
+def paced(features):
+    """The same, some milliseconds later."""
+
+    def wait(values):
+        time.sleep(0.005)
+        return values
+
+    return tf.ensure_shape(tf.numpy_function(wait, [features], features.dtype), features.shape)
+
+
+class Counting(Linear):
+    """Every update adds 1 to every element of its two variables, whatever the data."""
+
+    default_learning_rate = 1.0
+    default_optimizer = "sgd"
+
+    def forward(self, features, training):
+        self.first = v1.get_variable("first", [4], initializer=v1.zeros_initializer())
+        self.second = v1.get_variable("second", [3], initializer=v1.zeros_initializer())
+        return tf.reduce_sum(paced(features)) * 0.0
+
+    def loss(self, outputs, labels):
+        return outputs + 8.0 - tf.reduce_sum(self.first) - tf.reduce_sum(self.second)
+
+
+class Paced(Linear):
+    def forward(self, features, training):
+        return super().forward(paced(features), training)

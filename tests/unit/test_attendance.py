@@ -70,6 +70,13 @@ class TestAttendance:
         assert told(changes) == [("worker:1", True, "has taken the place of pid 41")]
         assert made.present == TASKS
 
+    def test_time_in_which_nobody_could_be_heard_does_not_count(self):
+        made = attendance()
+        made.excuse(30.0)
+        assert made.look([seat(0, 1), seat(1, 0), seat(2, 1)], 135.0) == []
+        changes = made.look([seat(0, 2), seat(1, 0), seat(2, 2)], 140.5)
+        assert told(changes) == [("worker:1", False, "has said nothing for 10s (worker_lease_secs)")]
+
 
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), worker_lease_secs=10.0)
 

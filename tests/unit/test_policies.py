@@ -70,6 +70,13 @@ class TestWatch:
         assert watch.look([seat()], 119.0) is None
         assert watch.look([seat()], 128.0) is None
 
+    def test_time_in_which_nobody_could_be_heard_does_not_count(self):
+        watch = self.watch()
+        watch.look([seat(beat=5)], 103.0)
+        watch.excuse(30.0)
+        assert watch.look([seat(beat=5)], 143.0) is None
+        assert watch.look([seat(beat=5)], 143.5) is not None
+
     def test_a_task_that_nobody_needs_may_be_silent(self):
         watch = self.watch(needed=())
         watch.look([seat()], 100.0)

@@ -1,0 +1,136 @@
+"""A ps dies and comes back at its address: training goes on, with the values that the update mode promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.checkpoint import found_in
+from tests.support.models import Linear
+from tests.support.processes import Process, Processes, TestCluster, eventually
+
+MAX_STEPS = 700
+COUNTING = (f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting", "--batch_size=1")
+AT_THAT_MOMENT = 4
+"""Asynchronous updates that were made while a checkpoint was written, or had reached one ps and not the other."""
+
+TOLD = re.compile(r"ps:(\d) restarted; restored step (\d+); (\d+) updates lost")
+
+
+class Disturbed:
+    """A job of 2 ps and 2 workers that was run to its end, with one ps killed and started again on the way."""
+
+    def __init__(self, processes: Processes, victim: int, *flags: str) -> None:
+        self.cluster = TestCluster(processes, 2, 2, "--log_secs=0.1", "--shuffle_buffer=0", "--save_steps=50", *flags)
+        servers, self.workers = self.cluster.start_all()
+        eventually(self.well_after_a_checkpoint, 60, "the second checkpoint")
+        servers[victim].send(signal.SIGKILL)
+        servers[victim] = self.cluster.start("ps", victim)
+        servers[victim].wait_for("serves", 40)
+        back = time.monotonic()
+        self.wait_for_progress()
+        self.resumed_secs = time.monotonic() - back
+        for process in (*self.workers, *servers):
+            assert process.wait(60) == 0, process.output
+        found = TOLD.search(self.chief.output)
+        assert found is not None, self.chief.output
+        self.restarted, self.restored, self.lost = (int(group) for group in found.groups())
+        result = json.loads((self.cluster.model_dir / "result.json").read_text())
+        assert result["global_step"] == self.value("global_step")
+
+    @property
+    def chief(self) -> Process:
+        return self.workers[0]
+
+    def well_after_a_checkpoint(self) -> bool:
+        saved = found_in(str(self.cluster.model_dir))
+        shown = re.findall(r"^step (\d+)/", self.chief.output, re.MULTILINE)
+        return bool(saved and shown) and saved[0][0] >= 50 and int(shown[-1]) >= saved[0][0] + 10
+
+    def wait_for_progress(self) -> None:
+        self.chief.wait_for(" restarted; restored step", 40)
+        seen = self.chief.output.index(" restarted; restored step")
+        eventually(lambda: "\nstep " in self.chief.output[seen:], 40, "progress")
+
+    def value(self, name: str) -> np.ndarray:
+        return tf.train.load_checkpoint(str(self.cluster.model_dir)).get_tensor(name)
+
+    def on(self, ps: int) -> str:
+        """The variable of the Counting model that lives there."""
+        table = self.chief.output.split(f"ps:{ps}  ")[1]
+        return next(name for name in re.findall(r"^  (\w+)  ", table, re.MULTILINE))
+
+
+def count(values: np.ndarray) -> int:
+    assert len({*values}) == 1, "an update is made whole"
+    return int(values[0])
+
+
+def test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_their_newer_state(
+    processes: Processes,
+) -> None:
+    run = Disturbed(processes, 1, *COUNTING)
+    for worker in run.workers:
+        assert f"lost ps:1 ({run.cluster.ps_hosts[1]}): " in worker.output and "; waiting" in worker.output
+    assert run.restarted == 1 and run.restored >= 50 and run.lost > 0
+    assert run.resumed_secs <= 5
+    assert run.value("global_step") == MAX_STEPS
+    assert abs(count(run.value(run.on(1))) - (MAX_STEPS - run.lost)) <= AT_THAT_MOMENT
+    assert abs(count(run.value(run.on(0))) - MAX_STEPS) <= AT_THAT_MOMENT
+
+
+def test_after_the_loss_of_ps_0_the_step_goes_back_and_the_job_still_ends_at_exactly_max_steps(
+    processes: Processes,
+) -> None:
+    run = Disturbed(processes, 0, *COUNTING)
+    assert run.restarted == 0 and run.restored >= 50 and run.lost > 0
+    assert run.resumed_secs <= 5
+    assert run.value("global_step") == MAX_STEPS
+    assert abs(count(run.value(run.on(0))) - MAX_STEPS) <= AT_THAT_MOMENT
+    assert count(run.value(run.on(1))) >= MAX_STEPS + run.lost - AT_THAT_MOMENT
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_synchronous_training_goes_back_to_one_step_on_all_ps(processes: Processes, victim: int) -> None:
+    run = Disturbed(processes, victim, *COUNTING, "--update=sync")
+    assert run.restarted == victim and run.restored >= 50
+    assert run.value("global_step") == MAX_STEPS
+    assert count(run.value("first")) == count(run.value("second")) == MAX_STEPS
+
+
+@pytest.mark.parametrize("update", [("async", "--ps_recovery=consistent"), ("bounded",)], ids=" ".join)
+def test_other_modes_do_so_but_for_the_updates_that_were_made_while_the_checkpoint_was_written(
+    processes: Processes, update: tuple[str, ...]
+) -> None:
+    run = Disturbed(processes, 1, *COUNTING, f"--update={update[0]}", *update[1:])
+    assert run.restarted == 1 and run.restored >= 50
+    assert run.value("global_step") == MAX_STEPS
+    for name in ("first", "second"):
+        assert 0 <= count(run.value(name)) - MAX_STEPS <= AT_THAT_MOMENT
+
+
+def test_synchronous_training_ends_at_the_values_of_a_run_that_was_not_disturbed(processes: Processes) -> None:
+    flags = ["--update=sync", "--max_steps=600", "--batch_size=32", "--learning_rate=0.01"]
+    run = Disturbed(processes, 1, "--model=tests.support.models:Paced", *flags)
+    weights, bias = gradient_descent(run, steps=600, rate=0.01)
+    assert run.value("w") == pytest.approx(weights, rel=1e-4, abs=1e-5)
+    assert run.value("b") == pytest.approx(bias, rel=1e-4, abs=1e-5)
+
+
+def gradient_descent(run: Disturbed, steps: int, rate: float) -> tuple[np.ndarray, float]:
+    """From the first checkpoint that is left: plain descent on all examples, in numpy."""
+    data = Linear().data("train", "")
+    first = min(run.cluster.model_dir.glob("model.ckpt-*.index"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    reader = tf.train.load_checkpoint(str(first.with_suffix("")))
+    weights, bias = reader.get_tensor("w").astype(np.float64), float(reader.get_tensor("b"))
+    for _ in range(steps - int(reader.get_tensor("global_step"))):
+        off = data.features @ weights[:, 0] + bias - data.labels
+        weights = weights - rate * 2 * (data.features.T @ off)[:, None] / len(off)
+        bias = bias - rate * 2 * off.mean()
+    return weights, bias
