@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -17,6 +19,8 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import WATCH_STDIN_VARIABLE
 from ps_train.console import Console, ConsoleHandler
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
+
+_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str], console: Console) -> int:
@@ -99,6 +103,8 @@ def _die_with_launcher() -> None:
         os._exit(EXIT_FAILED)
 
     if os.environ.pop(WATCH_STDIN_VARIABLE, None):
+        with contextlib.suppress(OSError, AttributeError):  # Linux: even while this process is stopped
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         threading.Thread(target=wait, daemon=True).start()
 
 

@@ -1,13 +1,15 @@
 """A whole cluster on this machine: starts the other roles as child processes, shows what they say, sees them end.
 
 The launcher imports neither TensorFlow nor numpy.  Children get ports that are held for them until they serve, die with
-the launcher, and are all ended when one of them fails: the first failure is reported as the cause.
+the launcher, and are all ended when one of them fails: the first failure is reported as the cause.  With
+`--restart=on_failure` one that failed is started again instead, on the same port, a bounded number of times.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import os
 import queue
 import signal
@@ -16,17 +18,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.config import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE, Job
 from ps_train.console import PROGRESS_BEGINS, Console
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
+from ps_train.restarts import Restarts
 
 GRACE_SECS = 10.0
 """From a signal, or a child's failure, to SIGKILL for those that are still there."""
 
 _LAST_LINES = 15
+_SHOWN_LINES = 5
 
 
 @dataclasses.dataclass
@@ -45,6 +49,7 @@ class HeldPorts:
 
     def __init__(self) -> None:
         self.sockets: dict[str, socket.socket] = {}
+        self._ours: set[str] = set()
 
     def hold(self) -> str:
         """A new `127.0.0.1:port`."""
@@ -52,7 +57,21 @@ class HeldPorts:
         held.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{held.getsockname()[1]}"
         self.sockets[address] = held
+        self._ours.add(address)
         return address
+
+    def hold_again(self, address: str) -> None:
+        """For the next process of the same task; where somebody else was faster, that process will say so."""
+        if address not in self._ours:
+            return
+        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            held.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+        except OSError:
+            held.close()
+        else:
+            self.sockets[address] = held
 
 
 def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console) -> int:
@@ -61,9 +80,9 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     Args:
       arguments: the flags that the user gave, to be passed on.
     """
-    launcher = _Launcher(console)
-    launcher.install_signals()
     ports = HeldPorts()
+    launcher = _Launcher(console, ports, Restarts(job.restart == "on_failure", job.max_restarts))
+    launcher.install_signals()
     job, arguments = _with_addresses(job, list(arguments), ports)
     arguments += [] if job.model_dir else [f"--model_dir={_new_directory(job)}"]
     if console.live and not any(a.startswith("--log_secs") for a in arguments):
@@ -71,7 +90,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     tasks = [("ps", i, host) for i, host in enumerate(job.ps_hosts)]
     tasks += [("chief", i, host) for i, host in enumerate(job.chief_hosts)]
     tasks += [("worker", i, host) for i, host in enumerate(job.worker_hosts)]
-    return launcher.run(tasks, arguments, environ, ports)
+    return launcher.run(tasks, arguments, environ)
 
 
 def _with_addresses(job: Job, arguments: list[str], ports: HeldPorts) -> tuple[Job, list[str]]:
@@ -94,34 +113,37 @@ def _new_directory(job: Job) -> str:
 
 
 class _Launcher:
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, ports: HeldPorts, restarts: Restarts) -> None:
+        self._console, self._ports, self._restarts = console, ports, restarts
         self._children: list[Child] = []
+        self._starts: dict[str, Callable[[], None]] = {}
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._signals: list[int] = []
+        self._running: set[str] = set()
+        self._paused: set[str] = set()
+        self._over = False
+        self._failed: Child | None = None
+        self._deadline: float | None = None
 
     def install_signals(self) -> None:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, lambda got, frame: self._events.put(("signal", got)))
 
-    def run(
-        self, tasks: list[tuple[str, int, str]], arguments: list[str], environ: Mapping[str, str], ports: HeldPorts
-    ) -> int:
+    def run(self, tasks: list[tuple[str, int, str]], arguments: list[str], environ: Mapping[str, str]) -> int:
         try:
             for job_name, index, host in tasks:
-                self._start(job_name, index, arguments, environ, ports.sockets.get(host))
+                start = functools.partial(self._start, job_name, index, host, arguments, environ)
+                self._starts[f"{job_name}:{index}"] = start
+                start()
             return self._watch()
         finally:
             self._kill_all()
 
-    def _start(
-        self,
-        job_name: str,
-        index: int,
-        arguments: list[str],
-        environ: Mapping[str, str],
-        held: socket.socket | None,
-    ) -> None:
+    def _start(self, job_name: str, index: int, address: str, arguments: list[str], environ: Mapping[str, str]) -> None:
+        name = f"{job_name}:{index}"
+        if self._restarts.made(name):
+            self._ports.hold_again(address)
+        held = self._ports.sockets.pop(address, None)
         command = [sys.executable, "-m", "ps_train", *arguments, f"--job_name={job_name}", f"--task_index={index}"]
         environment = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
         environment |= {WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
@@ -140,15 +162,12 @@ class _Launcher:
         )
         if held is not None:
             held.close()
-        name = f"{job_name}:{index}"
         lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
-        is_chief = not self._children_of("chief", "worker") and job_name != "ps"
+        self._children = [child for child in self._children if child.name != name]
+        is_chief = name == ("chief:0" if "chief:0" in self._starts else "worker:0")
         reader = threading.Thread(target=self._read, args=(name, process, lines, is_chief), daemon=True)
         self._children.append(Child(name, is_chief, process, lines, reader))
         reader.start()
-
-    def _children_of(self, *job_names: str) -> list[Child]:
-        return [child for child in self._children if child.name.partition(":")[0] in job_names]
 
     def _read(self, name: str, process: subprocess.Popen[str], lines: collections.deque[str], is_chief: bool) -> None:
         assert process.stdout is not None
@@ -164,47 +183,71 @@ class _Launcher:
 
     def _watch(self) -> int:
         """Until every child has ended; the exit code of the job."""
-        failed: Child | None = None
-        done = False
-        deadline: float | None = None
-        running = {child.name for child in self._children}
-        while running:
+        self._running = {child.name for child in self._children}
+        react: dict[str, Callable[[Any], None]] = {
+            "signal": self._pass_on,
+            "restart": self._restart,
+            "exit": self._ended,
+        }
+        while self._running:
             try:
-                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+                timeout = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
                 kind, what = self._events.get(timeout=timeout)
             except queue.Empty:
                 self._kill_all()
-                deadline = None
+                self._deadline = None
                 continue
-            if kind == "signal":
-                deadline = self._pass_on(what, deadline)
-                continue
-            running.discard(what)
-            child = next(child for child in self._children if child.name == what)
-            code = child.process.wait()
-            if self._signals or done or failed is not None:
-                continue
-            # Done is what the chief says is done; a worker that came too late to hear of it must not wait for more.
-            done = child.is_chief and code == EXIT_DONE
-            failed = child if code != EXIT_DONE else None
-            if done or failed is not None:
-                deadline = time.monotonic() + GRACE_SECS
-                self._terminate_soon()
+            react[kind](what)
         if self._signals:
             return exit_code_of_signal(self._signals[0])
-        return self._report(failed) if failed is not None else EXIT_DONE
+        return self._report(self._failed) if self._failed is not None else EXIT_DONE
 
-    def _pass_on(self, signum: int, deadline: float | None) -> float | None:
+    def _ended(self, name: str) -> None:
+        child = next(child for child in self._children if child.name == name)
+        code = child.process.wait()
+        if not self._over and self._restarts_later(child, code):
+            return
+        self._running.discard(name)
+        if self._over or (code == EXIT_DONE and not child.is_chief):
+            return
+        # Done is what the chief says is done; a worker that came too late to hear of it must not wait for more.
+        self._failed = child if code != EXIT_DONE else None
+        self._end_soon(GRACE_SECS)
+        self._terminate_soon()
+
+    def _end_soon(self, secs: float) -> None:
+        """The job is over: nothing is started any more."""
+        self._over = True
+        self._running -= self._paused
+        self._deadline = time.monotonic() + secs
+
+    def _restarts_later(self, child: Child, code: int) -> bool:
+        """Whether a child that ended will be started again; until then it counts as running."""
+        delay = self._restarts.delay(child.name, code)
+        if delay is None:
+            return False
+        times = f"{self._restarts.made(child.name)} of {self._restarts.most}"
+        self._console.line(f"ps_train: {child.name} {_how(code)}; it is started again in {delay:g}s (restart {times})")
+        self._paused.add(child.name)
+        timer = threading.Timer(delay, self._events.put, [("restart", child.name)])
+        timer.daemon = True
+        timer.start()
+        return True
+
+    def _restart(self, name: str) -> None:
+        if not self._over:
+            self._paused.discard(name)
+            self._starts[name]()
+
+    def _pass_on(self, signum: int) -> None:
         """The first signal goes to the children; the second one ends them at once."""
         self._signals.append(signum)
         if len(self._signals) > 1:
             self._kill_all()
-            return deadline
-        for child in self._children:
-            _send(
-                child, signal.SIGTERM if signum == signal.SIGHUP else signum
-            )  # a closed terminal is no reason not to save
-        return time.monotonic() + GRACE_SECS
+            return
+        for child in self._children:  # a closed terminal is no reason not to save
+            _send(child, signal.SIGTERM if signum == signal.SIGHUP else signum)
+        self._end_soon(GRACE_SECS)
 
     def _terminate_soon(self) -> None:
         """The others hear of the end by themselves; those that do not are told after a moment."""
@@ -225,14 +268,19 @@ class _Launcher:
 
     def _report(self, child: Child) -> int:
         code = child.process.returncode
-        how = (
-            f"was ended by signal {-code} ({signal.Signals(-code).name})"
-            if code < 0
-            else f"failed with exit code {code}"
-        )
-        last = next((line for line in reversed(child.lines) if line.strip()), "it printed nothing")
-        self._console.line(f"ps_train: {child.name} {how}, and so the job failed: {last}")
+        told = [line for line in child.lines if line.strip()] or ["it printed nothing"]
+        if len(told) > 1:
+            self._console.line(f"ps_train: the last lines of {child.name}:")
+            for line in told[-_SHOWN_LINES:]:
+                self._console.line(f"  {line}")
+        self._console.line(f"ps_train: {child.name} {_how(code)}, and so the job failed: {told[-1]}")
         return code if code > 0 else EXIT_FAILED
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
+    return f"failed with exit code {code}"
 
 
 def _send(child: Child, signum: int) -> None:

@@ -65,6 +65,16 @@ def test_children_die_with_a_launcher_that_is_killed(processes: Processes) -> No
     eventually(lambda: not any(is_alive(pid) for pid in children), 10, "the children's end")
 
 
+def test_even_a_child_that_is_stopped_dies_with_a_launcher_that_is_killed(processes: Processes) -> None:
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
+    launcher.wait_for("step ")
+    children = children_of(launcher.pid)
+    for pid in children:
+        os.kill(pid, signal.SIGSTOP)
+    launcher.send(signal.SIGKILL)
+    eventually(lambda: not any(is_alive(pid) for pid in children), 10, "the children's end")
+
+
 def test_a_worker_that_hangs_in_a_step_still_ends_on_a_signal(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 1, ENDLESS, "--log_secs=0.2", "--recovery_secs=60")
     (ps,), (worker,) = cluster.start_all()

@@ -17,7 +17,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 FLOORS = {
-    0: ["errors", "config", "console"],
+    0: ["errors", "config", "console", "restarts"],
     1: ["cluster", "cluster.*", "model", "data", "data.*"],
     2: [
         "graph",

@@ -1,0 +1,56 @@
+"""The launcher starts again what failed, where it was told to, and knows when to give up."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+
+from tests.support.processes import Process, Processes, children_of, is_alive
+
+RESTART = "--restart=on_failure"
+
+
+def pid_of(launcher: Process, job_name: str, index: int) -> int:
+    """The child that is a task."""
+    for pid in children_of(launcher.pid):
+        command = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        if f"--job_name={job_name}" in command and f"--task_index={index}" in command:
+            return pid
+    raise AssertionError(f"no {job_name}:{index} among the children")
+
+
+def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_all_its_steps(
+    processes: Processes,
+) -> None:
+    model_dir = processes.directory / "model"
+    run = processes.run(
+        RESTART, "--model=tests.support.models:Counting", "--max_steps=700", "--log_secs=0.1", "--save_steps=50",
+        "--shuffle_buffer=0", "--worker_lease_secs=3", f"--model_dir={model_dir}",
+    )  # fmt: skip
+    run.wait_for("step ")
+    os.kill(pid_of(run, "worker", 1), signal.SIGKILL)
+    run.wait_for("worker:1 was ended by signal 9 (SIGKILL); it is started again in 0.5s (restart 1 of 3)")
+    os.kill(pid_of(run, "ps", 0), signal.SIGKILL)
+    run.wait_for("ps:0 restarted; restored step", 40)
+    assert run.wait(80) == 0, run.output
+    assert json.loads((model_dir / "result.json").read_text())["global_step"] == 700
+    assert not any(is_alive(pid) for pid in children_of(run.pid))
+
+
+def test_restarts_are_bounded_and_the_last_lines_of_the_failed_child_are_shown(processes: Processes) -> None:
+    run = processes.run(
+        RESTART, "--max_restarts=1", "--num_workers=1", "--model=tests.support.models:Raises",
+        f"--model_dir={processes.directory}/m",
+    )  # fmt: skip
+    assert run.wait(60) == 1
+    assert len(re.findall(r"worker:0 failed with exit code 1; it is started again", run.output)) == 1
+    assert "the last lines of worker:0:" in run.output and "my own mistake" in run.lines[-1]
+
+
+def test_a_wrong_configuration_is_not_tried_again(processes: Processes) -> None:
+    run = processes.run(RESTART, "--model=tests.support.models:Vector", f"--model_dir={processes.directory}/m")
+    assert run.wait(40) == 2
+    assert "started again" not in run.output
