@@ -19,6 +19,7 @@ def make_update(job: Job) -> Update:
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
     stale: dict[str, Any] = {
         "may_be_empty": may_be_empty,
+        "max_steps": job.max_steps,
         "max_staleness": job.max_staleness,
         "staleness_lr": job.staleness_lr,
         "delay_compensation": job.delay_compensation,

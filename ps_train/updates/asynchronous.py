@@ -19,10 +19,13 @@ from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard, StepOps, Update
 from ps_train.updates.lock import under_lock
 from ps_train.updates.staleness import BINS
+from ps_train.updates.turnstile import NEVER
 
 
 class Asynchronous(Update):
     """Args beside those of all modes:
+    max_steps: no update is counted when the global step is there: a worker that slept may still have steps to make
+      that were handed out again.
     max_staleness: gradients that are older are dropped and counted; None: none is.
     staleness_lr: divide the learning rate by the staleness, where that is above 1.
     delay_compensation: the strength lambda of the correction g + lambda g g (w - w_pulled); 0: none.
@@ -31,11 +34,13 @@ class Asynchronous(Update):
     def __init__(
         self,
         may_be_empty: bool = False,
+        max_steps: int = NEVER,
         max_staleness: int | None = None,
         staleness_lr: bool = False,
         delay_compensation: float = 0.0,
     ) -> None:
         super().__init__(may_be_empty)
+        self._max_steps = max_steps
         self._max_staleness = max_staleness
         self._staleness_lr = staleness_lr
         self._delay_compensation = delay_compensation
@@ -59,10 +64,13 @@ class Asynchronous(Update):
         gradients, header = unpack(arriving.parcels, arriving.vectors)
         if self._delay_compensation:
             gradients = {name: self._compensated(shard, name, gradient) for name, gradient in gradients.items()}
-        staleness = shard.clock.read_value() - shard.stamp
+        clock = shard.clock.read_value()
+        staleness = tf.maximum(clock - shard.stamp, 0)  # below 0 where a ps was restored since the pull
         fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
         wanted = header.examples > 0 if self.may_be_empty else None
-        conditions = [condition for condition in (fresh, wanted) if condition is not None]
+        # The other ps do not know the global step: an update that they still make is of a job that is at its end.
+        is_open = clock < self._max_steps if shard.ps == 0 else None
+        conditions = [condition for condition in (fresh, wanted, is_open) if condition is not None]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
         slowdown = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
         with tf.control_dependencies([staleness]):

@@ -135,3 +135,16 @@ def test_the_step_that_is_fetched_is_the_one_after_the_update() -> None:
     step, session = cluster.steps[0], cluster.sessions[0]
     for number in range(1, 21):
         assert session.run({"train": step.ops.train, "step": step.ops.step_after})["step"] == number
+
+
+@pytest.mark.parametrize("update", ["async", "bounded"])
+def test_steps_beyond_max_steps_change_nothing(update: str) -> None:
+    """As a worker makes them that slept while its steps were handed out again."""
+    cluster = InProcessCluster(Linear(), 1, 1, update=update, max_steps=3)
+    cluster.start()
+    cluster.train(3)
+    before = cluster.values()
+    cluster.train(2)
+    after = cluster.values()
+    assert cluster.global_step() == 3
+    assert all(np.array_equal(before[name], after[name]) for name in before)
