@@ -21,13 +21,14 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
-from ps_train.errors import ConfigError, ModelError
+from ps_train.errors import ConfigError, ModelError, SaveError
 from ps_train.graph.variables import Stored, ps_of
 
 log = logging.getLogger(__name__)
 
 _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
+_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 _DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
 
 
@@ -98,15 +99,29 @@ class Checkpoints:
         return tf.group(*[s.variable.assign(value, read_value=False) for s, value in zip(stored, values, strict=True)])
 
     def save(self, session: v1.Session) -> int:
-        """Writes the variables' present values as the checkpoint of the present global step, which it returns."""
+        """Writes the variables' present values as the checkpoint of the present global step, which it returns.
+
+        Raises SaveError where the disk does not take it."""
         step = int(session.run(self._step))
-        session.run(self._save, {self._prefix: path_of(self.directory, step), self._step_saved: step})
+        path = path_of(self.directory, step)
+        try:
+            os.makedirs(self.directory, exist_ok=True)  # it may have vanished
+            session.run(self._save, {self._prefix: path, self._step_saved: step})
+            self._forget_old(step)
+        except (tf.errors.OpError, OSError) as error:
+            if isinstance(error, _LOST):
+                raise
+            raise SaveError(f"checkpoint {path} could not be written ({cause_of(error)})") from None
+        return step
+
+    def _forget_old(self, step: int) -> None:
         everything = found_in(self.directory)
+        if step not in dict(everything):
+            raise FileNotFoundError(f"{self.directory} vanished meanwhile")
         self._write_state([path for _, path in everything[: self._keep]])
         for _, old in everything[self._keep :]:
             for file in glob.glob(glob.escape(old) + ".*"):
                 os.remove(file)
-        return step
 
     def path(self, step: int) -> str:
         return path_of(self.directory, step)

@@ -10,6 +10,7 @@
        |- LostTaskError               1   a task that was there is gone
        |- TooFewWorkersError          1   fewer than min_workers remain
        |- DivergedError               1   the loss is NaN or infinite
+       |- SaveError                   1   a checkpoint could not be written
        `- JobFailedError              1   another task failed, or the job was given up
 
 Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
@@ -79,6 +80,10 @@ class TooFewWorkersError(TrainingError):
 
 class DivergedError(TrainingError):
     """A loss is not a finite number."""
+
+
+class SaveError(TrainingError):
+    """A checkpoint could not be written; those before it are as they were."""
 
 
 class JobFailedError(TrainingError):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.errors import SaveError
 from ps_train.hooks.reading import Reading
+
+log = logging.getLogger(__name__)
 
 
 class SaveHook(v1.train.SessionRunHook):
@@ -27,11 +31,13 @@ class SaveHook(v1.train.SessionRunHook):
     ) -> None:
         self._save, self._reading = save, reading
         self._every_steps, self._every_secs = every_steps, every_secs
-        self.step, self._time = 0, 0.0
+        self.step = self._tried = 0
+        self._time = 0.0
 
     def started(self, step: int) -> None:
         """The checkpoint of this step exists."""
-        self.step, self._time = step, time.monotonic()
+        self.step = self._tried = step
+        self._time = time.monotonic()
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         return self._reading.args()
@@ -40,11 +46,16 @@ class SaveHook(v1.train.SessionRunHook):
         self.observe(int(run_values.results["step"]), run_context.session)
 
     def observe(self, step: int, session: v1.Session) -> None:
-        """Saves if it is time."""
-        if self._due(step):
+        """Saves if it is time.  A disk that is full, or gone, is no reason not to train: it may be back next time."""
+        if not self._due(step):
+            return
+        try:
             self.started(self._save(session))
+        except SaveError as error:
+            self._tried, self._time = step, time.monotonic()
+            log.warning("%s; training goes on, the last checkpoint is that of step %d", error, self.step)
 
     def _due(self, step: int) -> bool:
-        if self._every_steps and step // self._every_steps > self.step // self._every_steps:
+        if self._every_steps and step // self._every_steps > self._tried // self._every_steps:
             return True
         return bool(self._every_secs) and time.monotonic() - self._time >= self._every_secs and step > self.step

@@ -10,11 +10,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ps_train.checkpoint import prepare_directory
 from ps_train.cluster import notices
-from ps_train.cluster.agreement import described
+from ps_train.cluster.agreement import described, differences
 from ps_train.cluster.board import Board
 from ps_train.cluster.lease import Lease
 from ps_train.cluster.notices import Outcome, Stop, new_seat
@@ -30,6 +31,7 @@ from ps_train.errors import (
     LostTaskError,
     PsTrainError,
     RefusedError,
+    SaveError,
     TooFewWorkersError,
     exit_code_of_signal,
 )
@@ -65,7 +67,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     lease.take(job.worker_lease_secs)
     if is_chief:
         console.line(plan.table())
-        boards[0].put(notices.DESCRIPTION, json.dumps(description))
+        _describe(boards[0], description, str(task))
     attention = Attention()
     members = Members(job, cluster, time.monotonic())
     watch = Watch({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
@@ -76,6 +78,17 @@ def run(job: Job, task: Task, console: Console) -> int:
     training = Chief(setting, members) if is_chief else Training(setting)
     heart.start()
     return _supervise(training, setting)
+
+
+def _describe(board: Board, description: Mapping[str, Any], task: str) -> None:
+    """The chief's description of the job, with which all others must agree.  A model that is there already was trained
+    as the chief before this one described it."""
+    there = board.get(notices.DESCRIPTION)
+    if there and board.get(notices.READY):
+        found = differences(json.loads(there), description, "the job that they serve", task)
+        if found:
+            raise RefusedError(f"the ps still serve another job than {task}'s: {'; '.join(found)}; stop its processes.")
+    board.put(notices.DESCRIPTION, json.dumps(description))
 
 
 def _supervise(training: Training, setting: Setting) -> int:
@@ -123,7 +136,10 @@ def _stop(chief: Chief, thread: threading.Thread, stop: Stop, setting: Setting) 
     nothing while it hangs, so that the state can be saved all the same."""
     setting.attention.stop.set()
     thread.join(_REST_SECS)
-    chief.save_now()
+    try:
+        chief.save_now()
+    except SaveError as error:
+        log.error("%s: the job stops without it", error)
     outcome = Outcome("stopped", by=stop.by, signum=stop.signum)
     _declare(setting.boards, outcome)
     setting.heart.say_farewell()
