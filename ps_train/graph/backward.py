@@ -1,6 +1,6 @@
 """Forward and backward: the model is built again, with the pulled values in the variables' place.
 
-    found = mean_gradients(model, batches, values, variables, traced, accumulate=1)
+    found = mean_gradients(model, batches, values, variables, traced, fetch, accumulate=1)
     found.loss, found.gradients["w"]
 
 Knows nothing of where values come from and where gradients go.
@@ -16,7 +16,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches
+from ps_train.embeddings.source import rows_from
 from ps_train.errors import ModelError
+from ps_train.graph.asked import Asked, Fetch
 from ps_train.graph.rows import mask_of
 from ps_train.graph.trace import Traced
 from ps_train.model import Model
@@ -28,13 +30,16 @@ class Backward:
 
     Attributes:
       gradients: variable name to dense gradient.
+        (of a table: to the gradient of `rows`)
       masks: of the variables whose gradient is sparse, above 0 for each row that it touches; float32 [rows].
+      rows: table name to the rows that were fetched, float32 [unique, dimension].
       examples: float32 scalar, the number of examples.
     """
 
     loss: tf.Tensor
     gradients: dict[str, tf.Tensor]
     masks: dict[str, tf.Tensor]
+    rows: dict[str, tf.Tensor]
     examples: tf.Tensor
 
 
@@ -44,13 +49,15 @@ def mean_gradients(
     values: Mapping[str, tf.Tensor],
     variables: Mapping[str, Any],
     traced: Traced,
+    fetch: Fetch,
     accumulate: int,
 ) -> Backward:
-    """Of the means over `accumulate` batches.
+    """Of the means over `accumulate` batches (1 where there are tables).
 
     Args:
       values: trainable variable name to its pulled value, whole.
       variables: name to variable, for those that are not trainable.
+      fetch: gets the rows of tables.
     """
     learned, sparse = traced.learned(), traced.sparse()
     losses: list[tf.Tensor] = []
@@ -59,8 +66,13 @@ def mean_gradients(
     for number in range(accumulate):
         if number:
             batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        losses.append(_loss(model, batches, values, variables))
-        gradients = dict(zip(learned, tf.gradients(losses[-1], [values[name] for name in learned]), strict=True))
+        asked = Asked()
+        with rows_from(asked):
+            losses.append(_loss(model, batches, values, variables))
+        rows = _answered(asked, fetch, traced)
+        sources = {name: values[name] for name in learned} | rows
+        gradients = dict(zip(sources, tf.gradients(losses[-1], list(sources.values())), strict=True))
+        gradients |= {name: _of_rows(gradients[name], rows[name]) for name in rows}
         masks = [mask_of(gradients[name], values[name].shape[0]) for name in sparse]
         found.append([tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks)
         sizes.append(batches.examples)
@@ -70,13 +82,36 @@ def mean_gradients(
         shares = [size / tf.maximum(examples, 1.0) for size in sizes]
         means = [_weighted(some, shares) for some in zip(*found, strict=True)]
         losses = [_weighted(losses, shares)]
-    first_mask = len(learned)
+    first_mask = len(sources)
     return Backward(
         losses[0],
-        dict(zip(learned, means[:first_mask], strict=True)),
+        dict(zip(sources, means[:first_mask], strict=True)),
         dict(zip(sparse, means[first_mask:], strict=True)),
+        rows,
         examples,
     )
+
+
+def _answered(asked: Asked, fetch: Fetch, traced: Traced) -> dict[str, tf.Tensor]:
+    """Table name to the rows that its lookups have been given."""
+    wanted = asked.wanted()
+    if sorted(wanted) != sorted(traced.tables()):
+        raise ModelError(
+            f"forward() looked up the tables {', '.join(wanted) or 'none'}, but the first time "
+            f"{', '.join(traced.tables()) or 'none'}: build it the same way."
+        )
+    if wanted:
+        asked.answer(fetch(wanted))
+    return asked.rows()
+
+
+def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
+    """Dense: one row for each that was fetched, however often it was looked up."""
+    if gradient is None:
+        return tf.zeros_like(rows)
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, tf.shape(rows)[0])
+    return gradient
 
 
 def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:

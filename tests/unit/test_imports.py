@@ -18,13 +18,18 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 FLOORS = {
     0: ["errors", "config", "console"],
-    1: ["cluster", "cluster.*", "model", "data", "data.*"],
+    1: ["cluster", "cluster.*", "model", "optimizers", "data", "data.*"],
     2: [
+        "embeddings",
+        "embeddings.*",
         "graph",
+        "graph.asked",
         "graph.backward",
         "graph.plan",
+        "graph.promise",
         "graph.rows",
         "graph.rule",
+        "graph.tables",
         "graph.trace",
         "graph.variables",
         "graph.transport",
@@ -42,7 +47,7 @@ FLOORS = {
 """A module may import its own floor and lower ones."""
 
 MODELS = ["models", "models.*"]
-MODELS_MAY_IMPORT = ["model", "data", "data.*", *MODELS]
+MODELS_MAY_IMPORT = ["model", "data", "data.*", "embeddings", *MODELS]
 
 
 def matches(name, patterns):

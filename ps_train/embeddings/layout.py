@@ -1,0 +1,94 @@
+"""In which order the rows of a table lie, and their initial values.
+
+A ps has a contiguous range of *positions*.  Row number n lies at position n * stride mod total, where the stride is
+coprime to the total and near the golden ratio of it: numbers that follow one another lie far apart, and any run of
+them (the frequent ids are mostly a run) is spread evenly over any number of ranges.  The order does not depend on the
+number of ps.  See docs/decisions/0007-tables.md.
+
+    positions = positions_of(numbers, total=1000)       # numpy arrays or tensors of int64
+    numbers_at(np.arange(1000), total=1000)             # the other way round, numpy only
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+_LIMIT = 0.05
+"""Initial values where nothing is said: uniform within this, as those of Keras's embeddings."""
+
+_PHILOX = 1
+_PER_COUNT = 4
+"""Numbers that one step of Philox's counter gives."""
+
+_TRUNCATED_COUNTS = 256
+"""TensorFlow reserves so many steps for what one step gives where numbers may be drawn again."""
+
+
+def stride_of(total: int) -> int:
+    """The multiplier of the layout of a table with so many rows."""
+    stride = max(1, round(total * _GOLDEN))
+    while math.gcd(stride, total) != 1:
+        stride += 1
+    return stride
+
+
+def positions_of(numbers: Any, total: int) -> Any:
+    """Where rows lie."""
+    return (numbers * stride_of(total)) % total
+
+
+def numbers_at(positions: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any]:
+    """Which rows lie there."""
+    return positions * pow(stride_of(total), -1, total) % total if total > 1 else positions
+
+
+def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: int) -> tf.Tensor:
+    """Initial values of the positions `begin` to `begin + rows`, float32 [rows, dimension].
+
+    Of the distributions that Philox draws by a counter, a position's values depend on the seed and itself alone.
+    Another initializer is called with the shape of the range and a seed that depends on where it begins.
+    """
+    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
+    kind = type(initializer).__name__.lower().replace("_", "")
+    if initializer is None:
+        return _drawn("uniform", begin, rows, dimension, seed, -_LIMIT, _LIMIT)
+    if isinstance(initializer, int | float):
+        return tf.fill([rows, dimension], tf.constant(initializer, tf.float32))
+    given = config.get("seed")
+    seed = given if isinstance(given, int) else seed
+    if "uniform" in kind and config.keys() >= {"minval", "maxval"} and config["maxval"] is not None:
+        return _drawn("uniform", begin, rows, dimension, seed, config["minval"], config["maxval"])
+    if "normal" in kind and config.keys() >= {"mean", "stddev"}:
+        distribution = "truncated" if "truncated" in kind else "normal"
+        mean, stddev = config["mean"], config["stddev"]
+        return _drawn(distribution, begin, rows, dimension, seed, mean, mean + stddev)
+    if "seed" in config:
+        kept = {name: value for name, value in config.items() if name != "dtype"}
+        initializer = type(initializer).from_config({**kept, "seed": (seed + begin) % (1 << 31)})
+    elif isinstance(initializer, type):
+        initializer = initializer()
+    return tf.convert_to_tensor(initializer([rows, dimension], dtype=tf.float32))
+
+
+def _drawn(distribution: str, begin: int, rows: int, dimension: int, seed: int, zero: float, one: float) -> tf.Tensor:
+    """Numbers of a stream that begins at position 0, scaled so that 0 becomes `zero` and 1 becomes `one`."""
+    first, skipped = divmod(begin * dimension, _PER_COUNT)
+    counter = first * (_TRUNCATED_COUNTS if distribution == "truncated" else 1)
+    draw = {
+        "uniform": tf.raw_ops.StatelessRandomUniformV2,
+        "normal": tf.raw_ops.StatelessRandomNormalV2,
+        "truncated": tf.raw_ops.StatelessTruncatedNormalV2,
+    }[distribution]
+    numbers = draw(
+        shape=tf.constant([rows * dimension + skipped], tf.int64),
+        key=tf.constant([seed], tf.uint64),
+        counter=tf.constant([counter, 0], tf.uint64),
+        alg=_PHILOX,
+    )
+    return tf.reshape(numbers[skipped:] if skipped else numbers, [rows, dimension]) * (one - zero) + zero
