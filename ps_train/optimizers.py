@@ -40,7 +40,7 @@ class LazyAdam(v1.train.AdamOptimizer):
 
 
 class RowWiseAdagrad(v1.train.Optimizer):
-    """Adagrad (Duchi et al. 2011) with one accumulator for each row: it grows by the mean of the row's squared gradient.
+    """Adagrad (Duchi et al. 2011) with one accumulator a row: it grows by the mean of the row's squared gradient.
 
     A table of dimension D needs 1/D of Adagrad's memory beside its own (as in Naumov et al. 2019, "Deep Learning
     Recommendation Model").  A variable with less than two dimensions has an accumulator for each element.

@@ -108,8 +108,6 @@ def group_of(name: str, groups: Mapping[str, Any]) -> str:
 
 def _of_the_variable(reader: tf.Operation, variable: Any) -> bool:
     """Made together with the variable itself: its initial value, and the reading that nobody uses."""
-    return (
-        reader is variable.initializer
-        or not any(output.consumers() for output in reader.outputs)
-        and (reader.type == "ReadVariableOp")
+    return reader is variable.initializer or (
+        not any(output.consumers() for output in reader.outputs) and (reader.type == "ReadVariableOp")
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -21,27 +22,33 @@ class KeptRows:
     """Make it on the ps's device; `name` is unique on that ps."""
 
     def __init__(self, name: str, slices: Sequence[Slice], replica: Replica) -> None:
-        self._slices, self._replica = slices, replica
-        self._messages = [self._variable(f"{name}/message_{i}", self._no_message) for i in range(replica.count)]
-        self._gradients = [self._variable(f"{name}/gradients_{i}", _no_gradients) for i in range(replica.count)]
+        self._slices, self._me = slices, np.arange(replica.count) == replica.index
+        self._index = replica.index
+        self._messages = [self._variable(f"{name}/message_{i}", tf.int32) for i in range(replica.count)]
+        self._gradients = [self._variable(f"{name}/gradients_{i}", tf.float32) for i in range(replica.count)]
+        # Which of them are of this round.  (To clear those that are not would assign values of a known shape, which
+        # TensorFlow 2.21's constant folding then takes for the shape of whatever is read afterwards.)
+        self._valid = v1.get_variable(
+            f"{name}/valid", [replica.count], tf.int32, v1.zeros_initializer(), trainable=False, use_resource=True
+        )
 
     def keep(self, rows: Rows, counts: tf.Tensor, first: bool) -> list[tf.Operation]:
-        """Keeps what this replica has pushed, if it `counts` (bool scalar); the first of a round clears the others'."""
-        own = v1.cond(counts, lambda: (rows.message, rows.gradients), lambda: (self._no_message(), _no_gradients()))
-        done = []
-        for index, pair in enumerate(zip(self._messages, self._gradients, strict=True)):
-            if index == self._replica.index:
-                done += [variable.assign(value, read_value=False) for variable, value in zip(pair, own, strict=True)]
-            elif first:
-                done.append(pair[0].assign(self._no_message(), read_value=False))
-                done.append(pair[1].assign(_no_gradients(), read_value=False))
-        return done
+        """Keeps what this replica has pushed, if it `counts` (bool scalar), as one of a round, or its first."""
+        own = tf.cast(self._me & counts, tf.int32)
+        valid = own if first else tf.where(self._me, own, self._valid.read_value())
+        return [
+            self._messages[self._index].assign(rows.message, read_value=False),
+            self._gradients[self._index].assign(rows.gradients, read_value=False),
+            self._valid.assign(valid, read_value=False),
+        ]
 
     def over(self, weight: tf.Tensor) -> dict[str, tf.IndexedSlices]:
         """Slice name to the sum of all gradients over `weight`; a row may come more than once."""
         kept = [
-            by_slice(self._slices, message.read_value(), gradients.read_value())
-            for message, gradients in zip(self._messages, self._gradients, strict=True)
+            self._cut(message.read_value(), gradients.read_value(), valid)
+            for message, gradients, valid in zip(
+                self._messages, self._gradients, tf.unstack(self._valid.read_value()), strict=True
+            )
         ]
         found = {}
         for name, one in kept[0].items():
@@ -49,15 +56,22 @@ class KeptRows:
             found[name] = tf.IndexedSlices(values, tf.concat([some[name].indices for some in kept], 0), one.dense_shape)
         return found
 
-    def _no_message(self) -> tf.Tensor:
-        return tf.zeros([len(self._slices) if len(self._slices) > 1 else 0], tf.int32)
+    def _cut(self, message: tf.Tensor, gradients: tf.Tensor, valid: tf.Tensor) -> dict[str, tf.IndexedSlices]:
+        """What a replica has pushed, or nothing where it is not valid (int32 scalar)."""
+        if len(self._slices) > 1:
+            sizes = message[: len(self._slices)] * valid
+            message = tf.concat([sizes, message[len(self._slices) :][: tf.reduce_sum(sizes)]], 0)
+        else:
+            message = message[: tf.size(message) * valid]
+        return by_slice(self._slices, message, gradients[: tf.size(gradients) * valid])
 
-    @staticmethod
-    def _variable(name: str, initial: Any) -> Any:
+    def _variable(self, name: str, dtype: tf.DType) -> Any:
         """Of any length.  (`get_variable` has none.)"""
-        anything = tf.TensorShape([None])
-        return v1.Variable(initial, trainable=False, validate_shape=False, use_resource=True, name=name, shape=anything)
-
-
-def _no_gradients() -> tf.Tensor:
-    return tf.zeros([0])
+        return v1.Variable(
+            lambda: tf.zeros([len(self._slices)], dtype),
+            trainable=False,
+            validate_shape=False,
+            use_resource=True,
+            name=name,
+            shape=tf.TensorShape([None]),
+        )
