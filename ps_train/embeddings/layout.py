@@ -54,6 +54,8 @@ def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: 
     Of the distributions that Philox draws by a counter, a position's values depend on the seed and itself alone.
     Another initializer is called with the shape of the range and a seed that depends on where it begins.
     """
+    if isinstance(initializer, type):
+        initializer = initializer()
     config = initializer.get_config() if hasattr(initializer, "get_config") else {}
     kind = type(initializer).__name__.lower().replace("_", "")
     if initializer is None:
@@ -71,8 +73,6 @@ def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: 
     if "seed" in config:
         kept = {name: value for name, value in config.items() if name != "dtype"}
         initializer = type(initializer).from_config({**kept, "seed": (seed + begin) % (1 << 31)})
-    elif isinstance(initializer, type):
-        initializer = initializer()
     return tf.convert_to_tensor(initializer([rows, dimension], dtype=tf.float32))
 
 

@@ -137,22 +137,23 @@ class Transport:
 
     def __init__(self, plan: Plan, traced: Traced, variables: Mapping[str, Any], compares: bool = False) -> None:
         pulled, learned = set(traced.pulled()), set(traced.learned())
+        spread = {piece.ps for name in traced.tables() for piece in plan.of(name)}
         self._plan = plan
         self._variables = variables
         self._pulled = [pack([s for s in plan.on(ps) if s.variable in pulled], ps) for ps in range(plan.num_ps)]
         if compares and plan.num_ps > 1:
-            self._pulled = [with_header(some, ps, 1) if some or ps == 0 else [] for ps, some in enumerate(self._pulled)]
+            read = [bool(some) or ps in spread or ps == 0 for ps, some in enumerate(self._pulled)]
+            self._pulled = [with_header(some, ps, 1) if read[ps] else [] for ps, some in enumerate(self._pulled)]
         self._torn: tf.Tensor | None = None
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
         sparse = set(traced.sparse())
         self._masks = {touched(name): [mask_slice(piece) for piece in plan.of(name)] for name in sparse}
-        tables = set(traced.tables())
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
             there = [s for s in plan.on(ps) if s.variable in learned]
             parcels = pack(there + [mask_slice(s) for s in there if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
-            needed = parcels or ps == 0 or any(piece.variable in tables for piece in plan.on(ps))
+            needed = parcels or ps == 0 or ps in spread
             self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
 
     def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
