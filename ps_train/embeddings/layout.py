@@ -1,23 +1,27 @@
 """In which order the rows of a table lie, and their initial values.
 
-A ps has a contiguous range of *positions*.  Row number n lies at position n * stride mod total, where the stride is
-coprime to the total and near the golden ratio of it: numbers that follow one another lie far apart, and any run of
-them (the frequent ids are mostly a run) is spread evenly over any number of ranges.  The order does not depend on the
-number of ps.  See docs/decisions/0007-tables.md.
+A ps has a contiguous range of *positions*.  Row numbers are dealt out to 251 heaps like cards, number n to heap n mod
+251, and the heaps lie one behind the other, each in the order of its numbers.  A range of heaps has its share of any
+run of numbers (the frequent ids are mostly a run), whatever the number of ps; and numbers that are often used together
+lie close together, so that a step touches few pages of memory.  The order does not depend on the number of ps.  See
+docs/decisions/0007-tables.md.
 
-    positions = positions_of(numbers, total=1000)       # numpy arrays or tensors of int64
-    numbers_at(np.arange(1000), total=1000)             # the other way round, numpy only
+    positions = positions_of(numbers, total=1000)       # int64, tensors or numpy arrays
+    numbers_at(positions, total=1000)                   # the other way round, numpy
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
+HEAPS = 251
+"""Many for any likely number of ps, few against the pages of a large table, and prime: ids often have a pattern."""
+
+_STEP = 155
+"""Near the golden ratio of the heaps: neighbours are dealt to heaps far apart, a run of them evenly."""
 
 _LIMIT = 0.05
 """Initial values where nothing is said: uniform within this, as those of Keras's embeddings."""
@@ -30,22 +34,30 @@ _TRUNCATED_COUNTS = 256
 """TensorFlow reserves so many steps for what one step gives where numbers may be drawn again."""
 
 
-def stride_of(total: int) -> int:
-    """The multiplier of the layout of a table with so many rows."""
-    stride = max(1, round(total * _GOLDEN))
-    while math.gcd(stride, total) != 1:
-        stride += 1
-    return stride
+def begins(total: int) -> np.ndarray[Any, Any]:
+    """Of each residue n mod the number of heaps, where its heap begins."""
+    heaps = min(HEAPS, total)
+    residues = np.arange(heaps) * _STEP % HEAPS
+    place = np.argsort(np.argsort(residues))  # the order of the heaps, where there are fewer of them
+    sizes = (total - 1 - np.arange(heaps)) // heaps + 1
+    in_order = np.zeros(heaps, np.int64)
+    in_order[place] = sizes
+    return (np.cumsum(in_order) - in_order)[place]
 
 
 def positions_of(numbers: Any, total: int) -> Any:
     """Where rows lie."""
-    return (numbers * stride_of(total)) % total
+    first = begins(total)
+    residues, index = numbers % len(first), numbers // len(first)
+    return (first[residues] if isinstance(numbers, np.ndarray) else tf.gather(tf.constant(first), residues)) + index
 
 
 def numbers_at(positions: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any]:
     """Which rows lie there."""
-    return positions * pow(stride_of(total), -1, total) % total if total > 1 else positions
+    first = begins(total)
+    order = np.argsort(first)
+    residues = order[np.searchsorted(first[order], positions, side="right") - 1]
+    return (positions - first[residues]) * len(first) + residues
 
 
 def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: int) -> tf.Tensor:

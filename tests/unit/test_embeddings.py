@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ps_train import embeddings
 from ps_train.data.stream import data_error
-from ps_train.embeddings.layout import initial_rows, numbers_at, positions_of, stride_of
+from ps_train.embeddings.layout import initial_rows, numbers_at, positions_of
 from ps_train.embeddings.numbers import mixed
 from ps_train.errors import ModelError
 
@@ -43,12 +43,16 @@ def test_every_row_has_a_position_of_its_own(total: int) -> None:
     positions = positions_of(np.arange(total), total)
     assert np.array_equal(np.sort(positions), np.arange(total))
     assert np.array_equal(numbers_at(positions, total), np.arange(total))
+    with tf.init_scope():
+        assert np.array_equal(positions_of(tf.range(total, dtype=tf.int64), total), positions)
 
 
-def test_positions_of_the_largest_table_do_not_overflow() -> None:
+def test_positions_of_the_largest_table_are_those_of_the_formula() -> None:
     total = 2**31 - 1
-    numbers = np.array([0, 1, total // 2, total - 1])
-    assert [int(p) for p in positions_of(numbers, total)] == [int(n) * stride_of(total) % total for n in numbers]
+    numbers = np.array([0, 1, 250, 251, total // 2, total - 1])
+    positions = positions_of(numbers, total)
+    assert np.array_equal(numbers_at(positions, total), numbers) and (positions < total).all()
+    assert positions[3] == positions[0] + 1, "the next one on the same heap"
 
 
 @pytest.mark.parametrize(("ids", "shape"), [([3, 0, 9], (3, 4)), ([[3, 0], [9, 9]], (2, 2, 4))])
