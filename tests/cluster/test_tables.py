@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.model import make_optimizer
-from tests.support.cluster import InProcessCluster, Servers, batches_of, train_plainly
+from ps_train.roles.evaluator import score
+from tests.support.cluster import InProcessCluster, Servers, batches_of, in_parallel, train_plainly
+from tests.support.processes import eventually
 from tests.support.tables import COMBINERS, DIMENSION, MISSING, ROWS, Bags, NumpyRule, PlainBags, gradients_of_bags
 
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
@@ -26,13 +30,18 @@ def servers() -> Servers:
 def cluster_of(servers: Servers):
     """Starts a cluster of bags; gives it and its initial values."""
 
+    made: list[InProcessCluster] = []
+
     def make(num_ps: int, workers: int, model: Bags | None = None, **fields):
         settings = {"learning_rate": RATE, "batch_size": 12 // workers, **fields}
         cluster = InProcessCluster(model or Bags(), num_ps, workers, servers=servers, **settings)
+        made.append(cluster)
         cluster.start()
         return cluster, cluster.values()
 
-    return make
+    yield make
+    for session in (session for cluster in made for session in cluster.sessions):
+        session.close()
 
 
 def by_hand(initial: dict, steps: int, rules: dict, change=lambda gradients, tables: gradients) -> dict:
@@ -95,13 +104,61 @@ def test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_loo
         np.testing.assert_allclose(found[name], value, atol=2e-6, rtol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("num_ps", [1, 3])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("optimizer", "num_ps"), [(optimizer, 3) for optimizer in OPTIMIZERS] + [("momentum", 1), ("lazy_adam", 1)]
+)
 def test_two_synchronous_workers_equal_one_on_the_joined_batches(cluster_of, optimizer: str, num_ps: int) -> None:
     cluster, initial = cluster_of(num_ps, 2, optimizer=optimizer, update="sync")
     cluster.train(20)
     assert_tables(cluster.values(), by_hand(initial, 20, rules_of(optimizer)), 1e-5)
     assert cluster.values()["ps_train/examples"] == 240
+
+
+class HeldBags(Bags):
+    """Worker 0 waits in front of its push while `hold` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.builds, self.hold, self.reached = 0, threading.Event(), threading.Event()
+
+    def forward(self, features, training):
+        first = self.builds == 1  # the first time is the trace
+        self.builds += 1
+
+        def wait(values):
+            if first and self.hold.is_set():
+                self.reached.set()
+                eventually(lambda: not self.hold.is_set(), 20, "the release")
+            return values
+
+        outputs = super().forward(features, training)
+        return outputs + tf.stop_gradient(tf.numpy_function(wait, [outputs], tf.float32) - outputs)
+
+
+@pytest.mark.parametrize("num_ps", [1, 2])
+def test_gradients_of_rows_that_come_too_late_are_dropped(cluster_of, num_ps: int) -> None:
+    model = HeldBags()
+    cluster, initial = cluster_of(num_ps, 3, model, update="sync", optimizer="momentum", backup_workers=1)
+    tables, rules = {name: initial[name].astype(float) for name in COMBINERS}, rules_of("momentum")
+
+    def step(index: int) -> None:
+        cluster.sessions[index].run(cluster.steps[index].ops.train)
+
+    def others() -> None:
+        assert model.reached.wait(20)
+        data = Bags().data("train", "")
+        for number in range(2):
+            in_parallel([lambda: step(1), lambda: step(2)])
+            rows = np.concatenate([np.arange(number * 4, number * 4 + 4) * 3 + index for index in (1, 2)])
+            for name, found in gradients_of_bags(tables, data.features[rows], data.labels[rows]).items():
+                rules[name](tables[name], *found)
+        assert_tables(cluster.values(), tables, 1e-5)
+        model.hold.clear()
+
+    model.hold.set()
+    in_parallel([lambda: step(0), others])
+    assert_tables(cluster.values(), tables, 1e-5)
+    assert (cluster.global_step(), cluster.values()["ps_train/dropped"]) == (2, 1)
 
 
 def test_three_replicas_that_arrive_in_any_order_are_all_counted(cluster_of) -> None:
@@ -194,10 +251,8 @@ def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed(cluste
 
 
 @pytest.mark.parametrize("num_ps", [1, 3])
-def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_on(
-    servers: Servers, tmp_path, num_ps: int
-) -> None:
-    settings = {"optimizer": "rowwise_adagrad", "batch_size": 12, "servers": servers}
+def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_on(tmp_path, num_ps: int) -> None:
+    settings = {"optimizer": "rowwise_adagrad", "batch_size": 12}
     first = InProcessCluster(Bags(), 2, 1, tmp_path, **settings)
     first.start()
     first.train(7)
@@ -212,3 +267,22 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_o
     for cluster in (first, second):
         cluster.train(5)
     assert_tables(second.values(), first.values(), 1e-6)
+
+
+def test_the_evaluator_finds_the_rows_of_a_checkpoint(tmp_path) -> None:
+    class Scored(Bags):
+        def metrics(self, outputs, labels):
+            return {"mean": v1.metrics.mean(outputs)}
+
+    cluster = InProcessCluster(Scored(), 2, 1, tmp_path, optimizer="sgd", batch_size=12)
+    cluster.start()
+    cluster.train(3)
+    assert cluster.checkpoints is not None
+    path = cluster.checkpoints.path(cluster.checkpoints.save(cluster.sessions[0]))
+    found = cluster.values()
+    data = Bags().data("train", "")
+    with tf.Graph().as_default(), v1.Session() as session:
+        outputs = PlainBags().forward(tf.constant(data.features), training=False)
+        session.run([variable.assign(found[variable.op.name]) for variable in v1.global_variables()])
+        expected = session.run(outputs).mean()
+    assert score(Scored(), "", path)["mean"] == pytest.approx(expected, abs=1e-6)
