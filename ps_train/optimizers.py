@@ -14,11 +14,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 
-def _rows(values: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """float [n] as [n, 1, ...]."""
-    return tf.reshape(values, tf.concat([tf.shape(values), tf.ones([tf.rank(like) - 1], tf.int32)], 0))
-
-
 class LazyAdam(v1.train.AdamOptimizer):
     """Adam (Kingma and Ba 2015) whose moments and values of a row stay as they are while it has no gradient.
 
@@ -78,12 +73,9 @@ class RowWiseAdagrad(v1.train.Optimizer):
         )
 
     def _step(self, grad: tf.Tensor, accumulator: tf.Tensor) -> tf.Tensor:
-        rate = tf.cast(self._rate, grad.dtype)
-        return (
-            rate * grad * _rows(tf.math.rsqrt(accumulator), grad)
-            if grad.shape.rank
-            else rate * grad / tf.sqrt(accumulator)
-        )
+        rank = grad.shape.rank
+        by_row = tf.reshape(accumulator, [-1] + [1] * (rank - 1)) if rank else accumulator
+        return tf.cast(self._rate, grad.dtype) * grad / tf.sqrt(by_row)
 
 
 def _mean_square(grad: tf.Tensor) -> tf.Tensor:
