@@ -4,7 +4,7 @@ A ps has a contiguous range of *positions*.  Row numbers are dealt out to 251 he
 251, and the heaps lie one behind the other, each in the order of its numbers.  A range of heaps has its share of any
 run of numbers (the frequent ids are mostly a run), whatever the number of ps; and numbers that are often used together
 lie close together, so that a step touches few pages of memory.  The order does not depend on the number of ps.  See
-docs/decisions/0007-tables.md.
+docs/decisions/0009-tables.md.
 
     positions = positions_of(numbers, total=1000)       # int64, tensors or numpy arrays
     numbers_at(positions, total=1000)                   # the other way round, numpy
