@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.model import make_optimizer
 from ps_train.roles.evaluator import score
-from tests.support.cluster import InProcessCluster, Servers, batches_of, in_parallel, train_plainly
-from tests.support.processes import eventually
+from tests.support.cluster import InProcessCluster, Servers, batches_of, train_plainly
 from tests.support.tables import COMBINERS, DIMENSION, MISSING, ROWS, Bags, NumpyRule, PlainBags, gradients_of_bags
 
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
@@ -112,53 +110,6 @@ def test_two_synchronous_workers_equal_one_on_the_joined_batches(cluster_of, opt
     cluster.train(20)
     assert_tables(cluster.values(), by_hand(initial, 20, rules_of(optimizer)), 1e-5)
     assert cluster.values()["ps_train/examples"] == 240
-
-
-class HeldBags(Bags):
-    """Worker 0 waits in front of its push while `hold` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.builds, self.hold, self.reached = 0, threading.Event(), threading.Event()
-
-    def forward(self, features, training):
-        first = self.builds == 1  # the first time is the trace
-        self.builds += 1
-
-        def wait(values):
-            if first and self.hold.is_set():
-                self.reached.set()
-                eventually(lambda: not self.hold.is_set(), 20, "the release")
-            return values
-
-        outputs = super().forward(features, training)
-        return outputs + tf.stop_gradient(tf.numpy_function(wait, [outputs], tf.float32) - outputs)
-
-
-@pytest.mark.parametrize("num_ps", [1, 2])
-def test_gradients_of_rows_that_come_too_late_are_dropped(cluster_of, num_ps: int) -> None:
-    model = HeldBags()
-    cluster, initial = cluster_of(num_ps, 3, model, update="sync", optimizer="momentum", backup_workers=1)
-    tables, rules = {name: initial[name].astype(float) for name in COMBINERS}, rules_of("momentum")
-
-    def step(index: int) -> None:
-        cluster.sessions[index].run(cluster.steps[index].ops.train)
-
-    def others() -> None:
-        assert model.reached.wait(20)
-        data = Bags().data("train", "")
-        for number in range(2):
-            in_parallel([lambda: step(1), lambda: step(2)])
-            rows = np.concatenate([np.arange(number * 4, number * 4 + 4) * 3 + index for index in (1, 2)])
-            for name, found in gradients_of_bags(tables, data.features[rows], data.labels[rows]).items():
-                rules[name](tables[name], *found)
-        assert_tables(cluster.values(), tables, 1e-5)
-        model.hold.clear()
-
-    model.hold.set()
-    in_parallel([lambda: step(0), others])
-    assert_tables(cluster.values(), tables, 1e-5)
-    assert (cluster.global_step(), cluster.values()["ps_train/dropped"]) == (2, 1)
 
 
 def test_three_replicas_that_arrive_in_any_order_are_all_counted(cluster_of) -> None:
