@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
-from ps_train.data.stream import failure
+from ps_train.data.stream import as_written, failure
 from ps_train.errors import DataError
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _plain_lines(
         file, first, text = tf.numpy_function(read, [index], [tf.int64, tf.int64, tf.string], stateful=False)
         return _split(tf.ensure_shape(file, []), tf.ensure_shape(first, []), 0, tf.ensure_shape(text, []))
 
-    return _shuffled(len(blocks), seed).map(lines, num_parallel_calls=2).filter(_not_empty)
+    return _shuffled(len(blocks), seed).map(as_written(lines), num_parallel_calls=2).filter(as_written(_not_empty))
 
 
 def _zipped_lines(
@@ -210,9 +210,9 @@ def _zipped_lines(
 
     def lines(number: tf.Tensor) -> tf.data.Dataset:
         texts = tf.data.Dataset.from_generator(read, args=[number], output_signature=_SIGNATURE)
-        return texts.map(lambda first, text: _split(files[number], first, steps[number], text))
+        return texts.map(as_written(lambda first, text: _split(files[number], first, steps[number], text)))
 
-    return _shuffled(len(parts), seed).flat_map(lines)
+    return _shuffled(len(parts), seed).flat_map(as_written(lines))
 
 
 def _split(file: Any, first: Any, step: Any, text: tf.Tensor) -> Lines:

@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from ps_train.data.stream import Stream
+from ps_train.data.stream import Stream, as_written
 from ps_train.errors import ModelError
 
 
@@ -134,11 +134,17 @@ def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.T
         return tf.nest.map_structure(lambda values: tf.gather(values, order), examples)
 
     # Pools are numbered through all passes, so that each of them has an order of its own.
-    return chunks.rebatch(pool).repeat(epochs or None).map(lambda *examples: examples).enumerate().map(shuffle)
+    return (
+        chunks.rebatch(pool)
+        .repeat(epochs or None)
+        .map(as_written(lambda *examples: examples))
+        .enumerate()
+        .map(as_written(shuffle))
+    )
 
 
 def _marked(dataset: tf.data.Dataset, live: float) -> tf.data.Dataset:
-    return dataset.map(lambda *batch: (batch, live))
+    return dataset.map(as_written(lambda *batch: (batch, live)))
 
 
 def derived_seed(*parts: object) -> int:
@@ -151,7 +157,7 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, dict[Any, Any]]:
     """Arrays are fed through placeholders, because as constants they would be copied into the graph (2 GB at most)."""
     if isinstance(data, tf.data.Dataset):
         try:
-            return data.map(lambda *example: example), {}
+            return data.map(as_written(lambda *example: example)), {}
         except RuntimeError:  # TensorFlow's word for a dataset that was made outside of this graph
             raise ModelError("data() must make its tf.data.Dataset anew each time it is called.") from None
     if not isinstance(data, Arrays):

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import abc
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ps_train.errors import DataError
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -34,6 +36,14 @@ class Stream(abc.ABC):
         The shares of all replicas must be disjoint and together the data.  With a seed (int64 scalar tensor) the
         chunks come in a random order, another one in each pass; without one in the order of the data.
         """
+
+
+def as_written(function: T) -> T:
+    """For the functions of a pipeline that hold no Python `if` or `for` over tensors: TensorFlow rewrites all others
+    into a file in the temporary directory, which takes time, and stays there when a process ends at once."""
+    import tensorflow as tf
+
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 _MARK = "ps_train cannot use the data: "

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import Checkpoints
 from ps_train.cluster import notices
+from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome, Ready
 from ps_train.cluster.server import device_of
 from ps_train.hooks.progress import ProgressHook
@@ -23,7 +24,8 @@ from ps_train.roles import evaluator
 from ps_train.roles.finish import Ending, Living, Others, write_result
 from ps_train.roles.heart import seats_of
 from ps_train.roles.members import Members
-from ps_train.roles.training import POLL_SECS, Setting, Training, freeze_garbage
+from ps_train.roles.session import LOST
+from ps_train.roles.training import BRIEF, POLL_SECS, Setting, Training, freeze_garbage
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +88,7 @@ class Chief(Training):
 
     def _train(self, session: Any) -> None:
         self._members.dismiss = self._dismiss
+        self._members.awaited = self._awaited if self._step.ops.awaited is not None else None
         while True:
             self._run_loop(session)
             if not self._more_to_do():
@@ -117,6 +120,14 @@ class Chief(Training):
         self._rest()
         return False
 
+    def _awaited(self) -> tuple[int, list[int]] | None:
+        try:
+            step, awaited = self._raw().run([self._step.global_step, self._step.ops.awaited], options=BRIEF)
+        except LOST as error:
+            log.debug("who is awaited is not known: %s", cause_of(error))
+            return None
+        return int(step), [index for index, missing in enumerate(awaited) if missing]
+
     def _look_on(self, raw: v1.Session) -> int:
         """The global step; while only others train, their progress is shown and saved all the same."""
         step, counted = raw.run([self._step.global_step, self._counted])
@@ -140,9 +151,9 @@ class Chief(Training):
             console.line(line)
         if metrics:
             console.line("test " + evaluator.text(metrics))
-        console.line(f"checkpoint {self._checkpoints.path(step)}")
         if made > 0:
             write_result(job, self._s.directory, ending.result(job))
+        console.line(f"checkpoint {self._checkpoints.path(step)}")
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:
             board.swap(notices.OUTCOME, "", outcome.to_json())

@@ -12,8 +12,11 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import Job
 from ps_train.errors import PsTrainError, TooFewWorkersError
 from ps_train.roles.attendance import Attendance, Change
+from ps_train.roles.stall import Stall
 
 log = logging.getLogger(__name__)
+
+_ASK_SECS, _STALL_SECS = 5.0, 30.0
 
 
 class Members:
@@ -22,6 +25,8 @@ class Members:
     Attributes:
       dismiss: to be set when there is a session: takes a replica's index, sees to it that no step waits for that
         replica.
+      awaited: to be set with it: the global step, and the indices of the replicas for whom others wait; None where
+        that cannot be known now.
     """
 
     def __init__(self, job: Job, cluster: Cluster, now: float) -> None:
@@ -29,6 +34,8 @@ class Members:
         self._tasks = [str(task) for task in cluster.replicas()]
         self._attendance = Attendance(self._tasks, job.startup_timeout_secs, job.worker_lease_secs, now)
         self.dismiss: Callable[[int], object] | None = None
+        self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
+        self._stall, self._asked = Stall(_STALL_SECS), now
 
     def look(self, seats: Iterable[Seat], now: float) -> PsTrainError | None:
         changes = self._attendance.look(seats, now)
@@ -37,6 +44,7 @@ class Members:
         error = self._too_few(changes)
         if error is None:  # else nobody is to go on
             self._dismiss_absent()
+            self._tell_of_a_stall(now)
         return error
 
     def _dismiss_absent(self) -> None:
@@ -46,8 +54,20 @@ class Members:
                 if task not in self._attendance.present:
                     self.dismiss(index)
 
+    def _tell_of_a_stall(self, now: float) -> None:
+        if self.awaited is None or now - self._asked < _ASK_SECS:
+            return
+        self._asked = now
+        found = self.awaited()
+        if found is not None:
+            told = self._stall.look(found[0], [self._tasks[index] for index in found[1]], now)
+            if told is not None:
+                log.warning("%s", told)
+
     def _rest(self) -> str:
         present, declared = len(self._attendance.present), len(self._tasks)
+        if present == 0:
+            return "nobody is left to train"
         if self._job.update == "sync":
             return f"the quorum is now {max(1, present - self._job.backup_workers)} of {declared} workers"
         return f"training goes on with {present} of {declared} workers"
@@ -55,8 +75,8 @@ class Members:
     def _too_few(self, changes: Iterable[Change]) -> PsTrainError | None:
         left = [change for change in changes if not change.present]
         present = len(self._attendance.present)
-        if not left or present >= self._job.min_workers:
-            return None
+        if not left or present >= self._job.min_workers or present == 0:
+            return None  # nobody is present when the chief itself has no input left: it ends the job
         return TooFewWorkersError(
             f"{left[-1].place} {left[-1].why}: {present} of {len(self._tasks)} workers remain, "
             f"fewer than min_workers={self._job.min_workers}"

@@ -37,7 +37,7 @@ from ps_train.updates.base import Replica
 log = logging.getLogger(__name__)
 
 POLL_SECS = 0.1
-_DISMISS_MS = 3000
+BRIEF = v1.RunOptions(timeout_in_ms=3000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Training:
             return
         assert session is not None, "nobody is dismissed before training begins"
         try:
-            session.run(ops.leave, {ops.leaver: index}, options=v1.RunOptions(timeout_in_ms=_DISMISS_MS))
+            session.run(ops.leave, {ops.leaver: index}, options=BRIEF)
         except LOST as error:
             log.debug("replica %d could not be dismissed: %s", index, cause_of(error))
 

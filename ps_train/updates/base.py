@@ -98,12 +98,14 @@ class StepOps:
       leave: from now on nobody waits for the replica `leaver`, until it makes a step again; None where
         nobody ever does.
       leaver: int64 scalar, to be fed.
+      awaited: bool [replicas], for whom steps of others wait at the moment; None where nobody ever waits.
     """
 
     train: list[tf.Operation]
     step_after: tf.Tensor
     leave: tf.Operation | None = None
     leaver: tf.Tensor | None = None
+    awaited: tf.Tensor | None = None
 
 
 class Update(abc.ABC):

@@ -35,6 +35,12 @@ class Clocks:
         """Steps made by the slowest live replica; NEVER where there is none."""
         return tf.reduce_min(tf.where(tf.equal(self.live, 1), self.made, tf.fill(tf.shape(self.made), NEVER)))
 
+    def awaited(self, lead: int) -> tf.Tensor:
+        """For whom those wait that are ahead by more than `lead`; bool [replicas]."""
+        slowest = self.slowest()
+        live = tf.equal(self.live, 1)
+        return live & tf.equal(self.made, slowest) & tf.reduce_any(live & (self.made > slowest + lead))
+
     def visit(self, me: tf.Tensor) -> Clocks:
         """After a step.  Who was not live begins beside the slowest: nobody need wait for what he missed."""
         slowest = self.slowest()
@@ -69,12 +75,13 @@ class Bounded(Asynchronous):
             self._state = v1.get_variable("ps_train/clocks", initializer=state, trainable=False, use_resource=True)
             # Not before the updates on all ps are made: who sees a clock sees what was done until then.
             locked, waits = under_lock(_LOCK, ops.train, lambda: self._visit(replica))
-            passed = tf.group(locked, self._turnstile.passed(replica.index, waits))
+            passed = self._turnstile.passed(replica.index, waits, locked)
             with tf.control_dependencies([passed]):
                 step_after = shards[0].clock.read_value()
             timed = note(counts, replica.index, self._began, now_on_ps(ops.train[:1]), now_on_ps([passed]))
+            awaited = self._clocks().awaited(self._lead)
         leaver = v1.placeholder(tf.int64, [], "leaver")
-        return StepOps([passed, timed], step_after, self._leave(leaver, replica.count), leaver)
+        return StepOps([passed, timed], step_after, self._leave(leaver, replica.count), leaver, awaited)
 
     def _visit(self, replica: Replica) -> tuple[list[tf.Operation], tf.Tensor]:
         before = self._clocks()

@@ -58,6 +58,10 @@ class Roll:
         standing = tf.where(over & tf.equal(self.standing, COMING), tf.ones_like(self.standing), self.standing)
         return Roll(standing, tf.where(over, tf.zeros_like(self.arrived), self.arrived))
 
+    def awaited(self) -> tf.Tensor:
+        """For whom those wait that have arrived; bool [replicas]."""
+        return tf.equal(self.standing, LIVE) & tf.equal(self.arrived, 0) & tf.reduce_any(tf.equal(self.arrived, 1))
+
     def _complete(self, backups: int) -> tf.Tensor:
         missing = tf.math.count_nonzero(tf.equal(self.standing, LIVE) & tf.equal(self.arrived, 0))
         return missing <= backups

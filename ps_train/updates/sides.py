@@ -76,7 +76,7 @@ class Side:
         return self._turnstile.release(tf.constant(-1, tf.int64), who)
 
     def _pass(self, locked: tf.Operation, waits: tf.Tensor) -> tf.Operation:
-        return tf.group(locked, self._turnstile.passed(self._replica.index, waits))
+        return self._turnstile.passed(self._replica.index, waits, locked)
 
 
 class First(Side):
@@ -148,6 +148,10 @@ class First(Side):
             done = [self._keep(after.next_if(over)), self._let_go(me)]
         facts = [now + tf.cast(over, tf.int64), tf.cast(given_up, tf.int64)]
         return done, tf.concat([facts, _wanted(complete, after)], 0)
+
+    def awaited(self) -> tf.Tensor:
+        with tf.device(ps_device(self._shard.ps)):
+            return self._roll().awaited()
 
     def _roll(self) -> Roll:
         return Roll(*tf.unstack(self._state.read_value()))

@@ -59,4 +59,4 @@ class Synchronous(Update):
         train.append(note(counts, replica.index, self._began, first.pushed_at, now_on_ps(train[:1])))
         leaver = v1.placeholder(tf.int64, [], "leaver")
         leave = tf.group(first.leave(leaver), *[other.leave(leaver, first.farewell) for other in others])
-        return StepOps(train, step_after, leave, leaver)
+        return StepOps(train, step_after, leave, leaver, first.awaited())

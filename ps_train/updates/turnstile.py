@@ -2,7 +2,7 @@
 
     waiting = turnstile.wait(replica.index, until=round + 1)        # under the ps's lock
     release = turnstile.release(reached=round_now)                  # under the ps's lock, by whoever makes it grow
-    passed = turnstile.passed(replica.index, waits)                 # outside, the end of a step that has to wait
+    passed = turnstile.passed(replica.index, waits, locked)         # outside, the end of a step that has to wait
 
 Everybody has a queue of his own, so that nobody takes what another waits for.  To wait costs no message: the part of
 a step that runs on the ps simply does not end yet.
@@ -44,10 +44,10 @@ class Turnstile:
             return self._needs.scatter_nd_update([[index]], [until]).op
 
     def release(self, reached: tf.Tensor, who: tf.Tensor | None = None) -> tf.Operation:
-        """Lets go on whoever waits for no more than `reached`, and those of `who` (bool [replicas]) whatever they
-        wait for."""
+        """Lets go on whoever waits for no more than `reached`; and those of `who` (bool [replicas]) whatever they wait
+        for, even where nothing is known of their waiting: a step of a process that died may still be there."""
         needs = self._needs.read_value()
-        go = needs <= reached if who is None else (needs <= reached) | (who & (needs < NEVER))
+        go = needs <= reached if who is None else (needs <= reached) | who
         times = tf.unstack(tf.cast(go, tf.int32))
         tokens = [queue.enqueue_many([tf.fill([n], True)]) for queue, n in zip(self._queues, times, strict=True)]
         with tf.control_dependencies([needs]):
@@ -56,6 +56,12 @@ class Turnstile:
             )
         return tf.group(cleared, *tokens)
 
-    def passed(self, index: int, waits: tf.Tensor) -> tf.Operation:
-        """Ends when the replica, if it waits (bool scalar), has been released."""
-        return v1.cond(waits, lambda: tf.group(self._queues[index].dequeue()), tf.no_op)
+    def passed(self, index: int, waits: tf.Tensor, locked: tf.Operation) -> tf.Operation:
+        """Ends when the replica, if it waits (bool scalar), has been released.
+
+        Args:
+          locked: the end of the locked part that called `wait`.  A replica that took a token before would take it from
+            under `wait`, which then waited for it with the lock held.
+        """
+        with tf.control_dependencies([locked]):
+            return tf.group(v1.cond(waits, lambda: tf.group(self._queues[index].dequeue()), tf.no_op))

@@ -63,7 +63,7 @@ def l2_then_global_norm(gradient, values):
 )
 def test_a_transform_computes_what_numpy_does(fields, reference, num_ps: int) -> None:
     model = Linear(count=40)
-    for update, workers in (("async", 1), ("sync", 2)):
+    for update, workers in (("async", 1), ("bounded", 1), ("sync", 2)):
         each = 8 // workers
         cluster = InProcessCluster(
             model, num_ps, workers, update=update, optimizer="sgd", learning_rate=RATE, batch_size=each, **fields

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 import pytest
 import tensorflow as tf
 
-from tests.support.cluster import InProcessCluster, Servers, in_parallel
+from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.loops import pace_for, run_worker
 from tests.support.models import Linear
+from tests.support.servers import POOL
 
 RUNS, SHARES = 40, 2
 BATCH = 4
@@ -38,13 +39,12 @@ class Run:
         self.killed = {index: chance.randint(0, 8) for index in leavers if chance.random() < 0.5}
         self.stopped = {index: chance.randint(0, 8) for index in leavers if index not in self.killed}
 
-    def cluster(self, servers: Servers) -> InProcessCluster:
+    def cluster(self) -> InProcessCluster:
         fields = {"max_steps": self.max_steps, "epochs": self.epochs, "backup_workers": self.backups}
         cluster = InProcessCluster(
             Linear(count=self.examples),
             self.num_ps,
             self.workers,
-            servers=servers,
             update="sync",
             learning_rate=0.01,
             batch_size=BATCH,
@@ -54,8 +54,8 @@ class Run:
         cluster.start()
         return cluster
 
-    def play(self, servers: Servers) -> None:
-        cluster = self.cluster(servers)
+    def play(self) -> None:
+        cluster = self.cluster()
         pace = pace_for(cluster)
 
         def work(index: int) -> None:
@@ -104,10 +104,10 @@ def quietly(cluster: InProcessCluster, index: int) -> None:
 
 
 def play(seeds: Iterable[int]) -> None:
-    servers = Servers(6)
     for seed in seeds:
         try:
-            Run(seed).play(servers)
+            Run(seed).play()
+            POOL.give_back()
         except BaseException as error:
             raise AssertionError(f"run {seed}: {vars(Run(seed))}") from error
 

@@ -46,8 +46,9 @@ def test_training_goes_on_without_a_worker_that_was_killed_and_with_it_when_it_i
     chief.wait_for(f"worker:1 on {socket.gethostname()}, pid {worker.pid} has said nothing for 2s", 20)
     assert MODES[update] in chief.output
     goes_on(chief)
-    again = cluster.start("worker", 1)
+    again = cluster.start("worker", 1, "--verbose")
     chief.wait_for(f"pid {again.pid} is back", 40)
+    again.wait_for("first step at global step", 40)
     goes_on(chief)
     assert again.process.poll() is None
     chief.send(signal.SIGTERM)

@@ -103,14 +103,6 @@ def test_workers_of_an_asynchronous_job_neither_need_nor_wait_for_absent_ones(pr
     assert json.loads((cluster.model_dir / "result.json").read_text())["global_step"] == 200
 
 
-def test_a_synchronous_job_names_the_worker_that_never_came(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 2, "--update=sync", "--startup_timeout_secs=8")
-    ps, chief = cluster.start("ps", 0), cluster.start("worker", 0)
-    assert chief.wait(60) == 1
-    assert "worker:1 has not joined" in only_error(chief.output)
-    assert ps.wait(10) == 1 and "worker:1" in only_error(ps.output)
-
-
 def test_a_ps_to_which_no_worker_comes_gives_up(processes: Processes) -> None:
     ps = TestCluster(processes, 1, 1).start("ps", 0, SHORT)
     assert ps.wait(30) == 1

@@ -12,8 +12,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import Checkpoints
-from ps_train.cluster.server import device_of, session_config, start_server
-from ps_train.cluster.spec import Address, Cluster
+from ps_train.cluster.server import device_of, session_config
+from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.data.shard import Source
 from ps_train.graph.plan import make_plan
@@ -21,19 +21,7 @@ from ps_train.graph.step import Step, build_step
 from ps_train.graph.trace import trace
 from ps_train.model import Model
 from ps_train.updates.base import Replica
-from tests.support.processes import free_ports
-
-
-class Servers:
-    """Running servers that several clusters may use one after the other: none can ever be stopped."""
-
-    def __init__(self, count: int) -> None:
-        self.hosts = [f"127.0.0.1:{port}" for port in free_ports(count)]
-        where = "tests"
-        self._servers = [start_server(Address.parse(host, where), Job()) for host in self.hosts]
-
-    def target(self, host: str) -> str:
-        return self._servers[self.hosts.index(host)].target
+from tests.support.servers import POOL
 
 
 class InProcessCluster:
@@ -46,11 +34,10 @@ class InProcessCluster:
         num_workers: int,
         directory: pathlib.Path | None = None,
         partition_bytes: int = 1 << 10,
-        servers: Servers | None = None,
         **fields: Any,
     ) -> None:
-        servers = servers or Servers(num_ps + num_workers)
-        hosts = servers.hosts[: num_ps + num_workers]
+        servers = POOL.take(num_ps + num_workers)
+        hosts = [server.host for server in servers]
         self.job = Job(
             ps_hosts=tuple(hosts[:num_ps]), worker_hosts=tuple(hosts[num_ps:]), **{"shuffle_buffer": 0, **fields}
         )
@@ -68,7 +55,7 @@ class InProcessCluster:
             if index == 0 and directory is not None:
                 with step.graph.as_default():
                     self.checkpoints = Checkpoints(str(directory), 3, step.stored, device_of(task))
-            target = servers.target(hosts[num_ps + index])
+            target = servers[num_ps + index].target
             self.steps.append(step)
             self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))
 

@@ -12,6 +12,7 @@ from ps_train.config import Job
 from ps_train.errors import ConfigError, TooFewWorkersError
 from ps_train.roles.attendance import Attendance
 from ps_train.roles.members import Members
+from ps_train.roles.stall import Stall
 
 TASKS = ["worker:0", "worker:1", "worker:2"]
 
@@ -117,8 +118,46 @@ class TestMembers:
             "worker:2 on host-b, pid 42 has no input left: 1 of 3 workers remain, fewer than min_workers=2"
         )
 
+    def test_it_is_said_when_all_wait_for_one_who_lives_but_makes_no_steps(self, caplog):
+        made = members(update="sync")
+        made.awaited = lambda: (7, [1])
+        with caplog.at_level(logging.WARNING, "ps_train"):
+            logging.getLogger("ps_train").propagate = True
+            for beat in range(1, 50):
+                made.look([seat(index, beat) for index in range(3)], 100.0 + beat)
+        assert caplog.messages == ["no update since step 7, for 30s: all wait for worker:1"]
+
+    def test_that_nobody_has_input_left_is_no_error_but_the_end(self, caplog):
+        made = members()
+        with caplog.at_level(logging.WARNING, "ps_train"):
+            logging.getLogger("ps_train").propagate = True
+            assert made.look([seat(index, 1, INPUT_ENDED) for index in range(3)], 101.0) is None
+        assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; nobody is left to train"
+
     @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])
     def test_more_than_there_are_workers_is_refused(self, field, value, most):
         with pytest.raises(ConfigError) as caught:
             members(update="sync", **{field: value})
         assert str(caught.value) == f"{field}={value} is too much for a job of 3 workers: use at most {most}."
+
+
+class TestStall:
+    def test_a_step_that_grows_is_none(self):
+        stall = Stall(tell_secs=30)
+        assert all(stall.look(step, ["worker:1"], 20.0 * step) is None for step in range(20))
+
+    def test_one_that_stands_still_while_nobody_waits_is_none(self):
+        stall = Stall(tell_secs=30)
+        assert [stall.look(5, [], now) for now in (0.0, 100.0, 200.0)] == [None] * 3
+
+    def test_one_that_stands_still_is_told_after_a_while_and_again_when_that_has_doubled(self):
+        stall = Stall(tell_secs=30)
+        told = [now for now in range(0, 200, 10) if stall.look(5, ["worker:1", "worker:2"], float(now))]
+        assert told == [30, 60, 120]
+
+    def test_after_a_new_step_the_time_begins_anew(self):
+        stall = Stall(tell_secs=30)
+        stall.look(5, ["worker:1"], 0.0)
+        stall.look(6, ["worker:1"], 29.0)
+        assert stall.look(6, ["worker:1"], 58.0) is None
+        assert stall.look(6, ["worker:1"], 59.5) == "no update since step 6, for 30s: all wait for worker:1"

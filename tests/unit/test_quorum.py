@@ -105,6 +105,10 @@ class TestRoll:
             standing = [LIVE if i in live else COMING if i in coming else GONE for i in range(3)]
             assert listed(roll) == [standing, [int(i in there) for i in range(3)]]
 
+    def test_those_are_awaited_that_have_yet_to_arrive_if_anybody_has(self):
+        assert Roll(vector(LIVE, LIVE, GONE), vector(1, 0, 0)).awaited().numpy().tolist() == [False, True, False]
+        assert not Roll(vector(LIVE, LIVE, GONE), vector(0, 0, 0)).awaited().numpy().any()
+
 
 class TestTold:
     NOTHING = vector(UNKNOWN, UNKNOWN, UNKNOWN)
@@ -150,3 +154,8 @@ class TestClocks:
     def test_who_leaves_keeps_its_count_but_holds_nobody_back(self):
         after = Clocks(vector(1, 1, 1), vector(5, 2, 7)).leave(me(1))
         assert listed(after) == [[1, 0, 1], [5, 2, 7]] and after.slowest().numpy() == 5
+
+    def test_the_slowest_are_awaited_if_anybody_is_too_far_ahead_of_them(self):
+        clocks = Clocks(vector(1, 1, 1), vector(5, 2, 2))
+        assert clocks.awaited(lead=2).numpy().tolist() == [False, True, True]
+        assert not clocks.awaited(lead=3).numpy().any()

@@ -21,7 +21,7 @@ from ps_train.data.criteo import COLUMNS, INTEGERS, MAX_BAD_LINES
 from ps_train.data.criteo.files import ALL, HELD_OUT, HOLD_OUT_EVERY, Chosen
 from ps_train.data.criteo.malformed import LINE, BadLines
 from ps_train.data.lines import BLOCK_BYTES, Lines, line_dataset
-from ps_train.data.stream import Stream, failure
+from ps_train.data.stream import Stream, as_written, failure
 from ps_train.errors import DataError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Criteo(Stream):
 
     def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
         lines = line_dataset(self._chosen.files, share, seed, self._block_bytes)
-        return lines.map(self._examples, num_parallel_calls=2).filter(_not_empty)
+        return lines.map(as_written(self._examples), num_parallel_calls=2).filter(as_written(_not_empty))
 
     def _examples(self, lines: Lines) -> Any:
         well_formed = tf.strings.regex_full_match(lines.lines, LINE)

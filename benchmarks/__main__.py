@@ -1,0 +1,39 @@
+"""`python -m benchmarks [what] [options]`; `--help` tells them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from benchmarks import breakdown, compare, growth, modes, options, slow, startup, wire
+from benchmarks.errors import SkippedError, UsageError
+
+EXIT_DONE, EXIT_USAGE = 0, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    commands = {
+        "compare": compare.run,
+        "wire": wire.run,
+        "startup": startup.run,
+        "growth": growth.run,
+        "modes": modes.run,
+        "slow": slow.run,
+        "breakdown": breakdown.run,
+    }
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended
+    try:
+        chosen = options.parse(arguments)
+        return commands[chosen.what](chosen)
+    except UsageError as error:
+        print(f"benchmarks: error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except SkippedError as reason:
+        print(f"skipped: {reason}")
+        return EXIT_DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

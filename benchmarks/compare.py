@@ -1,0 +1,113 @@
+"""`python -m benchmarks`: all contenders on all workloads, interleaved; medians, a table, a plot, a dated record.
+
+The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters",
+"batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [Measured as a dict]},
+"losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+from benchmarks import machine, report, results
+from benchmarks.calibration import calibrate
+from benchmarks.contenders import Contender, Setting, contenders_of
+from benchmarks.errors import ContenderError
+from benchmarks.run import check_loss, measure
+from benchmarks.workloads import Workload, workload_class
+
+DEFAULT_WORKLOADS = "small,wide,large"
+DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,ddp"
+
+
+def run(options: argparse.Namespace) -> int:
+    contenders = contenders_of(options.contenders)
+    record: dict[str, Any] = {
+        "date": results.today(),
+        "machine": machine.machine(),
+        "load_before": machine.load_average(),
+        "calibration": dataclasses.asdict(calibrate()),
+        "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
+        "workloads": {name: _new(name, contenders, options) for name in options.workloads},
+    }
+    if options.check:
+        for name, workload in record["workloads"].items():
+            _check_losses(name, workload, contenders, options)
+    for number in range(options.repeats):
+        for name, workload in record["workloads"].items():
+            _one_round(name, workload, contenders, options, number)
+        results.store("compare", record, report.markdown_of(record), report.plot_of(record), options.results)
+    text = report.markdown_of(record)
+    results.store("compare", record, text, report.plot_of(record), options.results)
+    print(text)
+    return 0
+
+
+def _new(name: str, contenders: list[Contender], options: argparse.Namespace) -> dict[str, Any]:
+    workload = workload_class(name)
+    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, options))}
+    return {
+        "about": workload.about,
+        "parameters": workload.parameters,
+        "batch_size": workload.batch_size,
+        "check_steps": workload.check_steps,
+        "tolerance": workload.tolerance,
+        "updates": {one.name: one.update for one in contenders},
+        "runs": {one.name: [] for one in contenders if one.name not in skipped},
+        "losses": {},
+        "failures": {},
+        "skipped": skipped,
+    }
+
+
+def _reason_to_skip(contender: Contender, workload: type[Workload], options: argparse.Namespace) -> str:
+    if contender.name.partition(":")[0] != "ddp":
+        return ""
+    if workload.torch_module is Workload.torch_module:
+        return "this workload has no form for PyTorch"
+    tried = subprocess.run([options.torch_python, "-c", "import torch"], capture_output=True, check=False)
+    return "" if tried.returncode == 0 else "PyTorch is not installed for --torch_python"
+
+
+def _one_round(
+    name: str, workload: dict[str, Any], contenders: list[Contender], options: argparse.Namespace, number: int
+) -> None:
+    """Every contender once; each round begins with another one, so that none always follows the same."""
+    turned = contenders[number % len(contenders) :] + contenders[: number % len(contenders)]
+    for contender in (one for one in turned if one.name in workload["runs"]):
+        try:
+            measured = measure(contender, _setting(name, options), options.secs)
+        except ContenderError as error:
+            workload["failures"][contender.name] = str(error)
+            _say(f"{name} {contender.name} failed: {error}")
+            continue
+        workload["runs"][contender.name].append(dataclasses.asdict(measured))
+        _say(f"round {number + 1}  {name}  {contender.name}  {measured.examples_per_sec:.0f} examples/s")
+
+
+def _check_losses(
+    name: str, workload: dict[str, Any], contenders: list[Contender], options: argparse.Namespace
+) -> None:
+    for contender in contenders:
+        if contender.name not in workload["runs"] or contender.name.partition(":")[0] == "bare":
+            continue  # bare never ends, and is ours
+        try:
+            loss = check_loss(contender, _setting(name, options, workload["check_steps"]))
+        except ContenderError as error:
+            workload["failures"][contender.name] = str(error)
+            _say(f"{name} {contender.name} failed: {error}")
+            continue
+        workload["losses"][contender.name] = loss
+        _say(f"check  {name}  {contender.name}  test loss {loss:.4f} after {workload['check_steps']} steps")
+
+
+def _setting(name: str, options: argparse.Namespace, max_steps: int = 0) -> Setting:
+    return Setting(name, max_steps, options.num_ps, options.num_workers, torch_python=options.torch_python)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,37 @@
+"""What a result was measured on: CPU, cores, memory and versions; nothing that tells whose machine it is."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import pathlib
+import platform
+import re
+
+
+def machine() -> dict[str, str | int]:
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "kernel": platform.release().split("-")[0],
+        "python": platform.python_version(),
+        "tensorflow": importlib.metadata.version("tensorflow"),
+    }
+
+
+def text(of: dict[str, str | int]) -> str:
+    return (
+        f"{of['cpu']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}, Python {of['python']}, "
+        f"TensorFlow {of['tensorflow']}"
+    )
+
+
+def load_average() -> float:
+    """How busy the machine is with anything, over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def _cpu_model() -> str:
+    found = re.search(r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()

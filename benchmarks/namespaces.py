@@ -1,0 +1,117 @@
+"""Network namespaces: a loopback interface of one's own to count on, and a slow network between tasks.
+
+    with Loopback() as alone:
+        [*alone.prefix, "python", …]          # runs where nobody else sends anything
+        alone.bytes_sent()
+    with Network(["ps:0", "worker:0"], delay_ms=1, mbit=1000) as network:
+        network.places                        # task to Place
+
+Root only.  Everything that is made is removed again; the machine's own interfaces are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from benchmarks.contenders import Place
+from benchmarks.errors import SkippedError
+from benchmarks.link import DEVICE
+from benchmarks.processes import ROOT, Processes, Program
+
+
+def check_possible() -> None:
+    """Raises SkippedError with the reason where namespaces cannot be made."""
+    if shutil.which("ip") is None:
+        raise SkippedError("network namespaces need the program ip (iproute2)")
+    if os.geteuid() != 0:
+        raise SkippedError("network namespaces can only be made by root")
+
+
+def _call(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SkippedError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+class _Namespaces:
+    """Named after this process; removed at the end."""
+
+    def __init__(self) -> None:
+        self._made: list[str] = []
+
+    def add(self, name: str) -> str:
+        full = f"bench{os.getpid()}{name}"
+        _call("ip", "netns", "add", full)
+        self._made.append(full)
+        _call("ip", "-n", full, "link", "set", "lo", "up")
+        return full
+
+    def remove(self) -> None:
+        for name in self._made:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+class Loopback:
+    """A namespace with nothing but a loopback interface."""
+
+    def __enter__(self) -> Loopback:
+        check_possible()
+        self._namespaces = _Namespaces()
+        self._name = self._namespaces.add("lo")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._namespaces.remove()
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        return ("ip", "netns", "exec", self._name)
+
+    def bytes_sent(self) -> int:
+        """Through the interface so far, with the headers of TCP and IP."""
+        lines = _call(*self.prefix, "cat", "/proc/net/dev").splitlines()
+        loopback = next(line for line in lines if line.strip().startswith("lo:"))
+        return int(loopback.partition(":")[2].split()[0])
+
+
+class Network:
+    """A namespace for each task, all joined by a slow wire (`link.py`)."""
+
+    def __init__(self, tasks: Sequence[str], delay_ms: float, mbit: float) -> None:
+        self._tasks, self._delay_ms, self._mbit = tasks, delay_ms, mbit
+        self.places: dict[str, Place] = {}
+
+    def __enter__(self) -> Network:
+        check_possible()
+        if not os.path.exists("/dev/net/tun"):
+            raise SkippedError("a slow network needs the kernel's tun devices (/dev/net/tun)")
+        self._namespaces = _Namespaces()
+        self._wire = Processes(ROOT)
+        try:
+            ends = [self._join(number, task) for number, task in enumerate(self._tasks, start=1)]
+            command = [sys.executable, "-m", "benchmarks.link", f"--delay_ms={self._delay_ms}", f"--mbit={self._mbit}"]
+            wire = self._wire.start(Program("link", [*command, *ends]))
+            wire.wait_for(lambda line: line.text == "ready", within_secs=20)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._wire.__exit__()
+        self._namespaces.remove()
+
+    def _join(self, number: int, task: str) -> str:
+        """A namespace with a tun device; returns what `link.py` is told of it."""
+        own, address = self._namespaces.add(f"t{number}"), f"10.77.0.{number}"
+        _call("ip", "-n", own, "tuntap", "add", "dev", DEVICE, "mode", "tun")
+        _call("ip", "-n", own, "address", "add", f"{address}/24", "dev", DEVICE)
+        # Large packets, as a network card makes small ones of them without the CPU's help.
+        _call("ip", "-n", own, "link", "set", DEVICE, "mtu", "65000", "up")
+        self.places[task] = Place(address, ("ip", "netns", "exec", own))
+        return f"{own}={address}"

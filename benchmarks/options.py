@@ -1,0 +1,111 @@
+"""The command line of the benchmarks.
+
+    options = parse(["--workloads=small", "--quick"])
+
+Raises UsageError for what is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from benchmarks import compare, results
+from benchmarks.contenders import ALIASES, NAMES, contenders_of
+from benchmarks.errors import UsageError
+from benchmarks.workloads import names, workload_class
+
+WHAT = {
+    "compare": "all contenders side by side (the default)",
+    "wire": "bytes and RPCs for one batch",
+    "startup": "from launch to the first step of all workers",
+    "growth": "more and more workers, and a model of them",
+    "modes": "the update modes with one slow worker of four",
+    "slow": "the same with delay and a rate limit between tasks",
+    "breakdown": "where the CPU time of ps and workers goes, by perf",
+}
+TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"
+
+_EPILOG = f"""\
+contenders: {", ".join(NAMES)}
+aliases:    {", ".join(ALIASES)}
+A contender may be given options: ours-async:accumulate=2 adds a flag, ours-async:NAME=value (upper case) sets an
+environment variable.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.quick:
+        quick = parser.parse_args([*_QUICK, *arguments])
+        quick.check = quick.check and "--check" in arguments
+        options = quick
+    options.workloads = _list(options.workloads)
+    options.contenders = _list(options.contenders)
+    for name in options.workloads:
+        workload_class(name)
+    contenders_of(options.contenders)
+    for name, low in (("repeats", 1), ("num_ps", 1), ("num_workers", 1)):
+        if getattr(options, name) < low:
+            raise UsageError(f"--{name}={getattr(options, name)} is not valid: use at least {low}.")
+    _check_workers(options.workers)
+    if not options.secs > 0:
+        raise UsageError(f"--secs={options.secs:g} is not valid: use a number above 0.")
+    return options
+
+
+_QUICK = ["--workloads=small", "--contenders=ours-async,classic-async,single-2x1", "--repeats=1", "--secs=2"]
+
+
+def _list(text: str) -> list[str]:
+    found = [name for name in text.split(",") if name]
+    if not found:
+        raise UsageError("an empty list of workloads or contenders leaves nothing to do.")
+    return found
+
+
+def _check_workers(text: str) -> None:
+    if not all(number.isdecimal() and int(number) > 0 for number in text.split(",")):
+        raise UsageError(f"--workers={text} is not valid: use numbers above 0, such as 1,2,4.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m benchmarks",
+        description="ps_train against the classic recipe and its peers, as real processes on this machine.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = "; ".join(f"{name}: {about}" for name, about in WHAT.items())
+    parser.add_argument("what", nargs="?", default="compare", choices=list(WHAT), help=what)
+    parser.add_argument("--workloads", default=compare.DEFAULT_WORKLOADS, help=f"comma-separated: {', '.join(names())}")
+    parser.add_argument("--contenders", default=compare.DEFAULT_CONTENDERS, help="comma-separated; see below")
+    parser.add_argument("--repeats", type=int, default=5, help="interleaved rounds [5]")
+    parser.add_argument("--secs", type=float, default=4.0, help="steady seconds measured in each run [4]")
+    parser.add_argument("--num_ps", type=int, default=1)
+    parser.add_argument("--num_workers", type=int, default=2)
+    parser.add_argument("--workers", default="1,2,4,8,16", help="growth: numbers of workers [1,2,4,8,16]")
+    parser.add_argument("--pause_ms", type=float, default=50.0, help="growth: the pause that stands for compute [50]")
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compare all test losses after the same steps",
+    )
+    parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")
+    parser.add_argument("--results", default=str(results.DIRECTORY), help="directory of the dated results")
+    parser.add_argument(
+        "--torch_python",
+        default=os.environ.get(TORCH_VARIABLE, sys.executable),
+        help=f"a python that has PyTorch, for ddp [${TORCH_VARIABLE}, or this one]",
+    )
+    return parser

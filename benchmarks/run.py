@@ -1,0 +1,131 @@
+"""One run of one contender: its steady part is measured, or its test loss after so many steps is read.
+
+measured = measure(contender, Setting("small"), secs=4)
+loss = check_loss(contender, Setting("small", max_steps=400))
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import pathlib
+import re
+import tempfile
+import time
+
+from benchmarks.contenders import Contender, Setting
+from benchmarks.errors import ContenderError
+from benchmarks.processes import Line, Processes, Running
+from benchmarks.workloads import workload_class
+
+START_SECS = 120.0
+"""A contender that has not begun to train by then has failed."""
+
+SETTLE_SECS = 1.0
+"""After the warm-up steps, so much longer is left out: caches fill, bursts grow to their length."""
+
+_STEP = re.compile(r"^step (\d+)")
+_TEST_LOSS = re.compile(r"^test .*?loss ([\d.]+|nan|inf)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The steady part of one run.
+
+    Attributes:
+      steps_per_sec: global steps, of all processes that count their own together.
+      examples_per_sec: of all workers.
+      cpu_secs: "ps" and "workers" to CPU seconds per 1000 examples.
+      ps_peak_bytes: resident memory, 0 where there is no ps.
+    """
+
+    steps_per_sec: float
+    examples_per_sec: float
+    cpu_secs: dict[str, float]
+    ps_peak_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Window:
+    """What one speaker said at the two ends of the steady part."""
+
+    begin: Line
+    end: Line
+    cpu_begin: dict[str, float]
+    cpu_end: dict[str, float]
+
+    def rate(self) -> float:
+        return (step_of(self.end) - step_of(self.begin)) / (self.end.time - self.begin.time)
+
+    def cpu_rate(self, group: str) -> float:
+        return (self.cpu_end[group] - self.cpu_begin[group]) / (self.end.time - self.begin.time)
+
+
+def step_of(line: Line) -> int:
+    found = _STEP.match(line.text)
+    return int(found[1]) if found else -1
+
+
+def measure(contender: Contender, setting: Setting, secs: float) -> Measured:
+    """Raises ContenderError when the contender does not train."""
+    workload = workload_class(setting.workload)
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+        for program in contender.programs(setting):
+            processes.start(program)
+        speakers = processes.running[-contender.speakers :]
+        with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
+            jobs = [pool.submit(_window, processes, one, workload.warmup_steps, secs) for one in speakers]
+            try:
+                windows = [job.result() for job in jobs]
+            except BaseException:
+                processes.end()  # first, since the pool waits for those who listen to them
+                raise
+        peak = processes.ps_peak_bytes()
+    steps_per_sec = sum(window.rate() for window in windows)
+    examples_per_sec = steps_per_sec * workload.batch_size * contender.batches_per_step(setting.num_workers)
+    if not steps_per_sec > 0:
+        raise ContenderError(f"{contender.name} made no step in its steady part")
+    cpu = {group: 1000 * windows[0].cpu_rate(group) / examples_per_sec for group in ("ps", "workers")}
+    return Measured(steps_per_sec, examples_per_sec, cpu, peak)
+
+
+def _window(processes: Processes, speaker: Running, warmup_steps: int, secs: float) -> _Window:
+    begin = settle(speaker, warmup_steps)
+    cpu_begin = processes.cpu_secs()
+    end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, START_SECS)
+    return _Window(begin, end, cpu_begin, processes.cpu_secs())
+
+
+def settle(speaker: Running, warmup_steps: int) -> Line:
+    """The line with which the steady part begins."""
+    warm = speaker.wait_for(lambda line: step_of(line) >= warmup_steps, START_SECS)
+    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + SETTLE_SECS, START_SECS)
+
+
+def _is_step(line: Line) -> bool:
+    return step_of(line) >= 0
+
+
+def check_loss(contender: Contender, setting: Setting, within_secs: float = 300.0) -> float:
+    """The loss on the test split after exactly `setting.max_steps` global steps."""
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+        for program in contender.programs(setting):
+            processes.start(program)
+        line = processes.running[-1].wait_for(lambda line: _TEST_LOSS.match(line.text) is not None, within_secs)
+    found = _TEST_LOSS.match(line.text)
+    assert found is not None
+    return float(found[1])
+
+
+def time_to_first_steps(contender: Contender, setting: Setting) -> float:
+    """Seconds from launch until every worker has made its first step."""
+    began = time.monotonic()
+    last = began
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+        for program in contender.programs(setting):
+            processes.start(program)
+        speakers = [one for one in processes.running if "--job_name=ps" not in one.program.command]
+        for speaker in speakers:
+            for _ in range(setting.num_workers // len(speakers)):  # the launcher passes on what all of them say
+                last = max(last, speaker.wait_for(lambda line: "first step" in line.text, START_SECS).time)
+    return last - began

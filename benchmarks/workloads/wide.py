@@ -1,0 +1,33 @@
+"""Wide: very many small variables.  Where each travels in a message of its own, messages are all that it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.workloads.base import Workload
+from benchmarks.workloads.residual import residual_layers, torch_residual_layers
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_LAYERS, _WIDTH = 50, 64
+
+
+class Wide(Workload):
+    about = "50 dense residual layers of 64x64 (102 variables), Momentum, batch 64"
+    default_optimizer = "momentum"
+    default_learning_rate = 0.01
+    batch_size = 64
+    parameters = 208_650
+    check_steps = 200
+    inputs = _WIDTH
+
+    def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        from ps_train.models.layers import dense
+
+        return dense(residual_layers(features, _WIDTH, _LAYERS), self.classes, "logits")
+
+    def torch_module(self) -> Any:
+        from torch import nn
+
+        return nn.Sequential(*torch_residual_layers(_WIDTH, _LAYERS), nn.Linear(_WIDTH, self.classes))

@@ -1,0 +1,39 @@
+"""What all contenders share: the same data, and models of the size that they claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from benchmarks import workloads
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_a_workload_has_as_many_parameters_as_it_says(name: str):
+    workload = workloads.load(name)
+    with tf.Graph().as_default():
+        workload.forward(v1.placeholder(tf.float32, [None, workload.inputs]), training=True)
+        assert sum(math.prod(one.shape.as_list()) for one in v1.trainable_variables()) == workload.parameters
+
+
+def test_wide_is_made_of_many_small_variables():
+    workload = workloads.load("wide")
+    with tf.Graph().as_default():
+        workload.forward(v1.placeholder(tf.float32, [None, workload.inputs]), training=True)
+        assert len(v1.trainable_variables()) == 102
+
+
+def test_everybody_gets_the_same_data_and_test_data_of_the_same_kind():
+    workload = workloads.load("tiny")
+    one, two, test = workload.data("train", ""), workload.data("train", ""), workload.data("test", "")
+    np.testing.assert_array_equal(one.features, two.features)
+    np.testing.assert_array_equal(one.labels, two.labels)
+    assert one.features.dtype == np.float32 and not np.array_equal(one.features[: len(test)], test.features)
+    # The nearest mean of the training classes must say much of the test labels; a fifth of them is random.
+    means = np.stack([one.features[one.labels == label].mean(0) for label in range(workload.classes)])
+    nearest = np.argmin(((test.features[:, None] - means[None]) ** 2).sum(2), 1)
+    assert (nearest == test.labels).mean() > 0.6
