@@ -9,16 +9,15 @@ Knows nothing of where values come from and where gradients go.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches
-from ps_train.embeddings.source import rows_from
-from ps_train.errors import ModelError
-from ps_train.graph.asked import Asked, Fetch
+from ps_train.graph.asked import Fetch
+from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.rows import mask_of
 from ps_train.graph.trace import Traced
 from ps_train.model import Model
@@ -66,10 +65,8 @@ def mean_gradients(
     for number in range(accumulate):
         if number:
             batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        asked = Asked()
-        with rows_from(asked):
+        with looking_up(fetch, traced) as rows:
             losses.append(_loss(model, batches, values, variables))
-        rows = _answered(asked, fetch, traced)
         sources = {name: values[name] for name in learned} | rows
         gradients = dict(zip(sources, tf.gradients(losses[-1], list(sources.values())), strict=True))
         gradients |= {name: _of_rows(gradients[name], rows[name]) for name in rows}
@@ -92,19 +89,6 @@ def mean_gradients(
     )
 
 
-def _answered(asked: Asked, fetch: Fetch, traced: Traced) -> dict[str, tf.Tensor]:
-    """Table name to the rows that its lookups have been given."""
-    wanted = asked.wanted()
-    if sorted(wanted) != sorted(traced.tables()):
-        raise ModelError(
-            f"forward() looked up the tables {', '.join(wanted) or 'none'}, but the first time "
-            f"{', '.join(traced.tables()) or 'none'}: build it the same way."
-        )
-    if wanted:
-        asked.answer(fetch(wanted))
-    return asked.rows()
-
-
 def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
     """Dense: one row for each that was fetched, however often it was looked up."""
     if gradient is None:
@@ -120,21 +104,6 @@ def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.T
 
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
     v1.get_default_graph().clear_collection(v1.GraphKeys.REGULARIZATION_LOSSES)  # of the batch before
-    with v1.variable_scope(v1.get_variable_scope(), custom_getter=_getter(values, variables)):
+    with in_place_of_variables(values, variables):
         outputs = model.forward(batches.features, training=True)
         return model.loss(outputs, batches.labels)
-
-
-def _getter(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Callable[..., Any]:
-    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        if name not in values and name not in variables:
-            raise ModelError(
-                f"forward() made variable {name}, which it did not make the first time: build it the same way."
-            )
-        found = values[name] if name in values else variables[name]
-        regularizer = kwargs.get("regularizer")
-        if regularizer is not None and not kwargs.get("reuse"):
-            v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, regularizer(found))
-        return found
-
-    return get
