@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.model import make_optimizer
 from ps_train.roles.evaluator import score
-from tests.support.cluster import InProcessCluster, Servers, batches_of, train_plainly
+from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.tables import COMBINERS, DIMENSION, MISSING, ROWS, Bags, NumpyRule, PlainBags, gradients_of_bags
 
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
@@ -19,27 +19,17 @@ TENSORFLOWS = ["sgd", "momentum", "adagrad", "ftrl"]
 RATE = 0.05
 
 
-@pytest.fixture(scope="module")
-def servers() -> Servers:
-    return Servers(6)
-
-
 @pytest.fixture
-def cluster_of(servers: Servers):
+def cluster_of():
     """Starts a cluster of bags; gives it and its initial values."""
-
-    made: list[InProcessCluster] = []
 
     def make(num_ps: int, workers: int, model: Bags | None = None, **fields):
         settings = {"learning_rate": RATE, "batch_size": 12 // workers, **fields}
-        cluster = InProcessCluster(model or Bags(), num_ps, workers, servers=servers, **settings)
-        made.append(cluster)
+        cluster = InProcessCluster(model or Bags(), num_ps, workers, **settings)
         cluster.start()
         return cluster, cluster.values()
 
-    yield make
-    for session in (session for cluster in made for session in cluster.sessions):
-        session.close()
+    return make
 
 
 def by_hand(initial: dict, steps: int, rules: dict, change=lambda gradients, tables: gradients) -> dict:
@@ -220,12 +210,12 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_o
     assert_tables(second.values(), first.values(), 1e-6)
 
 
-def test_the_evaluator_finds_the_rows_of_a_checkpoint(tmp_path) -> None:
+def test_the_values_on_the_ps_and_those_of_a_checkpoint_have_the_same_score(tmp_path) -> None:
     class Scored(Bags):
         def metrics(self, outputs, labels):
             return {"mean": v1.metrics.mean(outputs)}
 
-    cluster = InProcessCluster(Scored(), 2, 1, tmp_path, optimizer="sgd", batch_size=12)
+    cluster = InProcessCluster(Scored(dense=True), 2, 1, tmp_path, optimizer="sgd", batch_size=12)
     cluster.start()
     cluster.train(3)
     assert cluster.checkpoints is not None
@@ -233,7 +223,8 @@ def test_the_evaluator_finds_the_rows_of_a_checkpoint(tmp_path) -> None:
     found = cluster.values()
     data = Bags().data("train", "")
     with tf.Graph().as_default(), v1.Session() as session:
-        outputs = PlainBags().forward(tf.constant(data.features), training=False)
+        outputs = PlainBags(dense=True).forward(tf.constant(data.features), training=False)
         session.run([variable.assign(found[variable.op.name]) for variable in v1.global_variables()])
         expected = session.run(outputs).mean()
-    assert score(Scored(), "", path)["mean"] == pytest.approx(expected, abs=1e-6)
+    assert score(Scored(dense=True), "", path)["mean"] == pytest.approx(expected, abs=1e-6)
+    assert cluster.score()["mean"] == pytest.approx(expected, abs=1e-6)
