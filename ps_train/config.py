@@ -20,7 +20,7 @@ from ps_train.errors import ConfigError
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
-OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad")
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
 """Environment: a socket, inherited from the launcher, that keeps the task's port from others until it is served."""

@@ -56,5 +56,5 @@ def failure(text: str) -> Exception:
 
 def data_error(error: Exception) -> DataError | None:
     """The `failure` that a pipeline ended with, if that is what an error of `session.run` says."""
-    found = re.search(re.escape(_MARK) + "([^\n]*)", str(error))
+    found = re.search(re.escape(_MARK) + r"([^\n]*?)\]?(\n|$)", str(error))  # an assertion puts it into brackets
     return DataError(found[1]) if found else None

@@ -16,6 +16,7 @@ from ps_train.cluster import notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome, Ready
 from ps_train.cluster.server import device_of
+from ps_train.graph.scoring import build_scoring, measure
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
@@ -143,7 +144,7 @@ class Chief(Training):
         step, counted = raw.run([self._step.global_step, self._counted])
         if step != self._saver.step:
             self._checkpoints.save(raw)
-        metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
+        metrics = self._score()
         tally = Tally(job.update, self._names, **counted)
         made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
         ending = Ending(int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally)
@@ -157,6 +158,12 @@ class Chief(Training):
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:
             board.swap(notices.OUTCOME, "", outcome.to_json())
+
+    def _score(self) -> dict[str, float]:
+        """Of the values on the ps: here is no room for whole tables."""
+        s = self._s
+        scoring = build_scoring(s.model, s.job.data_dir, s.traced, s.plan, device_of(s.task))
+        return measure(self._sessions.another(scoring.graph), scoring) if scoring else {}
 
     def _raw(self) -> v1.Session:
         assert self._sessions.session is not None, "the session exists before training begins"

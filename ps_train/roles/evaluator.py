@@ -20,40 +20,29 @@ from ps_train.checkpoint import found_in, restore_plain
 from ps_train.config import Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import evaluation_batches
-from ps_train.data.stream import data_error
 from ps_train.errors import EXIT_DONE, ConfigError, UnreachableError
+from ps_train.graph.scoring import BATCH, Scoring, measure
 from ps_train.model import Model, load_model
 
 log = logging.getLogger(__name__)
 
-_BATCH = 512
 _LOOK_SECS = 0.5
 
 
 def score(model: Model, data_dir: str, checkpoint: str) -> dict[str, float]:
     """The model's metrics over the whole test split, with the values of a checkpoint; {} where there are none."""
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
         data = model.data("test", data_dir)
         if data is None:
             return {}
-        batches = evaluation_batches(data, _BATCH)
+        batches = evaluation_batches(data, BATCH)
         outputs = model.forward(batches.features, training=False)
         metrics = model.metrics(outputs, batches.labels)
         if not metrics:
             return {}
-        updates = [update for _, update in metrics.values()]
         with v1.Session() as session:
-            session.run(v1.local_variables_initializer())
             restore_plain(session, v1.global_variables(), checkpoint)
-            session.run(batches.initializer, batches.feeds())
-            while True:
-                try:
-                    session.run(updates)
-                except tf.errors.OutOfRangeError:
-                    break
-                except tf.errors.InvalidArgumentError as error:
-                    raise data_error(error) or error from None
-            return {name: float(value) for name, value in session.run({n: v for n, (v, _) in metrics.items()}).items()}
+            return measure(session, Scoring(graph, batches, metrics))
 
 
 def run(job: Job, task: Task, console: Console) -> int:

@@ -64,6 +64,10 @@ class Sessions(v1.train.SessionCreator):
         self.session = session
         return session
 
+    def another(self, graph: tf.Graph) -> v1.Session:
+        """A session of another graph on the same cluster, and on the same variables where they have the same names."""
+        return v1.Session(self._target, graph=graph, config=self._config)
+
 
 def lost_ps(boards: list[Board], cause: str) -> LostTaskError:
     """Names the ps that does not answer any more."""
