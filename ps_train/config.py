@@ -153,6 +153,9 @@ class Job:
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
+    max_bad_lines: int = option(
+        100, "training", "Malformed lines of input that one process skips before it gives up.", at_least(0)
+    )
     seed: int = option(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
 
     l2: float = option(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)

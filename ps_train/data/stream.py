@@ -37,6 +37,9 @@ class Stream(abc.ABC):
         chunks come in a random order, another one in each pass; without one in the order of the data.
         """
 
+    def tolerate(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips nothing has nothing to do)
+        """Called with --max_bad_lines, how many malformed records a process may skip, before `chunks`."""
+
 
 def as_written(function: T) -> T:
     """For the functions of a pipeline that hold no Python `if` or `for` over tensors: TensorFlow rewrites all others

@@ -1,6 +1,6 @@
 """Assembles the graph that scores the values which are on the ps: test data, values, rows, metrics.
 
-    scoring = build_scoring(model, data_dir, traced, plan, worker_device)
+    scoring = build_scoring(model, source, traced, plan, worker_device)
     metrics = measure(session, scoring)             # {"accuracy": 0.97}
 
 No table is ever whole on a worker: its rows are looked up as in training.  Other values are pulled once.
@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Batches, evaluation_batches
+from ps_train.data.shard import Batches, Source, evaluation_batches
 from ps_train.data.stream import data_error
 from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.plan import Plan
@@ -41,10 +41,10 @@ class Scoring:
     metrics: Mapping[str, tuple[tf.Tensor, Any]]
 
 
-def build_scoring(model: Model, data_dir: str, traced: Traced, plan: Plan, worker_device: str) -> Scoring | None:
-    """None where the model has no test data or no metrics."""
+def build_scoring(model: Model, source: Source, traced: Traced, plan: Plan, worker_device: str) -> Scoring | None:
+    """None where the model has no test data or no metrics.  `source`: of the test split."""
     with tf.Graph().as_default() as graph:
-        data = model.data("test", data_dir)
+        data = source.get()
         if data is None:
             return None
         variables = make_variables(traced, plan, seed=0)

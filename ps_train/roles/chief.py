@@ -16,6 +16,7 @@ from ps_train.cluster import notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome, Ready
 from ps_train.cluster.server import device_of
+from ps_train.data.shard import Source
 from ps_train.graph.scoring import build_scoring, measure
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
@@ -162,7 +163,8 @@ class Chief(Training):
     def _score(self) -> dict[str, float]:
         """Of the values on the ps: here is no room for whole tables."""
         s = self._s
-        scoring = build_scoring(s.model, s.job.data_dir, s.traced, s.plan, device_of(s.task))
+        source = Source(lambda: s.model.data("test", s.job.data_dir), s.job.max_bad_lines)
+        scoring = build_scoring(s.model, source, s.traced, s.plan, device_of(s.task))
         return measure(self._sessions.another(scoring.graph), scoring) if scoring else {}
 
     def _raw(self) -> v1.Session:

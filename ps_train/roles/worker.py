@@ -56,7 +56,7 @@ def run(job: Job, task: Task, console: Console) -> int:
         raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
     directory = prepare_directory(job.model_dir) if is_chief else ""
     model = load_model(job.model, job.model_arguments())
-    source = Source(lambda: model.data("train", job.data_dir))
+    source = Source(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     traced = trace(model, source, job.batch_size)
     plan = make_plan(traced.specs(), len(cluster.ps))
     description = {**described(job), **traced.described()}

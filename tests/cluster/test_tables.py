@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.data.shard import Source
 from ps_train.model import make_optimizer
 from ps_train.roles.evaluator import score
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
@@ -226,5 +227,7 @@ def test_the_values_on_the_ps_and_those_of_a_checkpoint_have_the_same_score(tmp_
         outputs = PlainBags(dense=True).forward(tf.constant(data.features), training=False)
         session.run([variable.assign(found[variable.op.name]) for variable in v1.global_variables()])
         expected = session.run(outputs).mean()
-    assert score(Scored(dense=True), "", path)["mean"] == pytest.approx(expected, abs=1e-6)
+    assert score(Scored(dense=True), Source(lambda: Scored().data("test", "")), path)["mean"] == pytest.approx(
+        expected, abs=1e-6
+    )
     assert cluster.score()["mean"] == pytest.approx(expected, abs=1e-6)

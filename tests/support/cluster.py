@@ -90,7 +90,9 @@ class InProcessCluster:
     def score(self) -> dict[str, float]:
         """As the chief scores the values on the ps."""
         task = Task("worker", 0)
-        scoring = build_scoring(self._model, "", self._traced, self.plan, device_of(task))
+        scoring = build_scoring(
+            self._model, Source(lambda: self._model.data("test", "")), self._traced, self.plan, device_of(task)
+        )
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
         return measure(v1.Session(self._target, graph=scoring.graph, config=config), scoring)
