@@ -180,6 +180,7 @@ class Job:
     save_steps: int = option(0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0))
     save_secs: float = option(60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0))
     keep_checkpoints: int = option(5, "saving", "How many checkpoints are kept.", at_least(1))
+    export_dir: str = option("", "saving", "Write the trained model here as a SavedModel, at the end; the chief does.")
 
     startup_timeout_secs: float = option(
         120.0, "time-outs", "How long a task waits for the tasks it needs before it gives up.", above(0)

@@ -56,6 +56,10 @@ class Model:
         """Names to `(value, update)` pairs, as `tf.compat.v1.metrics` makes them; evaluated on the test split."""
         return {}
 
+    def predictions(self, outputs: Any) -> Mapping[str, tf.Tensor]:
+        """What an exported model returns, by name; without it the outputs as they are."""
+        return outputs if isinstance(outputs, Mapping) else {"outputs": outputs}
+
     def optimizer(
         self, name: str, learning_rate: float
     ) -> tf.compat.v1.train.Optimizer | Mapping[str, tf.compat.v1.train.Optimizer]:

@@ -43,6 +43,9 @@ class ClickModel(Model):
     def metrics(self, outputs: tf.Tensor, labels: tf.Tensor) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
         return metrics.of_clicks(labels, outputs)
 
+    def predictions(self, outputs: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        return {"probabilities": tf.sigmoid(outputs), "logits": outputs}
+
     def linear(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """A weight for each category, and for each integer: logits [batch].  Variables begin with `wide`."""
         weights = embeddings.lookup(

@@ -17,6 +17,7 @@ from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome, Ready
 from ps_train.cluster.server import device_of
 from ps_train.data.shard import Source
+from ps_train.export import export, prepare_export
 from ps_train.graph.scoring import build_scoring, measure
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
@@ -156,6 +157,10 @@ class Chief(Training):
         if made > 0:
             write_result(job, self._s.directory, ending.result(job))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
+        if job.export_dir:
+            directory = prepare_export(job.export_dir)
+            export(self._s.model, self._s.source, self._checkpoints.path(step), directory)
+            console.line(f"exported {directory}")
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:
             board.swap(notices.OUTCOME, "", outcome.to_json())

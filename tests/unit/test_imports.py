@@ -42,7 +42,7 @@ FLOORS = {
         "hooks",
         "hooks.*",
     ],
-    3: ["graph.step", "graph.scoring", "checkpoint"],
+    3: ["graph.step", "graph.scoring", "checkpoint", "export"],
     4: ["roles", "roles.*"],
     5: ["__main__", "flags"],
 }
