@@ -13,7 +13,7 @@ import threading
 import traceback
 
 from ps_train import flags
-from ps_train.cluster import environment
+from ps_train.cluster import environment, memory
 from ps_train.cluster.port import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import WATCH_STDIN_VARIABLE
@@ -45,11 +45,13 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
 
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console)
     task = flags.identified(task)
-    changes = environment.settings(task, job, os.environ)
+    changes = environment.settings(task, job, os.environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
     _prepare_logging(console, job.verbose)
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    if memory.keep(os.environ):
+        logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", memory.MMAP_BYTES, memory.TRIM_BYTES)
     if task.job_name != "evaluator":
         check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
     from ps_train.roles.supervise import exit_on_signals

@@ -6,6 +6,7 @@
 
 `tf.compat.v1.train.Saver` puts its save and restore operations on the variables' devices, so that files land on the
 disks of the ps.  Here the operations are on the chief.  The files are TensorFlow's own (`tf.train.load_checkpoint`).
+Large variables come to the chief and go back in chunks (`graph/chunks.py`), so that it needs no room for them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import glob
 import logging
 import os
 import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -22,12 +24,16 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
 from ps_train.errors import ConfigError, ModelError, SaveError
+from ps_train.graph.chunks import Chunk, grouped
 from ps_train.graph.variables import Stored, ps_of
 
 log = logging.getLogger(__name__)
 
 _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
+CHUNK_BYTES = 64 << 20
+"""What the chief holds at once: large enough that its messages and files cost nothing beside their bytes."""
+
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 _DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
 
@@ -75,28 +81,39 @@ class Checkpoints:
         self._keep = keep
         self._stored = stored
         self._step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
-        saved = [s for s in stored if not s.follower]
         with tf.device(device + "/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # Fed, because other workers may go on: what the file says must be what its name says.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
-            self._save = tf.raw_ops.SaveV2(
-                prefix=self._prefix,
-                tensor_names=[s.key for s in saved],
-                shape_and_slices=[s.slice_spec for s in saved],
-                tensors=[self._step_saved if s.key == GLOBAL_STEP else s.variable.read_value() for s in saved],
+            saved = grouped([s for s in stored if not s.follower], CHUNK_BYTES)
+            parts = [f"_temp/part-{number:05}" for number in range(len(saved))] if len(saved) > 1 else [""]
+            self._saves = [self._saving(chunks, part) for chunks, part in zip(saved, parts, strict=True)]
+            self._merge = tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=tf.stack([self._prefix + part for part in parts]),
+                destination_prefix=self._prefix,
+                delete_old_dirs=True,
             )
-            everywhere = sorted({ps_of(s.variable) for s in stored})
-            self._restore = {ps: self._restore_on([s for s in stored if ps_of(s.variable) == ps]) for ps in everywhere}
+            self._restores = {
+                ps: [self._restoring(chunks) for chunks in grouped(some, CHUNK_BYTES)]
+                for ps, some in _by_ps(stored).items()
+            }
 
-    def _restore_on(self, stored: Sequence[Stored]) -> tf.Operation:
+    def _saving(self, chunks: Sequence[Chunk], part: str) -> tf.Operation:
+        return tf.raw_ops.SaveV2(
+            prefix=self._prefix + part,
+            tensor_names=[chunk.stored.key for chunk in chunks],
+            shape_and_slices=[chunk.spec for chunk in chunks],
+            tensors=[self._step_saved if c.stored.key == GLOBAL_STEP else c.read() for c in chunks],
+        )
+
+    def _restoring(self, chunks: Sequence[Chunk]) -> tf.Operation:
         values = tf.raw_ops.RestoreV2(
             prefix=self._prefix,
-            tensor_names=[s.key for s in stored],
-            shape_and_slices=[s.slice_spec for s in stored],
-            dtypes=[s.variable.dtype.base_dtype for s in stored],
+            tensor_names=[chunk.stored.key for chunk in chunks],
+            shape_and_slices=[chunk.spec for chunk in chunks],
+            dtypes=[chunk.stored.variable.dtype.base_dtype for chunk in chunks],
         )
-        return tf.group(*[s.variable.assign(value, read_value=False) for s, value in zip(stored, values, strict=True)])
+        return tf.group(*[chunk.write(value) for chunk, value in zip(chunks, values, strict=True)])
 
     def save(self, session: v1.Session) -> int:
         """Writes the variables' present values as the checkpoint of the present global step, which it returns.
@@ -105,14 +122,22 @@ class Checkpoints:
         step = int(session.run(self._step))
         path = path_of(self.directory, step)
         try:
-            os.makedirs(self.directory, exist_ok=True)  # it may have vanished
-            session.run(self._save, {self._prefix: path, self._step_saved: step})
+            self._write(session, {self._prefix: path, self._step_saved: step})
             self._forget_old(step)
         except (tf.errors.OpError, OSError) as error:
             if isinstance(error, _LOST):
                 raise
             raise SaveError(f"checkpoint {path} could not be written ({cause_of(error)})") from None
         return step
+
+    def _write(self, session: v1.Session, feeds: Mapping[Any, Any]) -> None:
+        os.makedirs(self.directory, exist_ok=True)  # it may have vanished
+        for left in glob.glob(glob.escape(os.path.join(self.directory, _NAME)) + "-*_temp"):
+            shutil.rmtree(left, ignore_errors=True)  # of a save that did not come to its end
+        for part in self._saves:
+            session.run(part, feeds)
+        if len(self._saves) > 1:
+            session.run(self._merge, feeds)
 
     def _forget_old(self, step: int) -> None:
         everything = found_in(self.directory)
@@ -132,11 +157,12 @@ class Checkpoints:
         Args:
           only: the ps whose variables are restored; None: all.
         """
-        wanted = [restore for ps, restore in self._restore.items() if only is None or ps in only]
+        wanted = [part for ps, parts in self._restores.items() if only is None or ps in only for part in parts]
         for step, path in found_in(self.directory):
             try:
                 self._check(path, _shapes_in(path))
-                session.run(wanted, {self._prefix: path})
+                for part in wanted:
+                    session.run(part, {self._prefix: path})
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
@@ -168,6 +194,13 @@ class Checkpoints:
                     f"checkpoint {path} has {stored.key} of shape {shapes[stored.key]}, the model of {wanted}: "
                     "use another --model_dir."
                 )
+
+
+def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:
+    found: dict[int, list[Stored]] = {}
+    for one in stored:
+        found.setdefault(ps_of(one.variable), []).append(one)
+    return found
 
 
 def _shapes_in(path: str) -> dict[str, list[int]]:

@@ -22,7 +22,7 @@ UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
 RESTARTS = ("never", "on_failure")
 RECOVERIES = ("partial", "consistent")
-OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad")
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
 """Environment: a socket, inherited from the launcher, that keeps the task's port from others until it is served."""
@@ -160,6 +160,9 @@ class Job:
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
+    max_bad_lines: int = option(
+        100, "training", "Malformed lines of input that one process skips before it gives up.", at_least(0)
+    )
     seed: int = option(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
 
     l2: float = option(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)
@@ -184,6 +187,7 @@ class Job:
     save_steps: int = option(0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0))
     save_secs: float = option(60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0))
     keep_checkpoints: int = option(5, "saving", "How many checkpoints are kept.", at_least(1))
+    export_dir: str = option("", "saving", "Write the trained model here as a SavedModel, at the end; the chief does.")
 
     startup_timeout_secs: float = option(
         120.0, "time-outs", "How long a task waits for the tasks it needs before it gives up.", above(0)

@@ -56,14 +56,26 @@ class Model:
         """Names to `(value, update)` pairs, as `tf.compat.v1.metrics` makes them; evaluated on the test split."""
         return {}
 
-    def optimizer(self, name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
-        """Called once for each ps, on its device, with --optimizer and --learning_rate or the model's defaults."""
+    def predictions(self, outputs: Any) -> Mapping[str, tf.Tensor]:
+        """What an exported model returns, by name; without it the outputs as they are."""
+        return outputs if isinstance(outputs, Mapping) else {"outputs": outputs}
+
+    def optimizer(
+        self, name: str, learning_rate: float
+    ) -> tf.compat.v1.train.Optimizer | Mapping[str, tf.compat.v1.train.Optimizer]:
+        """Called once for each ps, on its device, with --optimizer and --learning_rate or the model's defaults.
+
+        Several optimizers are returned as a dict: each is for the variables and tables whose names begin with its key,
+        of several keys the longest; "" is for the rest.
+        """
         return make_optimizer(name, learning_rate)
 
 
 def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
-    """TensorFlow's optimizer of that name (`config.OPTIMIZERS`), its other parameters at TensorFlow's defaults."""
+    """The optimizer of that name (`config.OPTIMIZERS`), its other parameters at TensorFlow's defaults."""
     import tensorflow as tf
+
+    from ps_train import optimizers
 
     train = tf.compat.v1.train
     makers = {
@@ -73,6 +85,8 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
         "adagrad": train.AdagradOptimizer,
         "ftrl": train.FtrlOptimizer,
         "rmsprop": train.RMSPropOptimizer,
+        "lazy_adam": optimizers.LazyAdam,
+        "rowwise_adagrad": optimizers.RowWiseAdagrad,
     }
     if name not in makers:
         raise ConfigError(f"optimizer={name} is not valid: use one of {', '.join(makers)}.")

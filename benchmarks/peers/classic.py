@@ -76,7 +76,7 @@ def build(workload: Workload, index: int, workers: int, sync: bool) -> tuple[lis
     v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)  # so every session opens its input
     features, labels = iterator.get_next()
     with v1.variable_scope("model"):
-        loss = workload.loss(workload.forward(features, training=True), labels)
+        loss = workload.loss(workload.peers_forward(features, training=True), labels)
     optimizer = make_optimizer(workload.default_optimizer, workload.default_learning_rate)
     hooks = []
     if sync:
@@ -85,7 +85,9 @@ def build(workload: Workload, index: int, workers: int, sync: bool) -> tuple[lis
     train_op = optimizer.minimize(loss, global_step=global_step)
     test = workload.data("test", "")
     with v1.variable_scope("model", reuse=True):
-        test_loss = workload.loss(workload.forward(v1.convert_to_tensor(test.features), training=False), test.labels)
+        test_loss = workload.loss(
+            workload.peers_forward(v1.convert_to_tensor(test.features), training=False), test.labels
+        )
     return [train_op, global_step], hooks, test_loss
 
 

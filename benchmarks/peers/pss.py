@@ -105,14 +105,14 @@ class SharedModel:
             return values[name]
 
         with v1.variable_scope("", custom_getter=known):
-            return self._workload.loss(self._workload.forward(features, training=True), labels)
+            return self._workload.loss(self._workload.peers_forward(features, training=True), labels)
 
 
 def initial_values(workload: Workload) -> dict[str, np.ndarray]:
     """Of all variables, by name."""
     data = workload.data("test", "")
     with tf.Graph().as_default(), v1.Session() as session:
-        workload.forward(tf.constant(data.features[:1]), training=True)
+        workload.peers_forward(tf.constant(data.features[:1]), training=True)
         session.run(v1.global_variables_initializer())
         return {variable.op.name: session.run(variable) for variable in v1.trainable_variables()}
 
@@ -121,6 +121,23 @@ def _sgd(variables: list[tf.Variable], rate: float) -> Callable[[list[tf.Tensor]
     def apply(gradients: list[tf.Tensor]) -> None:
         for variable, gradient in zip(variables, gradients, strict=True):
             variable.assign_sub(rate * gradient, read_value=False)
+
+    return apply
+
+
+def _adagrad(variables: list[tf.Variable], rate: float) -> Callable[[list[tf.Tensor]], None]:
+    slots = [tf.Variable(tf.fill(variable.shape, 0.1), trainable=False) for variable in variables]
+
+    def apply(gradients: list[Any]) -> None:
+        for variable, slot, gradient in zip(variables, slots, gradients, strict=True):
+            if not isinstance(gradient, tf.IndexedSlices):
+                tf.raw_ops.ResourceApplyAdagrad(var=variable.handle, accum=slot.handle, lr=rate, grad=gradient)
+                continue
+            rows, index = tf.unique(gradient.indices)  # as TensorFlow's own optimizers do
+            sums = tf.math.unsorted_segment_sum(gradient.values, index, tf.size(rows))
+            tf.raw_ops.ResourceSparseApplyAdagrad(
+                var=variable.handle, accum=slot.handle, lr=rate, grad=sums, indices=rows
+            )
 
     return apply
 
@@ -163,7 +180,7 @@ def _adam(variables: list[tf.Variable], rate: float) -> Callable[[list[tf.Tensor
     return apply
 
 
-_RULES = {"sgd": _sgd, "momentum": _momentum, "adam": _adam}
+_RULES = {"sgd": _sgd, "momentum": _momentum, "adagrad": _adagrad, "adam": _adam}
 
 
 if __name__ == "__main__":

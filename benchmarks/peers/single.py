@@ -22,11 +22,13 @@ def main() -> None:
     iterator = v1.data.make_initializable_iterator(inputs.training(workload, seed=arguments.task_index))
     features, labels = iterator.get_next()
     with v1.variable_scope("model"):
-        loss = workload.loss(workload.forward(features, training=True), labels)
+        loss = workload.loss(workload.peers_forward(features, training=True), labels)
     train_op = make_optimizer(workload.default_optimizer, workload.default_learning_rate).minimize(loss)
     test = workload.data("test", "")
     with v1.variable_scope("model", reuse=True):
-        test_loss = workload.loss(workload.forward(v1.convert_to_tensor(test.features), training=False), test.labels)
+        test_loss = workload.loss(
+            workload.peers_forward(v1.convert_to_tensor(test.features), training=False), test.labels
+        )
     threads = arguments.threads
     config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
     with v1.Session(config=config) as session:

@@ -33,7 +33,7 @@ class Workload(Model):
       about: one line for people.
       default_optimizer, default_learning_rate: the rule; all contenders use it with TensorFlow's other defaults.
       batch_size: examples in one batch of one worker.
-      parameters: how many numbers are learned.
+      parameters: how many numbers a step needs and changes.
       check_steps: global steps after which all contenders' test losses are compared.
       tolerance: how far from their median they may be, as a share of it.
       warmup_steps: global steps that are left out of a measurement.
@@ -62,6 +62,10 @@ class Workload(Model):
         import tensorflow.compat.v1 as v1
 
         return {"loss": v1.metrics.mean(self.loss(outputs, labels))}
+
+    def peers_forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        """`forward` for the other TensorFlow contenders: of plain variables."""
+        return self.forward(features, training)  # type: ignore[no-any-return]
 
     def torch_module(self) -> Any:
         """The same model for PyTorch, or None: then it has no DDP contender."""

@@ -1,6 +1,6 @@
 """Environment variables that must stand before TensorFlow is imported.
 
-    changes = settings(task, job, os.environ)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
+    changes = settings(task, job, os.environ, cores=8)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
     apply(changes, os.environ)
 
 A value of None means: remove the variable.
@@ -16,8 +16,8 @@ from ps_train.config import Job, Task
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
 
-def settings(task: Task, job: Job, environ: Mapping[str, str]) -> dict[str, str | None]:
-    """The changes that this process needs; pure."""
+def settings(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> dict[str, str | None]:
+    """The changes that this process needs; pure.  `cores`: how many processors it may use."""
     changes: dict[str, str | None] = {}
     if not job.verbose:
         changes["TF_CPP_MIN_LOG_LEVEL"] = environ.get("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -27,6 +27,10 @@ def settings(task: Task, job: Job, environ: Mapping[str, str]) -> dict[str, str 
     if task.job_name == "ps":
         # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
         changes["CUDA_VISIBLE_DEVICES"] = "-1"
+    neighbours = _workers_beside(task, job) if task.job_name != "evaluator" else 1
+    if neighbours > 1 and "TF_NUM_INTRAOP_THREADS" not in environ:
+        # As many threads as cores in every process: they take the cores from one another, and wait for one another.
+        changes["TF_NUM_INTRAOP_THREADS"] = str(max(1, cores // neighbours))
     if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
         name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
         changes[name] = _without_proxy(job, environ.get(name, ""))
@@ -39,6 +43,14 @@ def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) 
             environ.pop(name, None)
         else:
             environ[name] = value
+
+
+def _workers_beside(task: Task, job: Job) -> int:
+    """How many workers run on the host of this task."""
+    tasks = Cluster.of(job).tasks()
+    own = tasks.get(str(task))
+    workers = [address for name, address in tasks.items() if not name.startswith("ps:")]
+    return sum(own is not None and address.host == own.host for address in workers)
 
 
 def _without_proxy(job: Job, already: str) -> str:

@@ -37,10 +37,11 @@ class Source:
 
     Args:
       load: calls the model's `data` method.
+      max_bad_lines: how many malformed records a process may skip.
     """
 
-    def __init__(self, load: Callable[[], Any]) -> None:
-        self._load = load
+    def __init__(self, load: Callable[[], Any], max_bad_lines: int | None = None) -> None:
+        self._load, self._max_bad_lines = load, max_bad_lines
         self._arrays: Arrays | None = None
 
     def get(self) -> Any:
@@ -50,6 +51,8 @@ class Source:
         data = self._load()
         if isinstance(data, Arrays):
             self._arrays = data
+        if isinstance(data, Stream) and self._max_bad_lines is not None:
+            data.tolerate(self._max_bad_lines)
         return data
 
 

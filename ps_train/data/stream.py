@@ -37,6 +37,9 @@ class Stream(abc.ABC):
         chunks come in a random order, another one in each pass; without one in the order of the data.
         """
 
+    def tolerate(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips nothing has nothing to do)
+        """Called with --max_bad_lines, how many malformed records a process may skip, before `chunks`."""
+
 
 def as_written(function: T) -> T:
     """For the functions of a pipeline that hold no Python `if` or `for` over tensors: TensorFlow rewrites all others
@@ -56,5 +59,5 @@ def failure(text: str) -> Exception:
 
 def data_error(error: Exception) -> DataError | None:
     """The `failure` that a pipeline ended with, if that is what an error of `session.run` says."""
-    found = re.search(re.escape(_MARK) + "([^\n]*)", str(error))
+    found = re.search(re.escape(_MARK) + r"([^\n]*?)\]?(\n|$)", str(error))  # an assertion puts it into brackets
     return DataError(found[1]) if found else None

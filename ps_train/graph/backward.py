@@ -1,6 +1,6 @@
 """Forward and backward: the model is built again, with the pulled values in the variables' place.
 
-    found = mean_gradients(model, batches, values, variables, traced, accumulate=1)
+    found = mean_gradients(model, batches, values, variables, traced, fetch, accumulate=1)
     found.loss, found.gradients["w"]
 
 Knows nothing of where values come from and where gradients go.
@@ -9,14 +9,15 @@ Knows nothing of where values come from and where gradients go.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches
-from ps_train.errors import ModelError
+from ps_train.graph.asked import Fetch
+from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.rows import mask_of
 from ps_train.graph.trace import Traced
 from ps_train.model import Model
@@ -28,13 +29,16 @@ class Backward:
 
     Attributes:
       gradients: variable name to dense gradient.
+        (of a table: to the gradient of `rows`)
       masks: of the variables whose gradient is sparse, above 0 for each row that it touches; float32 [rows].
+      rows: table name to the rows that were fetched, float32 [unique, dimension].
       examples: float32 scalar, the number of examples.
     """
 
     loss: tf.Tensor
     gradients: dict[str, tf.Tensor]
     masks: dict[str, tf.Tensor]
+    rows: dict[str, tf.Tensor]
     examples: tf.Tensor
 
 
@@ -44,13 +48,15 @@ def mean_gradients(
     values: Mapping[str, tf.Tensor],
     variables: Mapping[str, Any],
     traced: Traced,
+    fetch: Fetch,
     accumulate: int,
 ) -> Backward:
-    """Of the means over `accumulate` batches.
+    """Of the means over `accumulate` batches (1 where there are tables).
 
     Args:
       values: trainable variable name to its pulled value, whole.
       variables: name to variable, for those that are not trainable.
+      fetch: gets the rows of tables.
     """
     learned, sparse = traced.learned(), traced.sparse()
     losses: list[tf.Tensor] = []
@@ -59,8 +65,11 @@ def mean_gradients(
     for number in range(accumulate):
         if number:
             batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        losses.append(_loss(model, batches, values, variables))
-        gradients = dict(zip(learned, tf.gradients(losses[-1], [values[name] for name in learned]), strict=True))
+        with looking_up(fetch, traced) as rows:
+            losses.append(_loss(model, batches, values, variables))
+        sources = {name: values[name] for name in learned} | rows
+        gradients = dict(zip(sources, tf.gradients(losses[-1], list(sources.values())), strict=True))
+        gradients |= {name: _of_rows(gradients[name], rows[name]) for name in rows}
         masks = [mask_of(gradients[name], values[name].shape[0]) for name in sparse]
         found.append([tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks)
         sizes.append(batches.examples)
@@ -70,13 +79,23 @@ def mean_gradients(
         shares = [size / tf.maximum(examples, 1.0) for size in sizes]
         means = [_weighted(some, shares) for some in zip(*found, strict=True)]
         losses = [_weighted(losses, shares)]
-    first_mask = len(learned)
+    first_mask = len(sources)
     return Backward(
         losses[0],
-        dict(zip(learned, means[:first_mask], strict=True)),
+        dict(zip(sources, means[:first_mask], strict=True)),
         dict(zip(sparse, means[first_mask:], strict=True)),
+        rows,
         examples,
     )
+
+
+def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
+    """Dense: one row for each that was fetched, however often it was looked up."""
+    if gradient is None:
+        return tf.zeros_like(rows)
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, tf.shape(rows)[0])
+    return gradient
 
 
 def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -85,21 +104,6 @@ def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.T
 
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
     v1.get_default_graph().clear_collection(v1.GraphKeys.REGULARIZATION_LOSSES)  # of the batch before
-    with v1.variable_scope(v1.get_variable_scope(), custom_getter=_getter(values, variables)):
+    with in_place_of_variables(values, variables):
         outputs = model.forward(batches.features, training=True)
         return model.loss(outputs, batches.labels)
-
-
-def _getter(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Callable[..., Any]:
-    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        if name not in values and name not in variables:
-            raise ModelError(
-                f"forward() made variable {name}, which it did not make the first time: build it the same way."
-            )
-        found = values[name] if name in values else variables[name]
-        regularizer = kwargs.get("regularizer")
-        if regularizer is not None and not kwargs.get("reuse"):
-            v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, regularizer(found))
-        return found
-
-    return get

@@ -1,5 +1,7 @@
 """Where every variable lives: greedy by bytes, large variables partitioned into slices along their first dimension.
 
+A table is one slice on every ps.
+
     plan = make_plan([VariableSpec("w", (784, 10), "float32", 4)], num_ps=2)
     print(plan.table())
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 MAX_IMBALANCE = 1.2
 """Bytes of the fullest ps over the mean, which slicing brings about where it can."""
@@ -28,13 +30,19 @@ _CRUMB = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class VariableSpec:
-    """What must be known of a variable to place it.  `divisible`: whether it may be partitioned."""
+    """What must be known of a variable to place it.
+
+    Attributes:
+      divisible: whether it may be partitioned.
+      spread: it must be, one slice to each ps, whatever its size: a table.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     item_bytes: int
     divisible: bool = True
+    spread: bool = False
 
     @property
     def bytes(self) -> int:
@@ -107,19 +115,25 @@ def make_plan(variables: Sequence[VariableSpec], num_ps: int, partition_bytes: i
     """Cuts what is larger than `partition_bytes`, then the largest pieces in turn until the balance is good; places."""
     parts = {variable.name: 1 for variable in variables}
     for variable in variables:
-        if variable.bytes > partition_bytes:
+        if variable.spread:
+            parts[variable.name] = min(variable.parts_at_most, num_ps)
+        elif variable.bytes > partition_bytes:
             wanted = max(num_ps, -(-variable.bytes // MESSAGE_BYTES))
             parts[variable.name] = min(variable.parts_at_most, wanted)
     plan = _place(variables, parts, num_ps)
     worth_cutting = _CRUMB * sum(variable.bytes for variable in variables) / num_ps
     while plan.imbalance() > MAX_IMBALANCE:
-        uncut = [v for v in variables if parts[v.name] < v.parts_at_most and v.bytes / parts[v.name] > worth_cutting]
+        uncut = [v for v in variables if parts[v.name] < _most_parts(v) and v.bytes / parts[v.name] > worth_cutting]
         if not uncut:
             break
         largest = max(uncut, key=lambda v: (v.bytes / parts[v.name], v.name))
         parts[largest.name] = _finer(largest, parts[largest.name], num_ps)
         plan = _place(variables, parts, num_ps)
     return plan
+
+
+def _most_parts(variable: VariableSpec) -> int:
+    return 1 if variable.spread else variable.parts_at_most
 
 
 def _finer(variable: VariableSpec, parts: int, num_ps: int) -> int:
@@ -135,12 +149,13 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
-def _place(variables: Iterable[VariableSpec], parts: Mapping[str, int], num_ps: int) -> Plan:
+def _place(variables: Sequence[VariableSpec], parts: Mapping[str, int], num_ps: int) -> Plan:
     pieces = [piece for variable in variables for piece in _cut(variable, parts[variable.name])]
     load = [0] * num_ps
     placed: dict[str, Slice] = {}
-    for piece in sorted(pieces, key=lambda p: (-p.bytes, p.name)):
-        ps = min(range(num_ps), key=lambda k: (load[k], k))
+    spread = {variable.name for variable in variables if variable.spread}
+    for piece in sorted(pieces, key=lambda p: (p.variable not in spread, -p.bytes, p.name)):
+        ps = piece.index if piece.variable in spread else min(range(num_ps), key=lambda k: (load[k], k))
         load[ps] += piece.bytes
         placed[piece.name] = dataclasses.replace(piece, ps=ps)
     return Plan(num_ps, tuple(placed[piece.name] for piece in pieces))

@@ -1,9 +1,9 @@
-"""How a ps makes new values of gradients: by the optimizer that the model asks for.
+"""How a ps makes new values of gradients: by the optimizers that the model asks for.
 
     rule = Rule(ps=0, job=job, model=model, variables=variables, after=stamp)
     rule.apply({"w/part_0": gradient})
 
-Every ps gets an optimizer of its own, so that rates and powers of beta live where they are used.
+Every ps gets optimizers of its own, so that rates and powers of beta live where they are used.
 """
 
 from __future__ import annotations
@@ -20,41 +20,94 @@ from ps_train.graph.rows import sparse_again
 from ps_train.graph.variables import ps_device
 from ps_train.model import Model
 
+_WHOLE = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
+"""How the types of operations begin that read or write all rows of a table."""
+
 
 class Rule:
-    """One ps's optimizer.
+    """One ps's optimizers.
 
     Args:
       variables: slice name to variable.
-      after: what the optimizer reads (a rate that depends on the global step) is read after this.
+      after: what an optimizer reads (a rate that depends on the global step) is read after this.
+      tables: names of the slices of tables.
 
     Attributes:
-      made: the variables that the optimizer has made, in order.
+      made: group to the variables that its optimizer has made, in order.
     """
 
-    def __init__(self, ps: int, job: Job, model: Model, variables: Mapping[str, Any], after: tf.Tensor) -> None:
-        self._job, self._model, self._variables = job, model, variables
+    def __init__(
+        self,
+        ps: int,
+        job: Job,
+        model: Model,
+        variables: Mapping[str, Any],
+        after: tf.Tensor,
+        tables: frozenset[str] = frozenset(),
+    ) -> None:
+        self._job, self._model, self._variables, self._tables = job, model, variables, tables
         self._device = ps_device(ps)
-        self.made: list[Any] = []
         with tf.device(self._device), tf.control_dependencies([after]):
-            self._plain = self._optimizer(None)
+            self._plain = self._optimizers(None)
+        self.made: dict[str, list[Any]] = {group: [] for group in self._plain}
 
-    def apply(self, gradients: Mapping[str, tf.Tensor], slowdown: tf.Tensor | None = None) -> tf.Operation:
+    def apply(self, gradients: Mapping[str, Any], slowdown: tf.Tensor | None = None) -> tf.Operation:
         """See `Shard.apply`.  May be built more than once, except with a slowdown."""
-        if not gradients:
-            return tf.no_op()
-        before = {id(v) for v in v1.global_variables()}
         with tf.device(self._device):
-            optimizer = self._plain if slowdown is None else self._optimizer(slowdown)
-            pairs = [(gradient, self._variables[name]) for name, gradient in sparse_again(gradients).items()]
-            done = optimizer.apply_gradients(pairs)
-        self.made.extend(v for v in v1.global_variables() if id(v) not in before)
+            optimizers = self._plain if slowdown is None else self._optimizers(slowdown)
+            pairs: dict[str, list[tuple[Any, Any]]] = {}
+            for name, gradient in sparse_again(gradients).items():
+                pairs.setdefault(group_of(name, optimizers), []).append((gradient, self._variables[name]))
+            done = [self._apply(optimizers[group], group, some) for group, some in pairs.items()]
+        self._check_tables(gradients)
+        return tf.group(*done)
+
+    def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
+        before = {id(v) for v in v1.global_variables()}
+        done = optimizer.apply_gradients(pairs)
+        self.made[group].extend(v for v in v1.global_variables() if id(v) not in before)
         return done
 
-    def _optimizer(self, slowdown: tf.Tensor | None) -> Any:
+    def _check_tables(self, gradients: Mapping[str, Any]) -> None:
+        graph = v1.get_default_graph()
+        for name in self._tables & gradients.keys():
+            handle = self._variables[name].handle
+            inside = handle if handle.graph is graph else graph.capture(handle)
+            for reader in inside.consumers():
+                if reader.type.startswith(_WHOLE) and not _of_the_variable(reader, self._variables[name]):
+                    raise ModelError(
+                        f"the optimizer would touch all rows of table {name} at every step, by {reader.name} "
+                        f"({reader.type}): use sgd, momentum, adagrad, ftrl, rmsprop, lazy_adam or rowwise_adagrad."
+                    )
+
+    def _optimizers(self, slowdown: tf.Tensor | None) -> dict[str, Any]:
+        """The beginning of variables' names to their optimizer."""
         name = self._job.optimizer or self._model.default_optimizer
         rate = self._job.learning_rate or self._model.default_learning_rate
-        optimizer = self._model.optimizer(name, rate if slowdown is None else rate / slowdown)
-        if not isinstance(optimizer, v1.train.Optimizer):
-            raise ModelError(f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer.")
-        return optimizer
+        found = self._model.optimizer(name, rate if slowdown is None else rate / slowdown)
+        groups = dict(found) if isinstance(found, Mapping) else {"": found}
+        for optimizer in groups.values():
+            if not isinstance(optimizer, v1.train.Optimizer):
+                raise ModelError(
+                    f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer, or a "
+                    "dict from the beginning of variables' names to one."
+                )
+        return groups
+
+
+def group_of(name: str, groups: Mapping[str, Any]) -> str:
+    """The longest of the groups that a variable's name begins with."""
+    found = [group for group in groups if name.startswith(group)]
+    if not found:
+        raise ModelError(
+            f"optimizer() has none for variable {name}, only for names that begin with {', '.join(groups)}: "
+            'add one for the rest under "".'
+        )
+    return max(found, key=len)
+
+
+def _of_the_variable(reader: tf.Operation, variable: Any) -> bool:
+    """Made together with the variable itself: its initial value, and the reading that nobody uses."""
+    return reader is variable.initializer or (
+        not any(output.consumers() for output in reader.outputs) and (reader.type == "ReadVariableOp")
+    )

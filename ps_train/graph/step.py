@@ -12,16 +12,19 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config import Job
+from ps_train.config import Job, described
 from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
+from ps_train.errors import ConfigError
 from ps_train.gradients import finite, transforms_of
 from ps_train.graph.backward import mean_gradients
 from ps_train.graph.plan import Plan
 from ps_train.graph.rows import masked, touched
 from ps_train.graph.rule import Rule
+from ps_train.graph.tables import Exchange
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.variables import Stored, make_variables, ps_device, ps_of, stored_variables
@@ -62,6 +65,11 @@ def build_step(
     job: Job, model: Model, source: Source, traced: Traced, plan: Plan, replica: Replica, worker_device: str
 ) -> Step:
     """The graph of one replica.  `worker_device` is its own device, `/job:worker/replica:0/task:1`."""
+    if job.accumulate > 1 and traced.tables():
+        raise ConfigError(
+            f"{described(job, 'accumulate')} is not possible with tables ({', '.join(traced.tables())}): "
+            "use accumulate=1 and a larger batch_size."
+        )
     update = make_update(job)
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(derived_seed(job.seed, "replica", replica.index))
@@ -75,14 +83,19 @@ def build_step(
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
             backups = _backups(plan, traced, replica) if job.delay_compensation else {}
             values = transport.pull(stamps, backups)
-            found = mean_gradients(model, batches, values, variables, traced, job.accumulate)
-            gradients, seen = found.gradients, masked(values, found.masks)
+            exchange = Exchange(plan, traced.tables(), variables)
+            found = mean_gradients(
+                model, batches, values, variables, traced, lambda wanted: exchange.pull(wanted, stamps), job.accumulate
+            )
+            gradients, seen = found.gradients, masked(values, found.masks) | found.rows
             for transform in transforms_of(job):
                 gradients = transform(gradients, seen)
+            rows = exchange.push({name: gradients.pop(name) for name in found.rows}) if found.rows else []
             gradients |= {touched(name): mask for name, mask in found.masks.items()}
-            guard = _guard(job, found.loss, transport)
-            arrived = transport.push(gradients, found.examples, update.scaled, guard)
-        rules = [Rule(ps, job, model, variables, stamp) for ps, stamp in enumerate(stamps)]
+            guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
+            arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
+        tables = frozenset(piece.name for name in traced.tables() for piece in plan.of(name))
+        rules = [Rule(ps, job, model, variables, stamp, tables) for ps, stamp in enumerate(stamps)]
         shards = [
             Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups)
             for ps, rule in enumerate(rules)
@@ -119,7 +132,7 @@ def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:
     """A second copy of every slice that this replica pulls, beside the first."""
     made = {}
     for piece in plan.slices:
-        if traced.variables[piece.variable].trainable:
+        if piece.variable in traced.pulled():
             with tf.device(ps_device(piece.ps)):
                 name = f"ps_train/pulled_{replica.index}/{piece.name}"
                 made[piece.name] = _zeros(name, tf.as_dtype(piece.dtype), piece.shape)
@@ -131,11 +144,12 @@ def _stored(global_step: Any, counts: Counts) -> list[Stored]:
     return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
 
 
-def _guard(job: Job, loss: tf.Tensor, transport: Transport) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:
-    """What becomes of gradients that are no finite numbers; see --on_nan."""
+def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:
+    """What becomes of gradients that are no finite numbers; see --on_nan.  `rows`: how many vectors are of tables."""
     if job.on_nan == "stop":
         return lambda vectors: finite.stop(loss, vectors)
     otherwise = [nothing(parcel) for parcels in transport.pushed for parcel in parcels]
+    otherwise += [np.zeros((), np.float32)] * rows
     return lambda vectors: finite.skip(loss, vectors, otherwise)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Share, Source, derived_seed, training_batches
+from ps_train.embeddings import layout
+from ps_train.embeddings.source import declared
+from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 from ps_train.graph.plan import VariableSpec
 from ps_train.model import Model
@@ -32,6 +35,7 @@ class TracedVariable:
     Attributes:
       learned: the loss has a gradient with respect to it.
       sparse: that gradient is of some rows only (IndexedSlices).
+      table: what it was declared as, if its rows are looked up and it never travels whole.
     """
 
     spec: VariableSpec
@@ -39,6 +43,13 @@ class TracedVariable:
     initializer: Any
     learned: bool = False
     sparse: bool = False
+    table: Table | None = None
+
+    def initial_rows(self, begin: int, rows: int, seed: int) -> tf.Tensor:
+        """Of a table, some rows' initial values."""
+        assert self.table is not None
+        seed = derived_seed(seed, self.spec.name)
+        return layout.initial_rows(self.table.initializer, begin, rows, self.table.dimension, seed)
 
     def initial_value(self, seed: int) -> tf.Tensor:
         """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
@@ -64,15 +75,19 @@ class Traced:
         return [variable.spec for variable in self.variables.values()]
 
     def pulled(self) -> list[str]:
-        """Names of the trainable variables, whose values travel to the workers."""
-        return [name for name, variable in self.variables.items() if variable.trainable]
+        """Names of the trainable variables, whose values travel to the workers whole."""
+        return [name for name, variable in self.variables.items() if variable.trainable and not variable.table]
 
     def learned(self) -> list[str]:
-        return [name for name, variable in self.variables.items() if variable.learned]
+        return [name for name, variable in self.variables.items() if variable.learned and not variable.table]
 
     def sparse(self) -> list[str]:
         """Names of the learned variables of which a step touches some rows only."""
-        return [name for name, variable in self.variables.items() if variable.sparse]
+        return [name for name in self.learned() if self.variables[name].sparse]
+
+    def tables(self) -> list[str]:
+        """Names of those of which only the rows that are looked up travel."""
+        return [name for name, variable in self.variables.items() if variable.table]
 
     def described(self) -> dict[str, str]:
         """Name to `shape dtype`, for comparing two processes' models."""
@@ -91,12 +106,16 @@ def trace(model: Model, source: Source, batch_size: int) -> Traced:
             loss = model.loss(outputs, batches.labels)
         _check_loss(loss)
         _check_variables(graph, made)
+        tables = declared(graph)
         names = [name for name, variable in recorded.items() if variable.trainable]
         gradients = tf.gradients(loss, [made[name] for name in names])
-        _check_gradients(dict(zip(names, gradients, strict=True)))
+        _check_gradients(dict(zip(names, gradients, strict=True)), tables)
+        _check_tables({name: made[name] for name in tables})
     for name, gradient in zip(names, gradients, strict=True):
-        sparse = isinstance(gradient, tf.IndexedSlices)
-        recorded[name] = dataclasses.replace(recorded[name], learned=gradient is not None, sparse=sparse)
+        sparse, table = isinstance(gradient, tf.IndexedSlices), tables.get(name)
+        spec = dataclasses.replace(recorded[name].spec, spread=table is not None)
+        learned = gradient is not None
+        recorded[name] = dataclasses.replace(recorded[name], spec=spec, learned=learned, sparse=sparse, table=table)
     return Traced(recorded)
 
 
@@ -150,7 +169,7 @@ def _check_variables(graph: tf.Graph, made: dict[str, Any]) -> None:
         raise ModelError("the model makes no trainable variable: use tf.compat.v1.get_variable in forward().")
 
 
-def _check_gradients(gradients: dict[str, Any]) -> None:
+def _check_gradients(gradients: dict[str, Any], tables: Mapping[str, Table]) -> None:
     if all(gradient is None for gradient in gradients.values()):
         raise ModelError(
             f"the loss depends on none of the model's variables ({', '.join(gradients)}): nothing to train."
@@ -158,8 +177,19 @@ def _check_gradients(gradients: dict[str, Any]) -> None:
     for name, gradient in gradients.items():
         if gradient is None:
             log.warning("the loss does not depend on variable %s, so it will keep its initial value", name)
-        elif isinstance(gradient, tf.IndexedSlices):
+        elif isinstance(gradient, tf.IndexedSlices) and name not in tables:
             log.warning("variable %s travels whole at every step, although its gradient is sparse", name)
+
+
+def _check_tables(tables: Mapping[str, Any]) -> None:
+    """A table that is read whole would have to travel whole, and its gradient would be dense."""
+    for name, variable in tables.items():
+        for reader in variable.handle.consumers():
+            if reader.type == "ReadVariableOp" and (users := reader.outputs[0].consumers()):
+                raise ModelError(
+                    f"table {name} is used whole by {users[0].name} ({users[0].type}), so that its gradient would be "
+                    "dense: use only the rows that embeddings.lookup returns (and --l2 in place of a regularizer)."
+                )
 
 
 def _seeded(initializer: Any, seed: int) -> Any:

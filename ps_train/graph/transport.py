@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.rows import mask_slice, touched
+from ps_train.graph.tables import Rows
 from ps_train.graph.trace import Traced
 from ps_train.graph.variables import ps_device
 
@@ -73,11 +74,31 @@ HEADER_SIZE = 3
 
 @dataclasses.dataclass(frozen=True)
 class Arrived:
-    """What one push brought to one ps: a vector for each parcel, in order."""
+    """What one push brought to one ps: a vector for each parcel, in order, and what it has to do with tables there."""
 
     ps: int
     parcels: tuple[Parcel, ...]
     vectors: tuple[tf.Tensor, ...]
+    rows: Rows | None = None
+
+    def here(self) -> Arrived:
+        """Copies of the names, not of the data, on the ps (the device scope of the caller).  To wait for the vectors
+        themselves would send a message of its own."""
+        vectors = tuple(tf.identity(vector) for vector in self.vectors)
+        rows = self.rows and dataclasses.replace(self.rows, gradients=tf.identity(self.rows.gradients))
+        return dataclasses.replace(self, vectors=vectors, rows=rows)
+
+    def tensors(self) -> list[tf.Tensor]:
+        return [*self.vectors, *([self.rows.message, self.rows.gradients] if self.rows else [])]
+
+    def gradients(self) -> tuple[dict[str, Any], Header]:
+        """On the ps: slice name to gradient, those of tables as IndexedSlices; and what the header says."""
+        gradients, header = unpack(self.parcels, self.vectors)
+        return gradients | (self.rows.by_slice() if self.rows else {}), header
+
+    def header(self) -> Header:
+        """What the header says, without the rest."""
+        return header_of(self.parcels, self.vectors)
 
 
 def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
@@ -116,11 +137,13 @@ class Transport:
 
     def __init__(self, plan: Plan, traced: Traced, variables: Mapping[str, Any], compares: bool = False) -> None:
         pulled, learned = set(traced.pulled()), set(traced.learned())
+        spread = {piece.ps for name in traced.tables() for piece in plan.of(name)}
         self._plan = plan
         self._variables = variables
         self._pulled = [pack([s for s in plan.on(ps) if s.variable in pulled], ps) for ps in range(plan.num_ps)]
         if compares and plan.num_ps > 1:
-            self._pulled = [with_header(some, ps, 1) if some or ps == 0 else [] for ps, some in enumerate(self._pulled)]
+            read = [bool(some) or ps in spread or ps == 0 for ps, some in enumerate(self._pulled)]
+            self._pulled = [with_header(some, ps, 1) if read[ps] else [] for ps, some in enumerate(self._pulled)]
         self._torn: tf.Tensor | None = None
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
         sparse = set(traced.sparse())
@@ -130,7 +153,8 @@ class Transport:
             there = [s for s in plan.on(ps) if s.variable in learned]
             parcels = pack(there + [mask_slice(s) for s in there if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
-            self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if parcels or ps == 0 else [])
+            needed = parcels or ps == 0 or ps in spread
+            self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
 
     def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
         """All trainable variables' values, whole, on the worker (the device scope of the caller).
@@ -174,8 +198,9 @@ class Transport:
         examples: tf.Tensor,
         scaled: bool,
         guard: Callable[[list[tf.Tensor]], list[tf.Tensor]],
+        rows: Sequence[Rows | None] = (),
     ) -> list[Arrived]:
-        """Sends whole-variable gradients, in slices, to their ps.
+        """Sends whole-variable gradients, in slices, to their ps, and the gradients of rows of tables.
 
         Args:
           gradients: variable name to a dense gradient of the variable's shape; and what `rows.touched` names.
@@ -183,6 +208,7 @@ class Transport:
           scaled: whether the gradients travel multiplied by `examples`, so that those of several workers can be
             added and divided by the sum of their examples.
           guard: given all vectors on the worker, returns what is to be sent in their place.
+          rows: for each ps what `tables.Exchange.push` gives; none where there are no tables.
         """
         pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
@@ -192,8 +218,20 @@ class Transport:
         parcels = [parcel for some in self.pushed for parcel in some]
         torn = tf.zeros_like(examples) if self._torn is None else tf.cast(self._torn, examples.dtype)
         header = [tf.ones_like(examples) if scaled else examples, tf.zeros_like(examples), torn]
-        vectors = iter(guard([_vector(parcel, pieces, header, examples if scaled else None) for parcel in parcels]))
-        return [Arrived(ps, tuple(some), tuple(next(vectors) for _ in some)) for ps, some in enumerate(self.pushed)]
+        scale = examples if scaled else None
+        of_rows = [_scaled(some.gradients, scale) for some in rows if some]
+        vectors = guard([_vector(parcel, pieces, header, scale) for parcel in parcels] + of_rows)
+        dense, sparse = iter(vectors[: len(parcels)]), iter(vectors[len(parcels) :])
+        sent = [
+            some and dataclasses.replace(some, gradients=next(sparse)) for some in rows or [None] * len(self.pushed)
+        ]
+        return [
+            Arrived(ps, tuple(some), tuple(next(dense) for _ in some), sent[ps]) for ps, some in enumerate(self.pushed)
+        ]
+
+
+def _scaled(vector: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
+    return vector if scale is None else vector * tf.cast(scale, vector.dtype)
 
 
 def _vector(
@@ -203,7 +241,7 @@ def _vector(
     if parcel.header:
         parts.append(tf.stack(header))
     vector = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
-    return vector if scale is None else vector * tf.cast(scale, vector.dtype)
+    return _scaled(vector, scale)
 
 
 def nothing(parcel: Parcel) -> np.ndarray[Any, Any]:

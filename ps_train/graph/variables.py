@@ -36,6 +36,8 @@ def make_variables(traced: Traced, plan: Plan, seed: int) -> dict[str, Any]:
 
 def _make(variable: TracedVariable, piece: Slice, seed: int) -> Any:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        if variable.table:
+            return variable.initial_rows(piece.begin, piece.shape[0], seed)
         whole = variable.initial_value(seed)
         return whole if piece.count == 1 else whole[piece.begin : piece.begin + piece.shape[0]]
 
@@ -64,30 +66,39 @@ class Stored:
     follower: bool = False
 
 
-def stored_variables(plan: Plan, variables: Mapping[str, Any], own: Mapping[int, Sequence[Any]]) -> list[Stored]:
+def stored_variables(
+    plan: Plan, variables: Mapping[str, Any], own: Mapping[int, Mapping[str, Sequence[Any]]]
+) -> list[Stored]:
     """How the slices, and what optimizers added to them, are named in a checkpoint.
 
     Args:
       variables: slice name to variable.
-      own: ps to the variables that its optimizer made there, in the order of their making.  A slot of a slice is
-        recognised by its name, `<slice>/<slot>`; the others (Adam's powers of beta) exist once on each ps with the
-        same value, and are saved from the first ps that has them.
+      own: ps to group to the variables that the group's optimizer made there, in the order of their making.  A slot
+        of a slice is recognised by its name, `<slice>/<slot>`; the others (Adam's powers of beta) exist once on each
+        ps with the same value, and are saved from the first ps that has them.
     """
     found = [Stored(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
-    leaders: list[str] = []
-    for ps, made in sorted(own.items()):
-        position = 0
-        for variable in made:
-            piece = _slot_owner(plan.on(ps), variable.op.name)
-            if piece is not None:
-                found.append(_stored_slot(plan, piece, variable))
-                continue
-            follows = position < len(leaders)
-            if not follows:
-                leaders.append(variable.op.name)
-            found.append(Stored(leaders[position], "", variable, follower=follows))
-            position += 1
+    seen: set[str] = set()
+    for ps, groups in sorted(own.items()):
+        pieces = plan.on(ps)
+        for group, made in groups.items():
+            there: dict[str, int] = {}
+            for variable in made:
+                piece = _slot_owner(pieces, variable.op.name)
+                if piece is not None:
+                    found.append(_stored_slot(plan, piece, variable))
+                    continue
+                kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
+                there[kind] = there.get(kind, 0) + 1
+                key = "/".join([*([group.rstrip("/")] if group else []), kind])
+                key += f"_{there[kind]}" if there[kind] > 1 else ""
+                found.append(Stored(key, "", variable, follower=key in seen))
+                seen.add(key)
     return found
+
+
+_UNIQUE_SUFFIX = re.compile(r"_\d+$")
+"""What TensorFlow adds to a name that is taken: on another ps, or by another group."""
 
 
 def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:

@@ -15,5 +15,8 @@ class Classifier(Model):
     def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))
 
+    def predictions(self, outputs: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        return {"classes": tf.argmax(outputs, axis=1), "probabilities": tf.nn.softmax(outputs)}
+
     def metrics(self, outputs: tf.Tensor, labels: tf.Tensor) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
         return {"accuracy": tf.compat.v1.metrics.accuracy(labels, tf.argmax(outputs, axis=1))}

@@ -17,6 +17,10 @@ from ps_train.cluster import notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome
 from ps_train.cluster.server import device_of
+from ps_train.data.shard import Source
+from ps_train.errors import LostTaskError
+from ps_train.export import export, prepare_export
+from ps_train.graph.scoring import build_scoring, measure
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
@@ -152,7 +156,7 @@ class Chief(Training):
         step, counted = raw.run([self._step.global_step, self._counted])
         if step != self._saver.step:
             self._checkpoints.save(raw)
-        metrics = evaluator.score(self._s.model, job.data_dir, self._checkpoints.path(step))
+        metrics = self._score()
         tally = Tally(job.update, self._names, **counted)
         made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
         ending = Ending(int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally)
@@ -163,9 +167,23 @@ class Chief(Training):
         if made > 0:
             write_result(job, self._s.directory, ending.result(job))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
+        if job.export_dir:
+            directory = prepare_export(job.export_dir)
+            export(self._s.model, self._s.source, self._checkpoints.path(step), directory)
+            console.line(f"exported {directory}")
         outcome = Outcome("done", by=str(self._s.task))
         for board in self._s.boards:
-            board.swap(notices.OUTCOME, "", outcome.to_json())
+            try:
+                board.swap(notices.OUTCOME, "", outcome.to_json())
+            except LostTaskError as error:  # all is saved; nobody needs that ps any more
+                log.warning("%s: it cannot be told that the job is done", error)
+
+    def _score(self) -> dict[str, float]:
+        """Of the values on the ps: here is no room for whole tables."""
+        s = self._s
+        source = Source(lambda: s.model.data("test", s.job.data_dir), s.job.max_bad_lines)
+        scoring = build_scoring(s.model, source, s.traced, s.plan, device_of(s.task))
+        return measure(self._sessions.another(scoring.graph), scoring) if scoring else {}
 
     def _raw(self) -> v1.Session:
         assert self._session is not None, "the session exists before training begins"

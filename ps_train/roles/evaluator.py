@@ -1,6 +1,6 @@
 """Scores checkpoints on the test split, in a plain session of its own; never a member of the cluster.
 
-    metrics = score(model, data_dir, "/models/run1/model.ckpt-2000")      # {"accuracy": 0.97}
+    metrics = score(model, source, "/models/run1/model.ckpt-2000")      # {"accuracy": 0.97}
 
 As a role it scores every checkpoint that appears in model_dir and always the last one.
 """
@@ -19,41 +19,31 @@ import tensorflow.compat.v1 as v1
 from ps_train.checkpoint import found_in, restore_plain
 from ps_train.config import Job, Task
 from ps_train.console import Console
-from ps_train.data.shard import evaluation_batches
-from ps_train.data.stream import data_error
+from ps_train.data.shard import Source, evaluation_batches
 from ps_train.errors import EXIT_DONE, ConfigError, UnreachableError
+from ps_train.graph.scoring import BATCH, Scoring, measure
 from ps_train.model import Model, load_model
 
 log = logging.getLogger(__name__)
 
-_BATCH = 512
 _LOOK_SECS = 0.5
 
 
-def score(model: Model, data_dir: str, checkpoint: str) -> dict[str, float]:
-    """The model's metrics over the whole test split, with the values of a checkpoint; {} where there are none."""
-    with tf.Graph().as_default():
-        data = model.data("test", data_dir)
+def score(model: Model, source: Source, checkpoint: str) -> dict[str, float]:
+    """The model's metrics over the whole test split, with the values of a checkpoint; {} where there are none.
+    `source`: of the test split."""
+    with tf.Graph().as_default() as graph:
+        data = source.get()
         if data is None:
             return {}
-        batches = evaluation_batches(data, _BATCH)
+        batches = evaluation_batches(data, BATCH)
         outputs = model.forward(batches.features, training=False)
         metrics = model.metrics(outputs, batches.labels)
         if not metrics:
             return {}
-        updates = [update for _, update in metrics.values()]
         with v1.Session() as session:
-            session.run(v1.local_variables_initializer())
             restore_plain(session, v1.global_variables(), checkpoint)
-            session.run(batches.initializer, batches.feeds())
-            while True:
-                try:
-                    session.run(updates)
-                except tf.errors.OutOfRangeError:
-                    break
-                except tf.errors.InvalidArgumentError as error:
-                    raise data_error(error) or error from None
-            return {name: float(value) for name, value in session.run({n: v for n, (v, _) in metrics.items()}).items()}
+            return measure(session, Scoring(graph, batches, metrics))
 
 
 def run(job: Job, task: Task, console: Console) -> int:
@@ -61,6 +51,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     if not job.model_dir:
         raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
     model = load_model(job.model, job.model_arguments())
+    source = Source(lambda: model.data("test", job.data_dir), job.max_bad_lines)
     directory = os.path.abspath(job.model_dir)
     writer: Any = None
     scored, heard = -1, time.monotonic()
@@ -70,7 +61,7 @@ def run(job: Job, task: Task, console: Console) -> int:
         if newest and newest[0][0] > scored:
             step, path = newest[0]
             try:
-                metrics = score(model, job.data_dir, path)
+                metrics = score(model, source, path)
             except (tf.errors.OpError, OSError) as error:
                 log.warning("checkpoint %s cannot be read yet or any more (%s)", path, type(error).__name__)
                 time.sleep(_LOOK_SECS)

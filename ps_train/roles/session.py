@@ -66,6 +66,12 @@ class Sessions(v1.train.SessionCreator):
         self.session = session
         return session
 
+    def another(self, graph: tf.Graph) -> v1.Session:
+        """A session of another graph on the same cluster, and on the same variables where they have the same names."""
+        session = v1.Session(self._target, graph=graph, config=self._config)
+        _KEPT.append(session)
+        return session
+
 
 def ready_notices(boards: list[Board]) -> list[Ready | None]:
     """Of each ps: that its part of the model is ready, or None."""

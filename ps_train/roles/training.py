@@ -108,6 +108,7 @@ class Training:
 
     def _live(self, sessions: Sessions, hooks: list[Any]) -> None:
         """Trains in one session."""
+        self._sessions = sessions
         # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
         session = v1.train.MonitoredSession(sessions, hooks)
         self._session = sessions.session

@@ -35,6 +35,7 @@ from ps_train.errors import (
     TooFewWorkersError,
     exit_code_of_signal,
 )
+from ps_train.export import prepare_export
 from ps_train.graph.plan import make_plan
 from ps_train.graph.trace import trace
 from ps_train.model import load_model
@@ -57,8 +58,10 @@ def run(job: Job, task: Task, console: Console) -> int:
     if is_chief and not job.model_dir:
         raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
     directory = prepare_directory(job.model_dir) if is_chief else ""
+    if is_chief and job.export_dir:
+        prepare_export(job.export_dir)
     model = load_model(job.model, job.model_arguments())
-    source = Source(lambda: model.data("train", job.data_dir))
+    source = Source(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     traced = trace(model, source, job.batch_size)
     plan = make_plan(traced.specs(), len(cluster.ps))
     description = {**described(job), **traced.described()}

@@ -9,12 +9,13 @@ Descent with Delay Compensation"), for which each ps keeps what each worker pull
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from ps_train.graph.rows import is_mask
-from ps_train.graph.transport import Arrived, unpack
+from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard, StepOps, Update
 from ps_train.updates.lock import under_lock
@@ -54,16 +55,16 @@ class Asynchronous(Update):
 
     def _locked(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
         with tf.device(ps_device(shard.ps)):
-            # Copies of the names, not of the data: to wait for the vectors themselves would send a message of its own.
-            here = [tf.identity(vector) for vector in arriving.vectors]
-            arriving = dataclasses.replace(arriving, vectors=tuple(here))
-            done, _ = under_lock(f"ps_train_lock/ps{shard.ps}", here, lambda: self._update(shard, arriving, replica))
+            here = arriving.here()
+            lock = f"ps_train_lock/ps{shard.ps}"
+            done, _ = under_lock(lock, here.tensors(), lambda: self._update(shard, here, replica))
             return done
 
     def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> tuple[list[tf.Operation], None]:
-        gradients, header = unpack(arriving.parcels, arriving.vectors)
+        gradients, header = arriving.gradients()
         if self._delay_compensation:
-            gradients = {name: self._compensated(shard, name, gradient) for name, gradient in gradients.items()}
+            pulled = arriving.rows.pulled if arriving.rows else {}
+            gradients = {name: self._compensated(shard, name, gradient, pulled) for name, gradient in gradients.items()}
         clock = shard.clock.read_value()
         staleness = tf.maximum(clock - shard.stamp, 0)  # below 0 where a ps was restored since the pull
         fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
@@ -84,8 +85,12 @@ class Asynchronous(Update):
                 done.append(shard.counts.dropped.assign_add(tf.cast(~fresh, tf.int64), read_value=False))
         return done, None
 
-    def _compensated(self, shard: Shard, name: str, gradient: tf.Tensor) -> tf.Tensor:
+    def _compensated(self, shard: Shard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:
         if is_mask(name):
             return gradient
+        if isinstance(gradient, tf.IndexedSlices):  # of a table: what was pulled is still there, in the same step
+            g, moved = gradient.values, shard.values[name].sparse_read(gradient.indices) - pulled[name]
+            corrected = g + self._delay_compensation * tf.square(g) * moved
+            return tf.IndexedSlices(corrected, gradient.indices, gradient.dense_shape)
         moved = shard.values[name].read_value() - shard.backups[name].read_value()
         return gradient + self._delay_compensation * tf.square(gradient) * moved

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.transport import Arrived, header_of
+from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard
 from ps_train.updates.lock import under_lock
@@ -37,7 +37,7 @@ class Side:
         self._may_be_empty, self._first_state = may_be_empty, state
         self._me = np.arange(replica.count) == replica.index
         with tf.device(ps_device(shard.ps)):
-            self._sums = Sums(f"ps_train/sums_{shard.ps}", arrived.parcels)
+            self._sums = Sums(f"ps_train/sums_{shard.ps}", arrived, replica)
             self._turnstile = Turnstile(f"ps_train/turnstile_{shard.ps}", replica.count)
             self._state = v1.get_variable(
                 f"ps_train/round_state_{shard.ps}", initializer=state, trainable=False, use_resource=True
@@ -46,11 +46,6 @@ class Side:
     @property
     def _lock(self) -> str:
         return f"ps_train_lock/ps{self._shard.ps}"
-
-    def _here(self) -> list[tf.Tensor]:
-        """What was pushed: copies of the names, not of the data.  To wait for the vectors themselves would send a
-        message of its own."""
-        return [tf.identity(vector) for vector in self._arrived.vectors]
 
     def _is(self, leaver: tf.Tensor) -> tf.Tensor:
         return tf.equal(tf.range(self._replica.count, dtype=tf.int64), leaver)
@@ -123,14 +118,14 @@ class First(Side):
     def visit(self) -> tf.Operation:
         """The push; ends when the round is over, for those that wait for it."""
         with tf.device(ps_device(self._shard.ps)):
-            here = self._here()
-            locked, found = under_lock(self._lock, [*here, self._shard.stamp], lambda: self._visit(here))
+            here = self._arrived.here()
+            locked, found = under_lock(self._lock, [*here.tensors(), self._shard.stamp], lambda: self._visit(here))
             waits, self.verdict, self.pushed_at = found
             return self._pass(locked, waits)
 
-    def _visit(self, here: list[tf.Tensor]) -> tuple[list[tf.Operation], Any]:
+    def _visit(self, here: Arrived) -> tuple[list[tf.Operation], Any]:
         index, now, roll = self._replica.index, self._round.read_value(), self._roll()
-        header = header_of(self._arrived.parcels, here)
+        header = here.header()
         pushed_at = tf.timestamp()
         is_open = self._shard.clock.read_value() < self._max_steps
         member = tf.equal(roll.standing[index], LIVE) & is_open
@@ -194,11 +189,11 @@ class Other(Side):
 
     def visit(self, verdict: tf.Tensor) -> tf.Operation:
         with tf.device(ps_device(self._shard.ps)):
-            here, verdict = self._here(), tf.identity(verdict)
-            locked, waits = under_lock(self._lock, [*here, verdict], lambda: self._visit(here, verdict))
+            here, verdict = self._arrived.here(), tf.identity(verdict)
+            locked, waits = under_lock(self._lock, [*here.tensors(), verdict], lambda: self._visit(here, verdict))
             return self._pass(locked, waits)
 
-    def _visit(self, here: list[tf.Tensor], verdict: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
+    def _visit(self, here: Arrived, verdict: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
         now, told, until = self._round.read_value(), self._told(), verdict[1]
         in_time = tf.equal(verdict[0], 1) & (now < until)
         after, over = told.visit(self._me, in_time, verdict[2:])

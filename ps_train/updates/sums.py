@@ -1,45 +1,54 @@
 """What a round's gradients add up to on one ps: one vector for each parcel that replicas push.
 
+Gradients of rows are not added up but kept as they came (`kept.py`), since no two replicas push those of the same rows.
 To be used under the ps's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.transport import Header, Parcel, unpack
+from ps_train.graph.transport import Arrived, Header, Parcel, unpack
+from ps_train.updates.base import Replica
+from ps_train.updates.kept import KeptRows
 
 
 class Sums:
     """Make it on the ps's device; `name` is unique on that ps."""
 
-    def __init__(self, name: str, parcels: Sequence[Parcel]) -> None:
-        self._parcels = parcels
-        self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(parcels)]
+    def __init__(self, name: str, arrived: Arrived, replica: Replica) -> None:
+        self._parcels = arrived.parcels
+        self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(arrived.parcels)]
+        self._rows = KeptRows(f"{name}/rows", arrived.rows.slices, replica) if arrived.rows else None
 
-    def add(self, vectors: Sequence[tf.Tensor], only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
+    def add(self, here: Arrived, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
         """Adds what has arrived; the first of a round takes the place of what was there, which copies nothing."""
-        both = list(zip(self._totals, vectors, strict=True))
+        both = list(zip(self._totals, here.vectors, strict=True))
+
+        def keep(first: bool) -> list[tf.Operation]:
+            if self._rows is None or here.rows is None:
+                return []
+            return self._rows.keep(here.rows, here.header().examples > 0, first)
 
         def put() -> tf.Operation:
-            return tf.group(*[total.assign(vector, read_value=False) for total, vector in both])
+            return tf.group(*[total.assign(vector, read_value=False) for total, vector in both], *keep(True))
 
         def add() -> tf.Operation:
-            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in both])
+            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in both], *keep(False))
 
         return v1.cond(only_if, lambda: v1.cond(first, put, add), tf.no_op)
 
-    def means(self) -> tuple[dict[str, tf.Tensor], Header]:
-        """Slice name to the mean gradient over all examples; the header says of how many.
+    def means(self) -> tuple[dict[str, Any], Header]:
+        """Slice name to the mean gradient over all examples, of tables as IndexedSlices; the header says of how many.
 
         Parcels carry gradients multiplied by their number of examples."""
         totals, header = unpack(self._parcels, [total.read_value() for total in self._totals])
         weight = tf.maximum(header.examples, 1.0)
-        return {name: total / tf.cast(weight, total.dtype) for name, total in totals.items()}, header
+        means: dict[str, Any] = {name: total / tf.cast(weight, total.dtype) for name, total in totals.items()}
+        return means | (self._rows.over(weight) if self._rows else {}), header
 
     @staticmethod
     def _total(name: str, parcel: Parcel) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train import checkpoint
 from ps_train.checkpoint import found_in, prepare_directory
 from ps_train.errors import ConfigError, ModelError
 from ps_train.models.digits import Digits
@@ -16,8 +17,17 @@ from tests.support.cluster import InProcessCluster
 FIELDS = {"optimizer": "adam", "batch_size": 8}
 
 
+@pytest.fixture(params=["at once", "in chunks"])
+def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    if request.param == "in chunks":
+        monkeypatch.setattr(checkpoint, "CHUNK_BYTES", 700)
+    return bool(request.param == "in chunks")
+
+
 @pytest.mark.parametrize("num_ps", [1, 3])
-def test_a_checkpoint_of_two_ps_restores_into_another_number(tmp_path: pathlib.Path, num_ps: int) -> None:
+def test_a_checkpoint_of_two_ps_restores_into_another_number(
+    tmp_path: pathlib.Path, num_ps: int, chunked: bool
+) -> None:
     first = InProcessCluster(Digits(hidden=16), 2, 1, tmp_path, **FIELDS)
     first.start()
     first.train(7)
@@ -35,7 +45,9 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(tmp_path: pathlib.P
         assert second.sessions[0].run(stored.variable) == before[stored.key]
 
 
-def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(tmp_path: pathlib.Path) -> None:
+def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(
+    tmp_path: pathlib.Path, chunked: bool
+) -> None:
     cluster = InProcessCluster(Digits(hidden=16), 3, 1, tmp_path, **FIELDS)
     cluster.start()
     assert cluster.checkpoints is not None
@@ -44,6 +56,20 @@ def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(tmp_
     assert reader.get_variable_to_shape_map()["hidden1/weights"] == [64, 16]
     for name, value in cluster.values().items():
         assert np.array_equal(reader.get_tensor(name), value), name
+    files = list(tmp_path.glob("model.ckpt-0.data-*"))
+    assert len(files) > 10 if chunked else len(files) == 1
+    assert not list(tmp_path.glob("*_temp"))
+
+
+def test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_the_next(tmp_path: pathlib.Path) -> None:
+    cluster = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
+    left = tmp_path / "model.ckpt-7_temp"
+    left.mkdir()
+    (left / "part-00000.index").write_text("half")
+    assert cluster.start(restore=True) is None
+    assert cluster.checkpoints is not None
+    cluster.checkpoints.save(cluster.sessions[0])
+    assert not left.exists() and [step for step, _ in found_in(str(tmp_path))] == [0]
 
 
 def test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly(

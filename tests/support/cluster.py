@@ -17,6 +17,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.data.shard import Source
 from ps_train.graph.plan import make_plan
+from ps_train.graph.scoring import build_scoring, measure
 from ps_train.graph.step import Step, build_step
 from ps_train.graph.trace import trace
 from ps_train.model import Model
@@ -41,10 +42,11 @@ class InProcessCluster:
         self.job = Job(
             ps_hosts=tuple(hosts[:num_ps]), worker_hosts=tuple(hosts[num_ps:]), **{"shuffle_buffer": 0, **fields}
         )
-        cluster = Cluster.of(self.job)
+        cluster = self._cluster = Cluster.of(self.job)
+        self._model, self._target = model, servers[num_ps].target
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = Source(lambda: model.data("train", ""))
-        traced = trace(model, source, self.job.batch_size)
+        traced = self._traced = trace(model, source, self.job.batch_size)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[Step] = []
         self.sessions: list[v1.Session] = []
@@ -84,6 +86,16 @@ class InProcessCluster:
         ops = self.steps[by].ops
         if ops.leave is not None:
             self.sessions[by].run(ops.leave, {ops.leaver: index})
+
+    def score(self) -> dict[str, float]:
+        """As the chief scores the values on the ps."""
+        task = Task("worker", 0)
+        scoring = build_scoring(
+            self._model, Source(lambda: self._model.data("test", "")), self._traced, self.plan, device_of(task)
+        )
+        assert scoring is not None
+        config = session_config(self._cluster, task, self.job)
+        return measure(v1.Session(self._target, graph=scoring.graph, config=config), scoring)
 
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored, slices put together, by checkpoint key."""

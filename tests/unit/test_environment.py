@@ -12,7 +12,7 @@ JOB = Job(ps_hosts=("p:1",), worker_hosts=("w:1", "[::1]:2"))
 
 def settings(job_name="worker", environ=None, **fields):
     job = Job(ps_hosts=JOB.ps_hosts, worker_hosts=JOB.worker_hosts, **fields)
-    return environment.settings(Task(job_name, 0), job, environ or {})
+    return environment.settings(Task(job_name, 0), job, environ or {}, cores=8)
 
 
 def test_tensorflow_is_silenced():
@@ -62,8 +62,20 @@ def test_without_a_proxy_no_host_needs_an_exception(environ):
 
 
 def test_an_evaluator_knows_no_hosts():
-    changes = environment.settings(Task("evaluator", 0), Job(), {"http_proxy": "http://proxy:3128"})
+    changes = environment.settings(Task("evaluator", 0), Job(), {"http_proxy": "http://proxy:3128"}, cores=8)
     assert "no_proxy" not in changes
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "threads"), [(2, 2, "1"), (2, 8, "4"), (3, 8, "2"), (4, 2, "1"), (1, 8, None)]
+)
+def test_workers_of_one_host_share_its_cores(workers, cores, threads):
+    hosts = tuple(f"a:{port}" for port in range(1, 1 + workers)) + ("b:1", "b:2")
+    job = Job(ps_hosts=("a:9",), worker_hosts=hosts)
+    for task in (Task("worker", 0), Task("ps", 0)):
+        assert environment.settings(task, job, {}, cores).get("TF_NUM_INTRAOP_THREADS") == threads
+    by_the_user = {"TF_NUM_INTRAOP_THREADS": "7"}
+    assert "TF_NUM_INTRAOP_THREADS" not in environment.settings(Task("worker", 0), job, by_the_user, cores)
 
 
 def test_settings_change_nothing_by_themselves():

@@ -18,13 +18,20 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 FLOORS = {
     0: ["errors", "config", "console", "restarts"],
-    1: ["cluster", "cluster.*", "model", "data", "data.*"],
+    1: ["cluster", "cluster.*", "metrics", "model", "optimizers", "data", "data.*"],
     2: [
+        "embeddings",
+        "embeddings.*",
         "graph",
+        "graph.asked",
         "graph.backward",
+        "graph.chunks",
+        "graph.forward",
         "graph.plan",
+        "graph.promise",
         "graph.rows",
         "graph.rule",
+        "graph.tables",
         "graph.trace",
         "graph.variables",
         "graph.transport",
@@ -35,14 +42,14 @@ FLOORS = {
         "hooks",
         "hooks.*",
     ],
-    3: ["graph.step", "checkpoint"],
+    3: ["graph.step", "graph.scoring", "checkpoint", "export"],
     4: ["roles", "roles.*"],
     5: ["__main__", "flags"],
 }
 """A module may import its own floor and lower ones."""
 
 MODELS = ["models", "models.*"]
-MODELS_MAY_IMPORT = ["model", "data", "data.*", *MODELS]
+MODELS_MAY_IMPORT = ["metrics", "model", "optimizers", "data", "data.*", "embeddings", *MODELS]
 
 
 def matches(name, patterns):

@@ -26,8 +26,12 @@ MAX_BAD_LINES = 100
 """How many malformed lines one process skips before it gives up, if nobody says otherwise."""
 
 
-def load(data_dir: str, split: str, max_bad_lines: int = MAX_BAD_LINES) -> Criteo:
-    """The split "train" or "test" of a directory or file; raises DataError where there is none."""
+def load(data_dir: str, split: str, max_bad_lines: int | None = None) -> Criteo:
+    """The split "train" or "test" of a directory or file; raises DataError where there is none.
+
+    Args:
+      max_bad_lines: how many malformed lines each process skips; None: --max_bad_lines says it.
+    """
     from ps_train.data.criteo.files import files_of
     from ps_train.data.criteo.reader import Criteo
 

@@ -35,17 +35,23 @@ class Criteo(Stream):
 
     Args:
       chosen: the files and which of their lines.
-      max_bad_lines: how many malformed lines this process skips; one more is a `data_error`.
+      max_bad_lines: how many malformed lines this process skips; one more is a `data_error`.  None: what `tolerate` is
+        told.
       block_bytes: how much is read at once.
     """
 
-    def __init__(self, chosen: Chosen, max_bad_lines: int = MAX_BAD_LINES, block_bytes: int = BLOCK_BYTES) -> None:
-        if max_bad_lines < 0:
+    def __init__(self, chosen: Chosen, max_bad_lines: int | None = None, block_bytes: int = BLOCK_BYTES) -> None:
+        if max_bad_lines is not None and max_bad_lines < 0:
             raise DataError(f"max_bad_lines={max_bad_lines} is not valid: use a number of at least 0.")
         if not any(path.stat().st_size for path in chosen.files):
             raise DataError(f"{', '.join(map(str, chosen.files))}: there is not one line in it.")
         self._chosen, self._block_bytes = chosen, block_bytes
-        self.bad_lines = BadLines(chosen.files, max_bad_lines)
+        self._by_flag = max_bad_lines is None
+        self.bad_lines = BadLines(chosen.files, MAX_BAD_LINES if max_bad_lines is None else max_bad_lines)
+
+    def tolerate(self, bad_lines: int) -> None:
+        if self._by_flag:
+            self.bad_lines.limit = bad_lines
 
     def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
         lines = line_dataset(self._chosen.files, share, seed, self._block_bytes)

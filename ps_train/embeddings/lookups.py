@@ -1,0 +1,115 @@
+"""The one function that models call: ids in, rows out.
+
+Knows how ids come (dense, ragged, sparse) and how rows are combined; not where rows live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.embeddings.bags import COMBINERS, combine
+from ps_train.embeddings.layout import positions_of
+from ps_train.embeddings.numbers import row_numbers
+from ps_train.embeddings.source import rows_at
+from ps_train.embeddings.table import Table
+from ps_train.errors import ModelError
+
+_COMBINERS = ", ".join(COMBINERS)
+
+
+def lookup(
+    table: Table | str,
+    ids: Any,
+    combiner: str | None = None,
+    weights: Any = None,
+    *,
+    dimension: int | None = None,
+    rows: int | Sequence[int] | None = None,
+    hash_buckets: int | Sequence[int] | None = None,
+    initializer: Any = None,
+    oov: str = "error",
+) -> tf.Tensor:
+    """The rows of ids, float32: [batch, dimension], or of ids [batch, n] without a combiner [batch, n, dimension].
+
+    Args:
+      table: a Table, or the name of one that the keyword arguments declare (see `Table`).
+      ids: whole numbers or strings: a tensor [batch] or [batch, n], or a RaggedTensor or SparseTensor [batch, any].
+        Of a table with a list of sizes: a tensor [batch, number of fields].
+      combiner: "sum", "mean" or "sqrtn" (the sum over the root of the sum of the squared weights) of an example's rows;
+        an example without ids gets zeros.  Must be given for ragged and sparse ids.
+      weights: of ids that are combined: of the same kind and shape as ids.
+
+    Raises:
+      ModelError: where table, ids, combiner or weights do not belong together.  An id out of range is found when the
+        batch is there, and ends the job with a DataError.
+    """
+    if isinstance(table, str):
+        if dimension is None:
+            raise ModelError(f"lookup of table {table} has no dimension: declare it, or pass an embeddings.Table.")
+        table = Table(table, dimension, rows, hash_buckets, initializer, oov)
+    elif (dimension, rows, hash_buckets, initializer, oov) != (None, None, None, None, "error"):
+        raise ModelError(f"lookup of table {table.name} is given a Table and its declaration: leave the latter out.")
+    if combiner is not None and combiner not in COMBINERS:
+        raise ModelError(f"lookup of table {table.name} has combiner={combiner}: use one of {_COMBINERS}.")
+    if weights is not None and combiner is None:
+        raise ModelError(f"lookup of table {table.name} has weights but no combiner: give one of {_COMBINERS}.")
+    if isinstance(ids, tf.RaggedTensor | tf.SparseTensor):
+        return _of_bags(table, ids, combiner, weights)
+    return _of_dense(table, tf.convert_to_tensor(ids), combiner, weights)
+
+
+def _of_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) -> tf.Tensor:
+    rank = ids.shape.rank
+    if rank not in (1, 2) or (rank == 1 and (combiner is not None or table.by_field)):
+        raise ModelError(f"table {table.name} is given ids of shape {ids.shape}: use {_allowed(table, combiner)}.")
+    if table.by_field and ids.shape[1] != len(table.sizes):
+        raise ModelError(
+            f"table {table.name} is given ids of shape {ids.shape}, but has {len(table.sizes)} sizes: "
+            "give as many sizes as there are fields."
+        )
+    numbers = row_numbers(table, ids, lambda index: (index[0], index[1] if rank == 2 else tf.zeros([], tf.int64)))
+    found = _rows(table, tf.reshape(numbers, [-1]))
+    shape = tf.shape(ids)
+    if combiner is None:
+        found = tf.reshape(found, tf.concat([shape, [table.dimension]], 0))
+        return tf.ensure_shape(found, [*ids.shape.as_list(), table.dimension])
+    if weights is not None:
+        weights = tf.reshape(_like(table, weights, ids), [-1])
+    segments = tf.repeat(tf.range(shape[0]), shape[1])
+    return tf.ensure_shape(combine(found, segments, shape[0], combiner, weights), [ids.shape[0], table.dimension])
+
+
+def _of_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.Tensor:
+    if combiner is None:
+        raise ModelError(
+            f"table {table.name} is given {type(ids).__name__} ids without a combiner: use one of {_COMBINERS}."
+        )
+    if table.by_field or ids.shape.rank != 2:
+        raise ModelError(f"table {table.name} is given ids of shape {ids.shape}: use {_allowed(table, combiner)}.")
+    ragged = isinstance(ids, tf.RaggedTensor)
+    segments = tf.cast(ids.value_rowids() if ragged else ids.indices[:, 0], tf.int64)
+    count = ids.nrows() if ragged else ids.dense_shape[0]
+    numbers = row_numbers(table, ids.values, lambda index: (segments[index[0]], tf.zeros([], tf.int64)))
+    if weights is not None:
+        weights = _like(table, weights.values if isinstance(weights, type(ids)) else weights, ids.values)
+    return combine(_rows(table, numbers), segments, count, combiner, weights)
+
+
+def _rows(table: Table, numbers: tf.Tensor) -> tf.Tensor:
+    return rows_at(table, positions_of(numbers, table.total))
+
+
+def _like(table: Table, weights: Any, ids: tf.Tensor) -> tf.Tensor:
+    weights = tf.cast(tf.convert_to_tensor(weights), tf.float32)
+    if not weights.shape.is_compatible_with(ids.shape):
+        raise ModelError(f"table {table.name} is given weights of shape {weights.shape} for ids of shape {ids.shape}.")
+    return weights
+
+
+def _allowed(table: Table, combiner: str | None) -> str:
+    if table.by_field:
+        return f"a tensor [batch, {len(table.sizes)}], since the table has {len(table.sizes)} sizes"
+    return "[batch, n]" if combiner is not None else "[batch] or [batch, n]"

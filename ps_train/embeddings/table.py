@@ -1,0 +1,113 @@
+"""What a table is: its rows, their length, their initial values, and what becomes of ids that it does not have.
+
+    Table("ads", rows=1_000_000, dimension=16)
+    Table("fields", hash_buckets=[1000, 50, 200], dimension=8)      # three fields, each with rows of its own
+
+Pure: no TensorFlow, no ps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from ps_train.errors import ModelError
+
+OOV = ("error", "default", "hash")
+
+MAX_ROWS = (1 << 31) - 1
+"""Numbers of rows travel as int32."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of float32 rows.
+
+    Args:
+      name: of its variable, as in `get_variable`; the same name in the same variable scope is the same table.
+      dimension: numbers in a row.
+      rows: how many ids there are: 0 .. rows - 1.  A list: one size for each field (column of ids), and every field
+        has rows of its own.
+      hash_buckets: instead of `rows`: ids are any int64 or strings, and are hashed into so many rows.
+      initializer: of the rows: a number for all; one of TensorFlow's or Keras's initializers; None: uniform within
+        +-0.05.  Zeros, ones, constants, uniform, normal and truncated normal do not depend on the number of ps.
+      oov: what becomes of an id out of range: an "error"; the field's "default" row, one more than `rows`, which
+        learns as others do; "hash": one of its rows.
+    """
+
+    name: str
+    dimension: int
+    rows: int | Sequence[int] | None = None
+    hash_buckets: int | Sequence[int] | None = None
+    initializer: Any = dataclasses.field(default=None, compare=False)  # two equal ones need not be found to be equal
+    oov: str = "error"
+
+    def __post_init__(self) -> None:
+        if (self.rows is None) == (self.hash_buckets is None):
+            raise ModelError(f"table {self.name} has rows={self.rows} and hash_buckets={self.hash_buckets}: give one.")
+        for field in ("rows", "hash_buckets"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, _sizes(self.name, field, getattr(self, field)))
+        object.__setattr__(self, "dimension", _positive(self.name, "dimension", self.dimension))
+        if self.oov not in OOV:
+            raise ModelError(f"table {self.name} has oov={self.oov}: use one of {', '.join(OOV)}.")
+        if self.oov != "error" and self.hash_buckets is not None:
+            raise ModelError(
+                f"table {self.name} has hash_buckets and oov={self.oov}: where ids are hashed none is out of range; "
+                "leave oov out."
+            )
+        if self.total > MAX_ROWS:
+            raise ModelError(f"table {self.name} has {self.total} rows: at most {MAX_ROWS} are possible.")
+
+    @property
+    def hashed(self) -> bool:
+        return self.hash_buckets is not None
+
+    @property
+    def by_field(self) -> bool:
+        """Whether every column of ids has rows of its own."""
+        return not isinstance(self.rows if self.rows is not None else self.hash_buckets, int)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of each field, how many ids it has; one number where all ids are of one kind."""
+        given: Any = self.rows if self.rows is not None else self.hash_buckets
+        return (given,) if isinstance(given, int) else given
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Of each field, its first row."""
+        found, begin = [], 0
+        for size in self.sizes:
+            found.append(begin)
+            begin += size + self._extra
+        return tuple(found)
+
+    @property
+    def total(self) -> int:
+        """Rows of the one variable that holds all fields."""
+        return sum(self.sizes) + self._extra * len(self.sizes)
+
+    @property
+    def _extra(self) -> int:
+        return 1 if self.oov == "default" else 0
+
+
+def _sizes(name: str, field: str, given: Any) -> int | tuple[int, ...]:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if not given:
+            raise ModelError(f"table {name} has {field}={given}: give one size for each field.")
+        return tuple(_positive(name, field, size) for size in given)
+    return _positive(name, field, given)
+
+
+def _positive(name: str, field: str, given: Any) -> int:
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ModelError(f"table {name} has {field}={given!r}: use a whole number of at least 1.")
+    return number

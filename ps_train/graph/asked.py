@@ -1,0 +1,82 @@
+"""The lookups of one run of a model's forward, which wait for their rows and are answered all at once.
+
+    asked = Asked()
+    with rows_from(asked):
+        loss = ...
+    asked.answer(fetch(asked.wanted()))
+    tf.gradients(loss, list(asked.rows().values()))
+
+Knows nothing of ps and of where rows come from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.embeddings.table import Table
+from ps_train.errors import ModelError
+from ps_train.graph.promise import Promise, depends
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The rows of a table that a batch needs, each once.
+
+    Attributes:
+      rows: float32 [unique, dimension].
+      index: int32 [n]: which of them each of the n positions that were asked for is.
+    """
+
+    rows: tf.Tensor
+    index: tf.Tensor
+
+
+Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, Found]]
+"""Name of each table to the positions that are wanted of it, to what was found."""
+
+
+class Asked:
+    """A `source.Source`."""
+
+    def __init__(self) -> None:
+        self._graph = v1.get_default_graph()
+        self._rows: dict[str, Promise] = {}
+        self._lookups: dict[str, list[tuple[tf.Tensor, Promise]]] = {}
+
+    def __call__(self, name: str, table: Table, positions: tf.Tensor) -> tf.Tensor:
+        if v1.get_default_graph() is not self._graph:
+            raise ModelError(f"table {name} is looked up inside of a tf.cond or loop: do it before, outside of it.")
+        if name not in self._rows:
+            self._rows[name] = Promise(tf.float32, [None, table.dimension])
+        index = Promise(tf.int32, [None])
+        self._lookups.setdefault(name, []).append((positions, index))
+        return tf.gather(self._rows[name].tensor, index.tensor)
+
+    def wanted(self) -> dict[str, tf.Tensor]:
+        """Positions int64 of all lookups of each table, one after the other."""
+        found = {}
+        for name, lookups in self._lookups.items():
+            if any(depends(positions, self._rows.values()) for positions, _ in lookups):
+                raise ModelError(
+                    f"table {name} is looked up with ids that depend on rows of a table: all rows of a step are "
+                    "fetched together, so ids must be computed from features alone."
+                )
+            found[name] = tf.concat([positions for positions, _ in lookups], 0)
+        return found
+
+    def answer(self, found: Mapping[str, Found]) -> None:
+        for name, lookups in self._lookups.items():
+            self._rows[name].keep(found[name].rows)
+            parts = [found[name].index]
+            if len(lookups) > 1:
+                parts = tf.split(found[name].index, [tf.size(positions) for positions, _ in lookups])
+            for (_, index), part in zip(lookups, parts, strict=True):
+                index.keep(part)
+
+    def rows(self) -> dict[str, tf.Tensor]:
+        """Name to the rows that the loss depends on."""
+        return {name: promise.tensor for name, promise in self._rows.items()}

@@ -1,0 +1,66 @@
+"""The model is built again, with given values in the variables' place and given rows for its lookups.
+
+    with in_place_of_variables(values, variables), looking_up(fetch, traced) as rows:
+        outputs = model.forward(features, training=True)
+    rows                                    # table name to the rows that the lookups have been given
+
+Knows nothing of where values and rows come from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.embeddings.source import rows_from
+from ps_train.errors import ModelError
+from ps_train.graph.asked import Asked, Fetch
+from ps_train.graph.trace import Traced
+
+
+@contextlib.contextmanager
+def in_place_of_variables(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Iterator[None]:
+    """`get_variable` gives what stands there instead of making a variable.
+
+    Args:
+      values: trainable variable name to its value, whole.
+      variables: name to variable, for those that are not trainable.
+    """
+    with v1.variable_scope(v1.get_variable_scope(), custom_getter=_getter(values, variables)):
+        yield
+
+
+def _getter(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Callable[..., Any]:
+    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        if name not in values and name not in variables:
+            raise ModelError(
+                f"forward() made variable {name}, which it did not make the first time: build it the same way."
+            )
+        found = values[name] if name in values else variables[name]
+        regularizer = kwargs.get("regularizer")
+        if regularizer is not None and not kwargs.get("reuse"):
+            v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, regularizer(found))
+        return found
+
+    return get
+
+
+@contextlib.contextmanager
+def looking_up(fetch: Fetch, traced: Traced) -> Iterator[dict[str, tf.Tensor]]:
+    """Lookups are answered at the end, all at once; only then is the dict filled."""
+    asked, rows = Asked(), dict[str, tf.Tensor]()
+    with rows_from(asked):
+        yield rows
+    wanted = asked.wanted()
+    if sorted(wanted) != sorted(traced.tables()):
+        raise ModelError(
+            f"forward() looked up the tables {', '.join(wanted) or 'none'}, but the first time "
+            f"{', '.join(traced.tables()) or 'none'}: build it the same way."
+        )
+    if wanted:
+        asked.answer(fetch(wanted))
+    rows |= asked.rows()

@@ -1,0 +1,134 @@
+"""Click models for data of the Criteo Display Advertising Challenge: what a user adapts to his own fields.
+
+    python -m ps_train --model=ps_train.models.criteo:WideAndDeep --data_dir=data/criteo
+
+Without a data_dir they train on made-up data of the same format, which are written to the user's cache once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import embeddings, metrics
+from ps_train.data import criteo
+from ps_train.data.criteo.cached import made_once
+from ps_train.data.stream import Stream
+from ps_train.model import Model, make_optimizer
+from ps_train.models.layers import dense, perceptron
+
+
+class ClickModel(Model):
+    """What the models have in common; outputs are logits float32 [batch].
+
+    Args:
+      buckets: rows for the categories of each of the 26 fields, into which they are hashed.
+    """
+
+    default_optimizer = "adagrad"
+    default_learning_rate = 0.05
+
+    def __init__(self, buckets: int = 10_000) -> None:
+        self.buckets = [buckets] * criteo.CATEGORIES
+
+    def data(self, split: str, data_dir: str) -> Stream:
+        return criteo.load(data_dir or made_once(), split)
+
+    def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs))
+
+    def metrics(self, outputs: tf.Tensor, labels: tf.Tensor) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
+        return metrics.of_clicks(labels, outputs)
+
+    def predictions(self, outputs: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        return {"probabilities": tf.sigmoid(outputs), "logits": outputs}
+
+    def linear(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """A weight for each category, and for each integer: logits [batch].  Variables begin with `wide`."""
+        weights = embeddings.lookup(
+            "wide/categories", features["categories"], "sum", hash_buckets=self.buckets, dimension=1, initializer=0.0
+        )
+        with v1.variable_scope("wide"):
+            return tf.squeeze(weights + dense(numbers(features), 1, "integers"), 1)
+
+    def vectors(self, features: Mapping[str, tf.Tensor], dimension: int) -> tf.Tensor:
+        """A vector for each category: [batch, 26, dimension]."""
+        initializer = v1.random_normal_initializer(stddev=0.1)
+        return embeddings.lookup(
+            "deep/categories",
+            features["categories"],
+            hash_buckets=self.buckets,
+            dimension=dimension,
+            initializer=initializer,
+        )
+
+
+def numbers(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The integers on a logarithmic scale, about as large as 1, and which of them are there: [batch, 26]."""
+    scaled = (tf.math.log1p(tf.maximum(features["integers"], 0.0)) - 2.0) / 1.5
+    return tf.concat([scaled * features["present"], features["present"]], 1)
+
+
+class LogisticRegression(ClickModel):
+    """Linear, by Ftrl, whose L1 term keeps weights of rare categories at zero (McMahan et al. 2013, "Ad Click
+    Prediction: a View from the Trenches")."""
+
+    default_optimizer = "ftrl"
+    default_learning_rate = 0.05
+
+    def __init__(self, buckets: int = 10_000, l1: float = 1e-6, l2: float = 0.0) -> None:
+        super().__init__(buckets)
+        self.l1, self.l2 = l1, l2
+
+    def forward(self, features: Any, training: bool) -> tf.Tensor:
+        return self.linear(features)
+
+    def optimizer(self, name: str, learning_rate: float) -> Any:
+        if name != "ftrl":
+            return make_optimizer(name, learning_rate)
+        return v1.train.FtrlOptimizer(
+            learning_rate, l1_regularization_strength=self.l1, l2_regularization_strength=self.l2
+        )
+
+
+class Combined(ClickModel):
+    """A linear part that is learned by Ftrl, and another by the job's optimizer."""
+
+    def __init__(
+        self, buckets: int = 10_000, dimension: int = 8, hidden: str = "64,32", wide_rate: float = 0.05
+    ) -> None:
+        super().__init__(buckets)
+        self.dimension, self.wide_rate = dimension, wide_rate
+        self.hidden = [int(units) for units in hidden.split(",")]
+
+    def optimizer(self, name: str, learning_rate: float) -> Any:
+        deep = make_optimizer(name, learning_rate)
+        if name == "adagrad":  # TensorFlow's initial value, 0.1, is large against gradients of single categories
+            deep = v1.train.AdagradOptimizer(learning_rate, initial_accumulator_value=1e-4)
+        return {"wide": v1.train.FtrlOptimizer(self.wide_rate), "": deep}
+
+    def deep(self, vectors: tf.Tensor, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """A perceptron on all vectors and integers: logits [batch]."""
+        flat = tf.reshape(vectors, [-1, criteo.CATEGORIES * self.dimension])
+        with v1.variable_scope("deep"):
+            return tf.squeeze(perceptron(tf.concat([flat, numbers(features)], 1), self.hidden, outputs=1), 1)
+
+
+class WideAndDeep(Combined):
+    """A linear model beside a perceptron (Cheng et al. 2016, "Wide & Deep Learning for Recommender Systems")."""
+
+    def forward(self, features: Any, training: bool) -> tf.Tensor:
+        return self.linear(features) + self.deep(self.vectors(features, self.dimension), features)
+
+
+class DeepFM(Combined):
+    """The same with the products of all pairs of vectors (Guo et al. 2017, "DeepFM: A Factorization-Machine based
+    Neural Network for CTR Prediction")."""
+
+    def forward(self, features: Any, training: bool) -> tf.Tensor:
+        vectors = self.vectors(features, self.dimension)
+        pairs = (tf.square(tf.reduce_sum(vectors, 1)) - tf.reduce_sum(tf.square(vectors), 1)) / 2
+        return self.linear(features) + tf.reduce_sum(pairs, 1) + self.deep(vectors, features)

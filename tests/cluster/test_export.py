@@ -1,0 +1,126 @@
+"""What is exported predicts, in a plain TensorFlow process without this package, what the model predicts."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.checkpoint import restore_plain
+from ps_train.data.criteo.made import make
+from ps_train.data.shard import Source, evaluation_batches
+from ps_train.errors import ConfigError, ModelError
+from ps_train.export import export, prepare_export
+from ps_train.models.criteo import DeepFM
+from ps_train.models.digits import Digits
+from tests.support.cluster import InProcessCluster
+from tests.support.models import Linear
+
+SERVE = """
+import sys
+sys.modules["ps_train"] = None  # whoever imports it fails
+import numpy as np, tensorflow as tf
+given = dict(np.load("features.npz"))
+signatures = tf.saved_model.load(sys.argv[1]).signatures
+raw = signatures["serving_default"](**{name: tf.constant(value) for name, value in given.items()})
+def feature(value):
+    value = np.atleast_1d(value)
+    if value.dtype.kind == "f":
+        return tf.train.Feature(float_list=tf.train.FloatList(value=value.ravel()))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=value.ravel()))
+def example(i):
+    features = tf.train.Features(feature={name: feature(values[i]) for name, values in given.items()})
+    return tf.train.Example(features=features).SerializeToString()
+examples = [example(i) for i in range(len(next(iter(given.values()))))]
+parsed = signatures["examples"](examples=tf.constant(examples))
+np.savez("served.npz", **{f"raw_{n}": v for n, v in raw.items()}, **{f"parsed_{n}": v for n, v in parsed.items()})
+"""
+
+
+def served(directory: pathlib.Path, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    np.savez(directory / "features.npz", **features)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", SERVE, str(directory / "export")]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(directory / "served.npz"))
+
+
+def predicted(model, checkpoint: str, features) -> dict[str, np.ndarray]:
+    """By a plain graph."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        given = tf.nest.map_structure(tf.constant, features)
+        outputs = model.predictions(model.forward(given, training=False))
+        restore_plain(session, v1.global_variables(), checkpoint)
+        return session.run(dict(outputs))
+
+
+def exported(tmp_path: pathlib.Path, model, num_ps: int = 2, **fields) -> str:
+    cluster = InProcessCluster(model, num_ps, 1, tmp_path / "model", **fields)
+    (tmp_path / "model").mkdir()
+    cluster.start()
+    cluster.train(5)
+    assert cluster.checkpoints is not None
+    checkpoint = cluster.checkpoints.path(cluster.checkpoints.save(cluster.sessions[0]))
+    export(model, Source(lambda: model.data("train", "")), checkpoint, prepare_export(str(tmp_path / "export")))
+    return checkpoint
+
+
+def test_a_model_of_tables_predicts_the_same_from_raw_features_and_from_examples(tmp_path: pathlib.Path) -> None:
+    make(str(tmp_path / "data"), lines=500)
+
+    class Here(DeepFM):
+        def data(self, split, data_dir):
+            return super().data(split, str(tmp_path / "data"))
+
+    model = Here(buckets=50, dimension=4)
+    checkpoint = exported(tmp_path, model, batch_size=32)
+    with tf.Graph().as_default(), v1.Session() as session:
+        batches = evaluation_batches(model.data("test", ""), 64)
+        session.run(batches.initializer, batches.feeds())
+        features = session.run(batches.features)
+    expected, found = predicted(model, checkpoint, features), served(tmp_path, features)
+    assert expected["probabilities"].std() > 0.01 and found.keys() == {
+        f"{way}_{what}" for way in ("raw", "parsed") for what in ("probabilities", "logits")
+    }
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name.partition("_")[2]], atol=1e-6, err_msg=name)
+
+
+def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_export_is_replaced(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "saved_model.pb").write_text("of an earlier run")
+    model = Digits(hidden=8)
+    checkpoint = exported(tmp_path, model, 1, batch_size=8)
+    images = model.data("test", "").features[:20]
+    expected, found = predicted(model, checkpoint, images), served(tmp_path, {"features": images})
+    np.testing.assert_allclose(found["raw_probabilities"], expected["probabilities"], atol=1e-6)
+    np.testing.assert_array_equal(found["parsed_classes"], expected["classes"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "features.npz", "model", "served.npz"]
+
+
+def test_a_directory_that_holds_something_else_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "letters").write_text("dear to somebody")
+    with pytest.raises(ConfigError, match=r"export_dir=.* holds something that is no SavedModel"):
+        prepare_export(str(tmp_path))
+    with pytest.raises(ConfigError, match="holds something that is no SavedModel"):
+        prepare_export(str(tmp_path / "letters"))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        prepare_export(str(tmp_path / "letters" / "export"))
+
+
+def test_features_without_a_fixed_shape_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    class Ragged(Linear):
+        def data(self, split, data_dir):
+            return tf.data.Dataset.from_tensor_slices((tf.ragged.constant([[1.0], [2.0, 3.0]]), [1.0, 2.0]))
+
+    with pytest.raises(ModelError, match="feature features has no fixed shape"):
+        export(Ragged(), Source(lambda: Ragged().data("train", "")), "", str(tmp_path / "export"))

@@ -1,0 +1,108 @@
+"""What crosses between processes for tables in one step: counted and weighed in what TensorFlow really ran."""
+
+from __future__ import annotations
+
+import collections
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import Arrays, embeddings
+from ps_train.embeddings.layout import positions_of
+from ps_train.graph.plan import VariableSpec, make_plan
+from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.models import Linear
+
+ROWS, DIMENSION, BATCH = 5000, 16, 32
+
+
+class Fields(Linear):
+    """So many fields of Zipf-distributed ids in so many tables, and no other variable."""
+
+    def __init__(self, fields: int, tables: int) -> None:
+        self.fields, self.tables = fields, tables
+
+    def data(self, split, data_dir):
+        random = np.random.default_rng(3)
+        ids = np.minimum(random.zipf(1.2, size=(1024, self.fields)) - 1, ROWS - 1)
+        return Arrays(ids, random.normal(size=1024).astype(np.float32))
+
+    def forward(self, features, training):
+        found = [
+            embeddings.lookup(f"table{i}", some, rows=[ROWS] * some.shape[1], dimension=DIMENSION + i)
+            for i, some in enumerate(tf.split(features, self.tables, axis=1))
+        ]
+        return tf.add_n([tf.reduce_sum(some, [1, 2]) for some in found])
+
+
+def traced_step(model: Linear, num_ps: int, update: str) -> v1.RunMetadata:
+    """What TensorFlow tells of the second worker's third step."""
+    cluster = InProcessCluster(model, num_ps, 2, update=update, optimizer="adagrad", batch_size=BATCH)
+    cluster.start()
+    cluster.train(2)
+    metadata = v1.RunMetadata()
+    options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=True)
+    step, session = cluster.steps[1], cluster.sessions[1]
+    actions = [lambda: session.run(step.ops.train, options=options, run_metadata=metadata)]
+    if update == "sync":
+        actions.append(lambda: cluster.sessions[0].run(cluster.steps[0].ops.train))
+    in_parallel(actions)
+    return metadata
+
+
+def crossings(metadata: v1.RunMetadata) -> collections.Counter[tuple[str, str]]:
+    """(from, to) to the number of tensors sent."""
+    nodes = [node for graph in metadata.partition_graphs for node in graph.node if node.op in ("_Send", "_HostSend")]
+    pairs = [[node.attr[end].s.decode().split("/") for end in ("send_device", "recv_device")] for node in nodes]
+    named = [tuple(f"{parts[1][4:]}:{parts[3][5:]}" for parts in pair) for pair in pairs]
+    return collections.Counter(pair for pair in named if pair[0] != pair[1])
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize(("fields", "tables"), [(2, 1), (12, 3)])
+def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_of_fields_and_tables(
+    update: str, num_ps: int, fields: int, tables: int
+) -> None:
+    expected: collections.Counter[tuple[str, str]] = collections.Counter()
+    for ps in range(num_ps):
+        expected[f"ps:{ps}", "worker:1"] += 1  # rows
+        expected["worker:1", f"ps:{ps}"] += 3  # ids, gradients of rows, and how many examples they are of
+    if update == "sync" and num_ps == 2:
+        expected["ps:0", "ps:1"] += 1  # who belongs to the update
+        for ps in range(num_ps):
+            expected[f"ps:{ps}", "worker:1"] += 1  # the clock, by which values of different steps are recognised
+    assert crossings(traced_step(Fields(fields, tables), num_ps, update)) == expected
+
+
+@pytest.mark.parametrize("num_ps", [1, 2])
+def test_the_bytes_are_4_for_an_id_and_8_for_a_number_of_every_row_that_differs(num_ps: int) -> None:
+    model = Fields(6, 1)
+    stats = traced_step(model, num_ps, "async").step_stats
+    labels = [node.timeline_label for device in stats.dev_stats for node in device.node_stats]
+    ids = model.data("train", "").features
+    third = ids[np.arange(2 * BATCH, 3 * BATCH) * 2 + 1]  # of worker 1
+    unique = len(np.unique(third + np.arange(6) * ROWS))
+    assert unique < 0.8 * third.size, "ids must repeat"
+    sent = sum(int(match[1]) for label in labels if (match := re.match(r"\[(\d+)B\].* from /job:", label)))
+    expected = 4 * unique + 8 * unique * DIMENSION
+    assert expected <= sent <= 1.05 * expected, (sent, expected)
+
+
+@pytest.mark.parametrize("num_ps", [2, 3, 8])
+@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.2])
+def test_bytes_and_traffic_of_zipf_distributed_ids_are_balanced(num_ps: int, exponent: float) -> None:
+    rows, batch = 100_000, 1024 * 8
+    share = 1.0 / np.arange(1, rows + 1) ** exponent
+    random = np.random.default_rng(1)
+    fields = [random.choice(rows, batch, p=share / share.sum()) + field * rows for field in range(3)]
+    total = 3 * rows
+    for ids in (np.unique(fields[0]), np.unique(np.concatenate(fields))):  # a table of one field, and of three
+        size = rows if ids.max() < rows else total
+        per_ps, _ = np.histogram(positions_of(ids, size), np.linspace(0, size, num_ps + 1))
+        assert per_ps.max() / per_ps.mean() <= 1.2, per_ps
+    plan = make_plan([VariableSpec("table", (total, 16), "float32", 4, spread=True)], num_ps)
+    assert plan.imbalance() < 1.001

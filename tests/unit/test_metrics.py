@@ -1,0 +1,67 @@
+"""Metrics against sorting and plain sums; and shards against the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import metrics
+from ps_train.data.criteo.made import auc as sorted_auc
+
+
+def measured(labels, logits, batch=100):
+    """Values after all batches, and the local variables."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        fed = v1.placeholder(tf.float32, [None]), v1.placeholder(tf.float32, [None])
+        found = metrics.of_clicks(*fed)
+        values, updates = ({name: pair[i] for name, pair in found.items()} for i in (0, 1))
+        session.run(v1.local_variables_initializer())
+        for begin in range(0, len(labels), batch):
+            some = slice(begin, begin + batch)
+            session.run(updates, dict(zip(fed, (labels[some], logits[some]), strict=True)))
+        return session.run(values), session.run(v1.local_variables())
+
+
+def clicks(count, seed=0, rate=-2.0, spread=2.0):
+    random = np.random.default_rng(seed)
+    logits = random.normal(rate, spread, count).astype(np.float32)
+    return (random.random(count) < 1 / (1 + np.exp(-logits))).astype(np.float32), logits
+
+
+@pytest.mark.parametrize(("rate", "spread"), [(-2.0, 2.0), (-6.0, 0.5), (0.0, 0.05), (3.0, 20.0)])
+def test_all_three_against_plain_numpy(rate, spread):
+    labels, logits = clicks(20_000, rate=rate, spread=spread)
+    values, _ = measured(labels, logits)
+    probabilities = 1 / (1 + np.exp(-logits.astype(float)))
+    assert values["auc"] == pytest.approx(sorted_auc(labels, logits), abs=1e-4)
+    assert values["log_loss"] == pytest.approx(
+        np.mean(np.logaddexp(0, -logits.astype(float)) * labels + np.logaddexp(0, logits) * (1 - labels)), rel=1e-4
+    )
+    assert values["calibration"] == pytest.approx(probabilities.sum() / labels.sum(), rel=1e-5)
+
+
+def test_scores_of_either_sign_and_zero_are_in_order():
+    scores = np.array([-np.inf, -3e38, -2.0, -1e-30, -0.0, 1e-30, 2.0, 3e38, np.inf], np.float32)
+    for border in range(1, len(scores)):
+        labels = (np.arange(len(scores)) >= border).astype(np.float32)
+        assert measured(labels, scores)[0]["auc"] == 1.0, border
+
+
+def test_equal_scores_count_half():
+    assert measured(np.array([0, 1, 1, 0], np.float32), np.ones(4, np.float32))[0]["auc"] == 0.5
+
+
+def test_without_any_click_nothing_is_divided_by_zero():
+    assert measured(np.zeros(3, np.float32), np.ones(3, np.float32))[0]["auc"] == 0
+    assert measured(np.zeros(3, np.float32), np.ones(3, np.float32))[0]["calibration"] == 0
+
+
+def test_the_sums_of_two_shards_are_those_of_the_whole():
+    labels, logits = clicks(1_000)
+    whole, one, other = (
+        measured(labels[part], logits[part])[1] for part in (slice(None), slice(0, 300), slice(300, None))
+    )
+    for a, b, both in zip(one, other, whole, strict=True):
+        np.testing.assert_allclose(a + b, both, rtol=1e-6)
