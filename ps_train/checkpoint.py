@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -113,7 +114,7 @@ class Checkpoints:
 
     def save(self, session: v1.Session) -> int:
         """Writes the variables' present values as the checkpoint of the present global step, which it returns."""
-        step = int(session.run(self._step))
+        began, step = time.monotonic(), int(session.run(self._step))
         for left in glob.glob(glob.escape(os.path.join(self.directory, _NAME)) + "-*_temp"):
             shutil.rmtree(left, ignore_errors=True)  # of a save that did not come to its end
         feeds = {self._prefix: path_of(self.directory, step), self._step_saved: step}
@@ -121,6 +122,7 @@ class Checkpoints:
             session.run(part, feeds)
         if len(self._saves) > 1:
             session.run(self._merge, feeds)
+        log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
         everything = found_in(self.directory)
         self._write_state([path for _, path in everything[: self._keep]])
         for _, old in everything[self._keep :]:
@@ -134,6 +136,7 @@ class Checkpoints:
     def restore(self, session: v1.Session) -> int | None:
         """Restores the newest whole checkpoint, if any; returns its step.  ModelError: it is another model's."""
         for step, path in found_in(self.directory):
+            began = time.monotonic()
             try:
                 self._check(path, _shapes_in(path))
                 for part in self._restores:
@@ -141,6 +144,7 @@ class Checkpoints:
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
+            log.debug("checkpoint %d is restored in %.1fs", step, time.monotonic() - began)
             return step
         return None
 

@@ -78,7 +78,9 @@ class Chief(Training):
         return step
 
     def _initialise(self, session: v1.Session) -> int:
+        began = time.monotonic()
         session.run(self._step.initialise)
+        log.debug("initialised in %.1fs", time.monotonic() - began)
         restored = self._checkpoints.restore(session)
         if restored is None:
             return self._checkpoints.save(session)
