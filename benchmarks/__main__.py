@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import breakdown, compare, growth, modes, options, slow, startup, wire
+from benchmarks import big_table, breakdown, compare, growth, modes, options, slow, startup, wire
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
@@ -21,6 +21,7 @@ def main(arguments: Sequence[str]) -> int:
         "modes": modes.run,
         "slow": slow.run,
         "breakdown": breakdown.run,
+        "big_table": big_table.run,
     }
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended

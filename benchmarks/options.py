@@ -25,6 +25,7 @@ WHAT = {
     "growth": "more and more workers, and a model of them",
     "modes": "the update modes with one slow worker of four",
     "slow": "the same with delay and a rate limit between tasks",
+    "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"

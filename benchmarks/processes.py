@@ -81,6 +81,17 @@ class Running:
                 self.last.append(line.text)
                 self._arrived.notify_all()
 
+    @property
+    def alive(self) -> bool:
+        return self._reader.is_alive()
+
+    def take(self) -> list[Line]:
+        """The lines that have arrived and that nobody has waited for."""
+        with self._arrived:
+            taken = list(self._lines)
+            self._lines.clear()
+        return taken
+
     def wait_for(self, wanted: Callable[[Line], bool], within_secs: float) -> Line:
         """The next line that is wanted; lines before it are gone.  Raises ContenderError at the deadline."""
         deadline = time.monotonic() + within_secs

@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -119,10 +120,11 @@ class Checkpoints:
         """Writes the variables' present values as the checkpoint of the present global step, which it returns.
 
         Raises SaveError where the disk does not take it."""
-        step = int(session.run(self._step))
+        began, step = time.monotonic(), int(session.run(self._step))
         path = path_of(self.directory, step)
         try:
             self._write(session, {self._prefix: path, self._step_saved: step})
+            log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
         except (tf.errors.OpError, OSError) as error:
             if isinstance(error, _LOST):
@@ -159,6 +161,7 @@ class Checkpoints:
         """
         wanted = [part for ps, parts in self._restores.items() if only is None or ps in only for part in parts]
         for step, path in found_in(self.directory):
+            began = time.monotonic()
             try:
                 self._check(path, _shapes_in(path))
                 for part in wanted:
@@ -166,6 +169,7 @@ class Checkpoints:
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
+            log.debug("checkpoint %d is restored in %.1fs", step, time.monotonic() - began)
             return step
         return None
 

@@ -60,6 +60,10 @@ def numbers_at(positions: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, A
     return (positions - first[residues]) * len(first) + residues
 
 
+CHUNK_BYTES = 64 << 20
+"""Of large slices so much is drawn at once, and not all of it beside the slice."""
+
+
 def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: int) -> tf.Tensor:
     """Initial values of the positions `begin` to `begin + rows`, float32 [rows, dimension].
 
@@ -90,6 +94,19 @@ def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: 
 
 def _drawn(distribution: str, begin: int, rows: int, dimension: int, seed: int, zero: float, one: float) -> tf.Tensor:
     """Numbers of a stream that begins at position 0, scaled so that 0 becomes `zero` and 1 becomes `one`."""
+    step = max(1, CHUNK_BYTES // (4 * dimension))
+    if rows <= step:
+        return _at_once(distribution, begin, rows, dimension, seed, zero, one)
+    whole = tf.raw_ops.Empty(shape=[rows, dimension], dtype=tf.float32)
+    for offset in range(0, rows, step):
+        count = min(step, rows - offset)
+        with tf.control_dependencies([whole]):  # one after the other
+            part = _at_once(distribution, begin + offset, count, dimension, seed, zero, one)
+            whole = tf.raw_ops.InplaceUpdate(x=whole, i=tf.range(offset, offset + count), v=part)
+    return whole
+
+
+def _at_once(distribution: str, begin: int, rows: int, dimension: int, seed: int, zero: float, one: float) -> tf.Tensor:
     first, skipped = divmod(begin * dimension, _PER_COUNT)
     counter = first * (_TRUNCATED_COUNTS if distribution == "truncated" else 1)
     draw = {

@@ -89,7 +89,9 @@ class Recovery:
 
     def _begin(self, session: v1.Session, known_step: int | None) -> int:
         """All ps are empty."""
+        began = time.monotonic()
         session.run(self.step.initialise)
+        log.debug("initialised in %.1fs", time.monotonic() - began)
         restored = self.checkpoints.restore(session)
         if known_step is not None:
             self._tell(range(len(self.boards)), restored, known_step)
