@@ -21,10 +21,11 @@ _DENSE = 416 * 256 + 256 + 256 * 128 + 128 + 128 + 1
 class Lookup(Workload):
     about = "26 fields, 1 M rows of 16, MLP 416-256-128-1, Adagrad, log-uniform ids, batch 1024"
     default_optimizer = "adagrad"
-    default_learning_rate = 0.05
+    default_learning_rate = 0.3
     batch_size = 1024
     parameters = _DENSE + 16_127 * DIMENSION  # of the tables: the rows that a batch touches
-    check_steps = 150
+    check_steps = 400
+    tolerance = 0.03
     inputs = FIELDS
     train_examples = 131_072
 

@@ -9,4 +9,4 @@ class LookupSmall(Lookup):
     about = "as lookup, batch 128"
     batch_size = 128
     parameters = Lookup.parameters - (16_127 - 2_636) * DIMENSION
-    check_steps = 500
+    check_steps = 2000
