@@ -76,7 +76,7 @@ class Side:
         return self._turnstile.release(tf.constant(-1, tf.int64), who)
 
     def _pass(self, locked: tf.Operation, waits: tf.Tensor) -> tf.Operation:
-        return self._turnstile.passed(self._replica.index, waits, locked)
+        return tf.group(locked, self._turnstile.passed(self._replica.index, waits, locked))
 
 
 class First(Side):
