@@ -153,15 +153,7 @@ def test_when_all_have_left_one_who_comes_again_trains_alone(num_ps: int) -> Non
     np.testing.assert_allclose(cluster.values()["w"], after_update(w, model, 1, 2), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "num_ps",
-    [
-        1,
-        pytest.param(
-            2, marks=pytest.mark.xfail(reason="under load his next gradient is sometimes not counted", strict=False)
-        ),
-    ],
-)
+@one_or_two_ps
 def test_one_who_waits_to_come_in_does_not_wait_for_a_round_that_nobody_is_left_to_make(num_ps: int) -> None:
     cluster, _ = made(num_ps)
     cluster.dismiss(0)
