@@ -75,7 +75,7 @@ class Bounded(Asynchronous):
             self._state = v1.get_variable("ps_train/clocks", initializer=state, trainable=False, use_resource=True)
             # Not before the updates on all ps are made: who sees a clock sees what was done until then.
             locked, waits = under_lock(_LOCK, ops.train, lambda: self._visit(replica))
-            passed = self._turnstile.passed(replica.index, waits, locked)
+            passed = tf.group(locked, self._turnstile.passed(replica.index, waits, locked))
             with tf.control_dependencies([passed]):
                 step_after = shards[0].clock.read_value()
             timed = note(counts, replica.index, self._began, now_on_ps(ops.train[:1]), now_on_ps([passed]))

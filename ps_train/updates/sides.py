@@ -87,7 +87,7 @@ class Side:
         return self._turnstile.release(tf.constant(-1, tf.int64), who)
 
     def _pass(self, locked: tf.Operation, waits: tf.Tensor) -> tf.Operation:
-        return self._turnstile.passed(self._replica.index, waits, locked)
+        return tf.group(locked, self._turnstile.passed(self._replica.index, waits, locked))
 
 
 class First(Side):
@@ -154,7 +154,8 @@ class First(Side):
         now = self._round.read_value()
         after, complete, given_up = self._roll().leave(me, self._backups)
         over = complete | given_up
-        finish = self._finish(over, update=complete)
+        with tf.control_dependencies([now]):  # or it might be read when the next round has begun
+            finish = self._finish(over, update=complete)
         with tf.control_dependencies([finish]):
             done = [self._keep(after.next_if(over)), self._let_go(me)]
         facts = [now + tf.cast(over, tf.int64), tf.cast(given_up, tf.int64)]
@@ -201,7 +202,9 @@ class Other(Side):
         with tf.control_dependencies([add]):
             finish = self._finish(over)
         waits = now + tf.cast(over, tf.int64) < until
-        return [finish, self._keep(after.next_if(over)), self._wait(waits, until)], waits
+        with tf.control_dependencies([finish]):  # both write who waits for what
+            wait = self._wait(waits, until)
+        return [finish, self._keep(after.next_if(over)), wait], waits
 
     def leave(self, leaver: tf.Tensor, farewell: tf.Tensor) -> tf.Operation:
         with tf.device(ps_device(self._shard.ps)):

@@ -19,7 +19,7 @@ from tests.support.loops import pace_for, run_worker
 from tests.support.models import Linear
 from tests.support.servers import POOL
 
-RUNS, SHARES = 40, 2
+RUNS, SHARES = 24, 2
 BATCH = 4
 
 

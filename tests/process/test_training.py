@@ -22,7 +22,7 @@ def result_of(directory: pathlib.Path) -> dict:
 
 
 def check_default_run(run: Process, directory: pathlib.Path, update: str) -> None:
-    assert run.wait(60) == 0, run.output
+    assert run.wait(110) == 0, run.output
     assert "ps:0  " in run.output and "hidden1/weights" in run.output
     assert f"checkpoint {directory}/model.ckpt-2000" in run.output
     result = result_of(directory)
@@ -69,7 +69,7 @@ def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers
     run = processes.run(
         "--max_steps=203", "--num_ps=2", f"--num_workers={workers}", f"--update={update}", f"--model_dir={directory}"
     )
-    assert run.wait(60) == 0, run.output
+    assert run.wait(110) == 0, run.output
     assert result_of(directory)["global_step"] == 203
     assert tf.train.load_checkpoint(str(directory)).get_tensor("global_step") == 203
     assert result_of(directory)["examples"] == 203 * 32 * (workers if update == "sync" else 1)
@@ -203,7 +203,7 @@ def test_mnist_files_train_the_softmax_regression(processes: Processes) -> None:
         "--model=ps_train.models.mnist:Softmax", f"--data_dir={processes.directory}", "--max_steps=300",
         f"--model_dir={processes.directory}/m",
     )  # fmt: skip
-    assert run.wait(60) == 0, run.output
+    assert run.wait(110) == 0, run.output
     assert result_of(processes.directory / "m")["metrics"]["accuracy"] > 0.95
 
 

@@ -277,7 +277,16 @@ def test_flags_passed_on_as_arguments_make_the_same_job(values):
     assert flags.parse(flags.as_arguments(first.given), {}).job == first.job
 
 
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.name)
+LOCAL_PRESETS = ("criteo.flags",)
+
+
+def test_a_preset_without_a_cluster_describes_a_local_job():
+    for name in LOCAL_PRESETS:
+        parsed = flags.parse([f"--flagfile={PRESETS[0].with_name(name)}"], {})
+        assert parsed.task.job_name == "local" and not parsed.job.ps_hosts
+
+
+@pytest.mark.parametrize("preset", [p for p in PRESETS if p.name not in LOCAL_PRESETS], ids=lambda path: path.name)
 def test_a_preset_that_ships_describes_a_cluster(preset):
     parsed = flags.parse([f"--flagfile={preset}", "--job_name=worker", "--task_index=1"], {})
     assert Cluster.of(parsed.job).address(parsed.task).port > 0

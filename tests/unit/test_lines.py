@@ -144,7 +144,7 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("suffixes", [("", "", "", ""), (".gz",) * 4, ("", ".gz", "", ".gz"), (".gz", "", ".gz", "")])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_the_shares_of_files_of_all_sizes_are_disjoint_and_complete(store, count, suffixes, seed):
@@ -166,7 +166,7 @@ def test_a_file_with_fewer_lines_than_replicas_is_read_once(store, name):
 @pytest.mark.parametrize("name", ["x", "x.gz"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("block_bytes", [1, 7, 1000])
+@pytest.mark.parametrize("block_bytes", [1, 1000])
 def test_ends_of_lines_are_taken_off(store, name, end, last, block_bytes):
     lines = [b"ab", b"", b"cdefgh", b"i"]
     file = store(name, text_of(lines, end, end if last else b""))

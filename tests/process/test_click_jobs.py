@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
+
 from ps_train.data.criteo.made import make, own_scores
 from tests.support.processes import ROOT, Processes
 
 
+@pytest.mark.timeout(300)
 def test_wide_and_deep_makes_its_data_and_ends_near_the_planted_models_own_auc(processes: Processes) -> None:
     directory, cache = processes.directory / "model", processes.directory / "cache"
     preset = ROOT / "flags" / "criteo.flags"
     arguments = [f"--flagfile={preset}", f"--model_dir={directory}", "--export_dir=export"]
     run = processes.run(*arguments, env={"XDG_CACHE_HOME": str(cache)})
-    assert run.wait(240) == 0, run.output
+    assert run.wait(280) == 0, run.output
     metrics = json.loads((directory / "result.json").read_text())["metrics"]
     planted = own_scores(str(cache / "ps_train" / "criteo-300000"))
     assert planted["auc"] - 0.005 <= metrics["auc"] <= planted["auc"] + 0.001, run.output
