@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ps_train.checks import ANYTHING, Check, above, at_least, one_of, optional, whole_or
 from ps_train.errors import ConfigError
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
@@ -22,6 +23,10 @@ UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
 RESTARTS = ("never", "on_failure")
 RECOVERIES = ("partial", "consistent")
+AUTO = "auto"
+LONGEST_AUTO_RUN = 8
+"""Steps in one run under steps_per_run=auto, where steps are short.  See docs/decisions/0013-steps-per-run.md."""
+
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad")
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
@@ -29,33 +34,6 @@ HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
 
 WATCH_STDIN_VARIABLE = "PS_TRAIN_WATCH_STDIN"
 """Environment: standard input is a pipe of the launcher's; when it closes, the launcher is gone."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Check:
-    """A test of one value, and the words for what it allows."""
-
-    allowed: str
-    holds: Callable[[Any], bool]
-
-
-def at_least(low: float) -> Check:
-    return Check(f"a number of at least {low}", lambda value: value >= low)
-
-
-def above(low: float) -> Check:
-    return Check(f"a number above {low}", lambda value: value > low)
-
-
-def one_of(choices: tuple[str, ...]) -> Check:
-    return Check("one of " + ", ".join(choices), lambda value: value in choices)
-
-
-def optional(check: Check) -> Check:
-    return Check(check.allowed, lambda value: value is None or check.holds(value))
-
-
-ANYTHING = Check("any value", lambda value: True)
 
 
 def option(
@@ -156,6 +134,12 @@ class Job:
     accumulate: int = option(
         1, "training", "Batches whose mean gradient is one push, as if the batch were larger.", at_least(1), shared=True
     )
+    steps_per_run: str = option(
+        AUTO,
+        "training",
+        "How many steps one session.run makes.  auto: as many as leave the loop quick to react.",
+        whole_or(AUTO),
+    )
     epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
@@ -244,6 +228,18 @@ class Job:
     def recovery_mode(self) -> str:
         """One of RECOVERIES: what was asked for, or what fits the update mode."""
         return self.ps_recovery or ("partial" if self.update == "async" else "consistent")
+
+    @property
+    def longest_run(self) -> int:
+        """The most steps that one run may make.  Where each step is to be timed it makes one."""
+        if self.clocks_dir:
+            return 1
+        return LONGEST_AUTO_RUN if self.steps_per_run == AUTO else int(self.steps_per_run)
+
+    @property
+    def may_run_dry(self) -> bool:
+        """Whether the input may end within a push of several batches, or a run of several steps."""
+        return self.accumulate > 1 or (self.longest_run > 1 and self.epochs > 0)
 
     def model_arguments(self) -> dict[str, str]:
         """`model_arg` as a dict; of a repeated key the last one counts."""

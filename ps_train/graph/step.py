@@ -27,6 +27,7 @@ from ps_train.graph.rule import Rule
 from ps_train.graph.tables import Exchange
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
+from ps_train.graph.unroll import Copy, repeated
 from ps_train.graph.variables import Stored, make_variables, ps_device, ps_of, stored_variables
 from ps_train.model import Model
 from ps_train.updates import make_update
@@ -39,6 +40,8 @@ class Step:
     """A replica's graph and the handles to what it runs and fetches.
 
     Attributes:
+      more: the steps that may follow the first in the same run.
+      is_endless: whether the input never ends.
       loss: float scalar of this replica's batch, before the update.
       examples: float32 scalar, how many examples the step stands for; 0 when the input has ended.
       global_step: variable on ps 0.
@@ -51,6 +54,7 @@ class Step:
     graph: tf.Graph
     batches: Batches
     ops: StepOps
+    more: list[Copy]
     loss: tf.Tensor
     examples: tf.Tensor
     global_step: tf.Variable
@@ -59,6 +63,16 @@ class Step:
     initialise: list[tf.Operation]
     uninitialised: tf.Tensor
     lockstep: bool
+    is_endless: bool
+
+    def run_of(self, length: int) -> dict[str, Any]:
+        """What to fetch for so many steps in one run: the operations, and how many examples each step stands for
+        where that says whether it was one at all."""
+        steps = [Copy(self.ops.train, self.examples), *self.more[: length - 1]]
+        return {
+            "train": [op for step in steps for op in step.train],
+            "examples": [] if self.is_endless else [step.examples for step in steps],
+        }
 
 
 def build_step(
@@ -79,7 +93,7 @@ def build_step(
         transport = Transport(plan, traced, variables, compares=update.lockstep)
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
-                share, endless = Share(replica.index, replica.count), update.lockstep or job.accumulate > 1
+                share, endless = Share(replica.index, replica.count), update.lockstep or job.may_run_dry
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
             backups = _backups(plan, traced, replica) if job.delay_compensation else {}
             values = transport.pull(stamps, backups)
@@ -112,6 +126,7 @@ def build_step(
             graph=graph,
             batches=batches,
             ops=ops,
+            more=repeated(ops.train, found.examples, plan.num_ps, job.longest_run - 1),
             loss=found.loss,
             examples=found.examples,
             global_step=clocks[0],
@@ -120,6 +135,7 @@ def build_step(
             initialise=initialise,
             uninitialised=uninitialised,
             lockstep=update.lockstep,
+            is_endless=job.epochs == 0,
         )
 
 

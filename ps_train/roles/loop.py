@@ -1,9 +1,9 @@
-"""The training loop: steps in bursts, with nothing but a bare run for each step inside a burst.
+"""The training loop: steps in bursts, with nothing but bare runs of one or several steps inside a burst.
 
     loop = Loop("worker:1", step, pace, should_stop, first_step=0)
     why = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
 
-A burst takes about a fifth of a second, so that the loop reacts in time; its last step runs the hooks.
+A burst takes about a fifth of a second, so that the loop reacts in time; its last step is run alone, with the hooks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ps_train.errors import DataError, DivergedError
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.step import Step
 from ps_train.roles.clocks import Clocks
+from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.session import LOST, LostConnectionError
 
-BURST_SECS = 0.2
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
 
@@ -51,17 +51,6 @@ class LockstepPace:
         """Nothing was taken from anybody."""
 
 
-class BurstLength:
-    """How many steps make about BURST_SECS, from the time that the last burst took; grows at most twofold."""
-
-    def __init__(self) -> None:
-        self.steps = 1
-
-    def took(self, steps: int, secs: float) -> None:
-        fitting = int(steps * BURST_SECS / max(secs, 1e-6))
-        self.steps = max(1, min(fitting, 2 * self.steps))
-
-
 class Loop:
     """Runs one replica's steps.
 
@@ -69,6 +58,7 @@ class Loop:
       name: what to call the replica in errors.
       first_step: the global step at which it begins.
       save_steps: if not 0, a burst ends at its multiples, where a checkpoint is due.
+      rhythm: how long bursts and runs are.
       clocks: if given, every step is timed and written down.
 
     Attributes:
@@ -84,20 +74,21 @@ class Loop:
         should_stop: Callable[[], bool],
         first_step: int,
         save_steps: int = 0,
+        rhythm: Rhythm | None = None,
         clocks: Clocks | None = None,
     ) -> None:
         self._name = name
         self._step, self._pace, self._should_stop = step, pace, should_stop
         self._save_steps = save_steps
         self._clocks = clocks
-        self._length = BurstLength()
+        self._rhythm = rhythm or Rhythm()
         self.global_step = first_step
         self.made_any = False
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
         """Until there are no more steps, no more input, or somebody says stop."""
         while not self._should_stop():
-            wanted = self._length.steps
+            wanted = self._rhythm.burst()
             if self._save_steps:
                 wanted = min(wanted, self._save_steps - self.global_step % self._save_steps)
             count = self._pace.take(wanted, self.global_step)
@@ -118,7 +109,7 @@ class Loop:
             if not self.made_any:
                 log.debug("first step at global step %d", self.global_step)
                 self.made_any = True
-            self._length.took(count, time.monotonic() - start)
+            self._rhythm.took(count, time.monotonic() - start)
             self._pace.give_back(count - made)
             if ended:
                 return INPUT
@@ -132,18 +123,24 @@ class Loop:
 
     def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
         """Steps made, and whether the input has ended, which is told once."""
-        operations, run, run_with_hooks = self._step.ops.train, step_context.session.run, step_context.run_with_hooks
+        run, run_with_hooks = step_context.session.run, step_context.run_with_hooks
         if self._clocks is not None:
             run, run_with_hooks = self._clocks.timing(run), self._clocks.timing(run_with_hooks)
-        made = 0
+        fetches = {
+            "train": self._step.ops.train,
+            "step": self._step.ops.step_after,
+            "examples": self._step.examples,
+        }
+        begun = made = 0
         try:
-            while made < count - 1 and not self._should_stop():
-                run(operations)
-                made += 1
-            fetches = {"train": operations, "step": self._step.ops.step_after, "examples": self._step.examples}
+            while begun < count - 1 and not self._should_stop():
+                length = self._rhythm.run(count - 1 - begun)
+                steps = run(self._step.run_of(length))["examples"]
+                made += sum(examples > 0 for examples in steps) if steps else length
+                begun += length
             fetched = run_with_hooks(fetches)
             self.global_step = int(fetched["step"])
-            return made + 1, fetched["examples"] == 0
+            return made + int(fetched["examples"] > 0), fetched["examples"] == 0
         except tf.errors.OutOfRangeError:
             if self._step.lockstep:
                 raise DataError("this worker's share of the data is empty: use fewer workers.") from None

@@ -24,7 +24,7 @@ from ps_train.cluster.budget import Budget
 from ps_train.cluster.notices import INPUT_ENDED, RECOVERING, TRAINING, WAITING, Ready
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Job, Task
+from ps_train.config import AUTO, Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import Source, derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
@@ -35,6 +35,7 @@ from ps_train.model import Model
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.heart import Heart
 from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, Pace
+from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.session import LOST, LostConnectionError, Sessions, agree_with_chief, await_ready
 from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
@@ -210,7 +211,9 @@ class Training:
 
     def _new_loop(self, first_step: int) -> Loop:
         pace: Pace = LockstepPace(self._s.job.max_steps) if self._step.lockstep else self._budget
-        return Loop(str(self._s.task), self._step, pace, self._rests, first_step, self._save_steps, self._clocks)
+        rhythm = Rhythm(self._s.job.longest_run, fixed=self._s.job.steps_per_run != AUTO)
+        name, save_steps = str(self._s.task), self._save_steps
+        return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks)
 
     @functools.cached_property
     def _clocks(self) -> Clocks | None:

@@ -40,7 +40,9 @@ class InProcessCluster:
         servers = POOL.take(num_ps + num_workers)
         hosts = [server.host for server in servers]
         self.job = Job(
-            ps_hosts=tuple(hosts[:num_ps]), worker_hosts=tuple(hosts[num_ps:]), **{"shuffle_buffer": 0, **fields}
+            ps_hosts=tuple(hosts[:num_ps]),
+            worker_hosts=tuple(hosts[num_ps:]),
+            **{"shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
         self._model, self._target = model, servers[num_ps].target
@@ -72,12 +74,13 @@ class InProcessCluster:
             session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
         return step
 
-    def train(self, steps: int) -> None:
-        """Every worker makes so many steps, all at the same time."""
+    def train(self, steps: int, run: int = 1) -> None:
+        """Every worker makes so many steps, all at the same time, in runs of that length."""
 
         def work(index: int) -> None:
-            for _ in range(steps):
-                self.sessions[index].run(self.steps[index].ops.train)
+            fetches = self.steps[index].run_of(run)
+            for _ in range(steps // run):
+                self.sessions[index].run(fetches)
 
         in_parallel([lambda index=index: work(index) for index in range(len(self.steps))])
 

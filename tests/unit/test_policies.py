@@ -13,7 +13,7 @@ from ps_train.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.roles import finish
 from ps_train.roles.finish import Living, Others
 from ps_train.roles.heart import Watch, failure_of, seats_of
-from ps_train.roles.loop import BURST_SECS, BurstLength, LockstepPace
+from ps_train.roles.loop import LockstepPace
 from ps_train.roles.ps import Silence
 
 
@@ -208,40 +208,6 @@ class TestFailure:
     def test_a_failure_that_a_restart_never_helps_keeps_its_exit_code(self):
         assert failure_of(Outcome("failed", by="worker:1", cause="no such model", config=True)).exit_code == 2
         assert failure_of(Outcome("failed", by="worker:1", cause="lost")).exit_code == 1
-
-
-class TestBurstLength:
-    def test_the_first_burst_is_one_step(self):
-        assert BurstLength().steps == 1
-
-    def test_fast_steps_make_bursts_longer_twofold_at_most(self):
-        length = BurstLength()
-        for expected in (2, 4, 8, 16):
-            length.took(length.steps, 1e-5)
-            assert length.steps == expected
-
-    def test_bursts_settle_at_the_time_that_a_burst_should_take(self):
-        length, step_secs = BurstLength(), 0.0011
-        for _ in range(20):
-            length.took(length.steps, length.steps * step_secs)
-        assert length.steps * step_secs == pytest.approx(BURST_SECS, rel=0.02)
-
-    def test_steps_that_become_slow_make_bursts_shorter_at_once(self):
-        length = BurstLength()
-        length.steps = 100
-        length.took(100, 100 * BURST_SECS / 5)
-        assert length.steps == 5
-
-    @pytest.mark.parametrize(("steps", "secs"), [(1, 60.0), (0, 1.0)])
-    def test_a_burst_is_never_without_steps(self, steps, secs):
-        length = BurstLength()
-        length.took(steps, secs)
-        assert length.steps == 1
-
-    def test_a_burst_that_took_no_time_is_no_trouble(self):
-        length = BurstLength()
-        length.took(1, 0.0)
-        assert length.steps == 2
 
 
 class TestLockstepPace:

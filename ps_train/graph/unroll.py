@@ -1,0 +1,144 @@
+"""Several steps in one `session.run`: the step's nodes once more for each of them, one behind the other.
+
+    copies = repeated(ops.train, examples, num_ps=1, times=7)          # with the step itself, eight in a run
+    session.run([*ops.train, *(op for copy in copies for op in copy.train)])
+
+What a run costs whatever is in it (Python, TensorFlow's master, two RPCs for each ps) is shared by its steps.  A copy
+begins on each ps where the one before it ended there, so that a step pulls what the one before it has pushed; that is
+no message more.  Batches are taken in order.
+
+Nodes are copied, the model is not built again: its Python runs once, however many steps there are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.graph.variables import ps_device
+
+_NEXT = "IteratorGetNext"
+_ON_PS, _IN_ORDER = "ps_train_gate/ps_{}", "ps_train_gate/next"
+"""What the nodes of a copy call the end of the step before: of its work on a ps, and of its reading."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """One more step.
+
+    Attributes:
+      train: what has to be done; the same as of the step that was copied.
+      examples: float32 scalar, how many examples the step stands for.
+    """
+
+    train: list[tf.Operation]
+    examples: tf.Tensor
+
+
+def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, times: int) -> list[Copy]:
+    """So many more steps like the one that is given, each after the one before it."""
+    copies = [Copy(list(train), examples)]
+    if times:
+        pattern = _Pattern(copies[0], num_ps)
+        nexts = pattern.nexts
+        for number in range(1, times + 1):
+            copy, nexts = pattern.copy(f"step_{number}", number, copies[-1], nexts)
+            copies.append(copy)
+    return copies[1:]
+
+
+class _Pattern:
+    """The nodes of a step.
+
+    Attributes:
+      nexts: those that take a batch.
+    """
+
+    def __init__(self, step: Copy, num_ps: int) -> None:
+        self._step, self._num_ps = step, num_ps
+        needed = _needed([*step.train, step.examples.op])
+        self._outside = {op.name: op for op in needed if _is_shared(op)}
+        inside = [op for op in needed if op.name not in self._outside]
+        self.nexts = [op for op in inside if op.type == _NEXT]
+        self._nodes = v1.GraphDef(versions=step.examples.graph.graph_def_versions)
+        for op in inside:
+            self._nodes.node.append(self._node(op))
+
+    def copy(
+        self, name: str, number: int, before: Copy, nexts: Sequence[tf.Operation]
+    ) -> tuple[Copy, list[tf.Operation]]:
+        """The step once more, and those of its nodes that take a batch.  `before`: the step before it; `nexts`: those
+        of that one."""
+        nodes = v1.GraphDef()
+        nodes.CopyFrom(self._nodes)
+        for node in nodes.node:
+            _make_distinct(node, name, number)
+        train, examples = self._step.train, self._step.examples
+        wanted = [*(op.name for op in train), examples.name, *(op.name for op in self.nexts)]
+        found = tf.import_graph_def(nodes, self._given(before, nexts), wanted, name)
+        return Copy(list(found[: len(train)]), found[len(train)]), list(found[len(train) + 1 :])
+
+    def _node(self, op: tf.Operation) -> v1.NodeDef:
+        node = op.node_def
+        kept = [name for name in node.input if not (name.startswith("^") and name[1:] in self._outside)]
+        if all(name.partition(":")[0] in self._outside for name in kept):
+            kept += [f"^{gate}" for gate in self._gates_of(op)]
+        del node.input[:]
+        node.input.extend(kept)
+        node.attr.pop("_class", None)  # the device says where it is; what it names may have been left out
+        return node
+
+    def _gates_of(self, op: tf.Operation) -> list[str]:
+        """What a node has to wait for that takes nothing of its own step."""
+        if op.type == _NEXT:
+            return [_IN_ORDER]
+        ps = _ps_of(op)
+        return [] if ps is None else [_ON_PS.format(ps)]
+
+    def _given(self, before: Copy, nexts: Sequence[tf.Operation]) -> dict[str, tf.Tensor]:
+        """What stands for the names that the nodes take from outside."""
+        given = {tensor.name: tensor for op in self._outside.values() for tensor in op.outputs}
+        for ps in range(self._num_ps):
+            # Where a step ends on another ps only (under `bounded` with the first one's leave) that is waited for.
+            ends = [op for op in before.train if _ps_of(op) == ps] or before.train
+            with tf.device(ps_device(ps)), tf.control_dependencies(ends):
+                given["^" + _ON_PS.format(ps)] = tf.constant(0, name=_ON_PS.format(ps))
+        if nexts:
+            with tf.device(nexts[0].device), tf.control_dependencies(nexts):
+                given["^" + _IN_ORDER] = tf.constant(0, name=_IN_ORDER)
+        return given
+
+
+def _needed(targets: Sequence[tf.Operation]) -> list[tf.Operation]:
+    """Everything that runs when these do, in the order of the graph."""
+    found: dict[str, tf.Operation] = {}
+    left = list(targets)
+    while left:
+        op = left.pop()
+        if op.name not in found:
+            found[op.name] = op
+            left += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+    return [op for op in targets[0].graph.get_operations() if op.name in found]
+
+
+def _is_shared(op: tf.Operation) -> bool:
+    """Whether all steps take the same one: variables, queues, iterators, and what never changes."""
+    if op.inputs or op.control_inputs:
+        return False
+    return op.type == "Const" or any(tensor.dtype == tf.resource for tensor in op.outputs)
+
+
+def _ps_of(op: tf.Operation) -> int | None:
+    device = tf.DeviceSpec.from_string(op.device)
+    return device.task if device.job == "ps" else None
+
+
+def _make_distinct(node: v1.NodeDef, name: str, number: int) -> None:
+    """No two copies draw the same random numbers, and none runs in the frame of another's loop."""
+    if "seed" in node.attr and "seed2" in node.attr and (node.attr["seed"].i or node.attr["seed2"].i):
+        node.attr["seed2"].i += number << 32
+    if "frame_name" in node.attr:
+        node.attr["frame_name"].s = name.encode() + b"/" + node.attr["frame_name"].s
