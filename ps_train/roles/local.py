@@ -28,6 +28,9 @@ GRACE_SECS = 10.0
 
 _LAST_LINES = 15
 
+_LOOK_SECS = 0.5
+"""A signal that the kernel gave to another thread does not end the main thread's wait; it is handled when that ends."""
+
 
 @dataclasses.dataclass
 class Child:
@@ -170,11 +173,11 @@ class _Launcher:
         running = {child.name for child in self._children}
         while running:
             try:
-                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-                kind, what = self._events.get(timeout=timeout)
+                kind, what = self._events.get(timeout=_LOOK_SECS)
             except queue.Empty:
-                self._kill_all()
-                deadline = None
+                if deadline is not None and time.monotonic() >= deadline:
+                    self._kill_all()
+                    deadline = None
                 continue
             if kind == "signal":
                 deadline = self._pass_on(what, deadline)
