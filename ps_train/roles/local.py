@@ -32,6 +32,9 @@ GRACE_SECS = 10.0
 _LAST_LINES = 15
 _SHOWN_LINES = 5
 
+_LOOK_SECS = 0.5
+"""A signal that the kernel gave to another thread does not end the main thread's wait; it is handled when that ends."""
+
 
 @dataclasses.dataclass
 class Child:
@@ -191,11 +194,11 @@ class _Launcher:
         }
         while self._running:
             try:
-                timeout = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-                kind, what = self._events.get(timeout=timeout)
+                kind, what = self._events.get(timeout=_LOOK_SECS)
             except queue.Empty:
-                self._kill_all()
-                self._deadline = None
+                if self._deadline is not None and time.monotonic() >= self._deadline:
+                    self._kill_all()
+                    self._deadline = None
                 continue
             react[kind](what)
         if self._signals:

@@ -8,7 +8,9 @@ Python hears signals; one that is inside TensorFlow does not.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import threading
 from types import FrameType
@@ -38,7 +40,12 @@ class Attention:
         self.signum: int | None = None
         self.verdict: BaseException | None = None
         self.stop = threading.Event()
-        self._happened = threading.Event()
+        # A pipe, not an Event: the kernel may give a signal to another thread, which does not end the main thread's
+        # wait for a lock; and a handler that runs while its own thread holds that lock would wait for itself.
+        self._read_end, self._write_end = os.pipe()
+        for end in (self._read_end, self._write_end):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, self._handle)
 
@@ -50,19 +57,21 @@ class Attention:
         timer = threading.Timer(GRACE_SECS, os._exit, [exit_code_of_signal(signum)])
         timer.daemon = True
         timer.start()
-        self._happened.set()
 
     def raise_verdict(self, verdict: BaseException) -> None:
         """From any thread; the first one counts."""
         if self.verdict is None:
             self.verdict = verdict
-        self._happened.set()
+        self.wake()
 
     def wake(self) -> None:
         """From any thread: look again."""
-        self._happened.set()
+        with contextlib.suppress(BlockingIOError):  # full: it will look again
+            os.write(self._write_end, b"\0")
 
     def wait(self) -> None:
         """Until a signal, a verdict or a wake-up."""
-        self._happened.wait()
-        self._happened.clear()
+        select.select([self._read_end], [], [])
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._read_end, 1 << 12):
+                pass

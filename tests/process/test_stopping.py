@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import signal
 import time
 
@@ -11,6 +13,8 @@ import pytest
 from tests.support.processes import Processes, TestCluster, children_of, eventually, is_alive
 
 ENDLESS = "--max_steps=100000000"
+_TGKILL = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
+"""Linux's number of the call that sends a signal to one thread."""
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,15 @@ def test_a_second_signal_ends_the_launcher_and_its_children_at_once(processes: P
     launcher.send(signal.SIGTERM)
     assert launcher.wait(3) == 143
     eventually(lambda: not any(is_alive(pid) for pid in children), 3, "the children's end")
+
+
+@pytest.mark.skipif(_TGKILL is None, reason="the number of tgkill is not known here")
+def test_a_signal_that_the_kernel_gives_to_another_thread_of_the_launcher_is_heard(processes: Processes) -> None:
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
+    launcher.wait_for("step ")
+    others = [int(name) for name in os.listdir(f"/proc/{launcher.pid}/task") if int(name) != launcher.pid]
+    ctypes.CDLL(None).syscall(_TGKILL, launcher.pid, others[0], int(signal.SIGINT))
+    assert launcher.wait(20) == 130
 
 
 def test_children_die_with_a_launcher_that_is_killed(processes: Processes) -> None:
