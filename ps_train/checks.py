@@ -27,8 +27,8 @@ def above(low: float) -> Check:
     return Check(f"a number above {low}", lambda value: value > low)
 
 
-def one_of(choices: tuple[str, ...]) -> Check:
-    return Check("one of " + ", ".join(choices), lambda value: value in choices)
+def one_of(choices: tuple[str | int, ...]) -> Check:
+    return Check("one of " + ", ".join(map(str, choices)), lambda value: value in choices)
 
 
 def optional(check: Check) -> Check:

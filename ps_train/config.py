@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.checks import ANYTHING, Check, above, at_least, one_of, optional, whole_or
+from ps_train.combinations import refuse_combinations
 from ps_train.errors import ConfigError
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
@@ -140,6 +141,13 @@ class Job:
         "How many steps one session.run makes.  auto: as many as leave the loop quick to react.",
         whole_or(AUTO),
     )
+    prefetch_pulls: int = option(
+        0,
+        "training",
+        "async: pull so many steps ahead within a run; hides the network's delay, at the price of staleness.",
+        one_of((0, 1)),
+        shared=True,
+    )
     epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
@@ -206,22 +214,7 @@ class Job:
 
     def __post_init__(self) -> None:
         check_fields(self, self.sources)
-        if self.save_steps == 0 and self.save_secs == 0:
-            raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
-        for name in ("max_staleness", "staleness_lr", "delay_compensation"):
-            if getattr(self, name) not in (None, False, 0.0) and self.update == "sync":
-                raise ConfigError(f"{described(self, name)} is not for {described(self, 'update')}.")
-        if "staleness" in self.sources and self.update != "bounded":
-            raise ConfigError(f"{described(self, 'staleness')} is for update=bounded, but {described(self, 'update')}.")
-        if self.backup_workers and self.update != "sync":
-            raise ConfigError(
-                f"{described(self, 'backup_workers')} is for update=sync, but {described(self, 'update')}."
-            )
-        if self.ps_recovery == "partial" and self.update != "async":
-            raise ConfigError(
-                f"{described(self, 'ps_recovery')} is for update=async, but {described(self, 'update')}: "
-                "its guarantee holds only where all variables are of one step."
-            )
+        refuse_combinations(self, lambda name: described(self, name))
         self.model_arguments()
 
     @property

@@ -28,9 +28,10 @@ def settings(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> di
         # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
         changes["CUDA_VISIBLE_DEVICES"] = "-1"
     neighbours = _workers_beside(task, job) if task.job_name != "evaluator" else 1
-    if neighbours > 1 and "TF_NUM_INTRAOP_THREADS" not in environ:
-        # As many threads as cores in every process: they take the cores from one another, and wait for one another.
-        changes["TF_NUM_INTRAOP_THREADS"] = str(max(1, cores // neighbours))
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        if neighbours > 1 and name not in environ:
+            # As many threads as cores in every process: they take the cores from one another, and wait for one another.
+            changes[name] = str(max(1, cores // neighbours))
     if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
         name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
         changes[name] = _without_proxy(job, environ.get(name, ""))

@@ -126,7 +126,7 @@ def build_step(
             graph=graph,
             batches=batches,
             ops=ops,
-            more=repeated(ops.train, found.examples, plan.num_ps, job.longest_run - 1),
+            more=repeated(ops.train, found.examples, plan.num_ps, job.longest_run - 1, job.prefetch_pulls),
             loss=found.loss,
             examples=found.examples,
             global_step=clocks[0],

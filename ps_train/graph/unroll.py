@@ -20,9 +20,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.graph.variables import ps_device
 
-_NEXT = "IteratorGetNext"
-_ON_PS, _IN_ORDER = "ps_train_gate/ps_{}", "ps_train_gate/next"
-"""What the nodes of a copy call the end of the step before: of its work on a ps, and of its reading."""
+_NEXT, _LOCK = "IteratorGetNext", "MutexLock"
+_PULL, _PUSH, _READ = "ps_train_gate/pull_{}", "ps_train_gate/push_{}", "ps_train_gate/read"
+"""What the nodes of a copy call what they wait for: before they pull from a ps, before they change anything there, and
+before they take a batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +39,19 @@ class Copy:
     examples: tf.Tensor
 
 
-def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, times: int) -> list[Copy]:
-    """So many more steps like the one that is given, each after the one before it."""
+def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, times: int, ahead: int = 0) -> list[Copy]:
+    """So many more steps like the one that is given, each after the one before it.
+
+    Args:
+      ahead: how many steps before its turn a step pulls, so that its values come while another one is computed.
+    """
     copies = [Copy(list(train), examples)]
     if times:
         pattern = _Pattern(copies[0], num_ps)
         nexts = pattern.nexts
         for number in range(1, times + 1):
-            copy, nexts = pattern.copy(f"step_{number}", number, copies[-1], nexts)
+            turn = copies[number - 1 - ahead] if number > ahead else None
+            copy, nexts = pattern.copy(number, copies[-1], turn, nexts)
             copies.append(copy)
     return copies[1:]
 
@@ -68,48 +74,67 @@ class _Pattern:
             self._nodes.node.append(self._node(op))
 
     def copy(
-        self, name: str, number: int, before: Copy, nexts: Sequence[tf.Operation]
+        self, number: int, before: Copy, turn: Copy | None, nexts: Sequence[tf.Operation]
     ) -> tuple[Copy, list[tf.Operation]]:
-        """The step once more, and those of its nodes that take a batch.  `before`: the step before it; `nexts`: those
-        of that one."""
+        """The step once more, and those of its nodes that take a batch.
+
+        Args:
+          before: the step before it.
+          turn: the step after which it pulls; None: it need not wait.
+          nexts: the nodes that take the batch before its own.
+        """
+        name = f"step_{number}"
         nodes = v1.GraphDef()
         nodes.CopyFrom(self._nodes)
         for node in nodes.node:
             _make_distinct(node, name, number)
         train, examples = self._step.train, self._step.examples
         wanted = [*(op.name for op in train), examples.name, *(op.name for op in self.nexts)]
-        found = tf.import_graph_def(nodes, self._given(before, nexts), wanted, name)
+        found = tf.import_graph_def(nodes, self._given(before, turn, nexts), wanted, name)
         return Copy(list(found[: len(train)]), found[len(train)]), list(found[len(train) + 1 :])
 
     def _node(self, op: tf.Operation) -> v1.NodeDef:
         node = op.node_def
         kept = [name for name in node.input if not (name.startswith("^") and name[1:] in self._outside)]
-        if all(name.partition(":")[0] in self._outside for name in kept):
-            kept += [f"^{gate}" for gate in self._gates_of(op)]
+        takes_nothing = all(name.partition(":")[0] in self._outside for name in kept)
+        kept += [f"^{gate}" for gate in self._gates_of(op, takes_nothing)]
         del node.input[:]
         node.input.extend(kept)
         node.attr.pop("_class", None)  # the device says where it is; what it names may have been left out
         return node
 
-    def _gates_of(self, op: tf.Operation) -> list[str]:
-        """What a node has to wait for that takes nothing of its own step."""
-        if op.type == _NEXT:
-            return [_IN_ORDER]
+    def _gates_of(self, op: tf.Operation, takes_nothing: bool) -> list[str]:
+        """What a node has to wait for.  `takes_nothing`: of its own step, which is why it might run at once."""
         ps = _ps_of(op)
-        return [] if ps is None else [_ON_PS.format(ps)]
+        if op.type == _NEXT:
+            return [_READ]
+        if op.type == _LOCK:
+            return [_PUSH.format(ps)]
+        return [_PULL.format(ps)] if takes_nothing and ps is not None else []
 
-    def _given(self, before: Copy, nexts: Sequence[tf.Operation]) -> dict[str, tf.Tensor]:
+    def _given(self, before: Copy, turn: Copy | None, nexts: Sequence[tf.Operation]) -> dict[str, tf.Tensor]:
         """What stands for the names that the nodes take from outside."""
         given = {tensor.name: tensor for op in self._outside.values() for tensor in op.outputs}
         for ps in range(self._num_ps):
-            # Where a step ends on another ps only (under `bounded` with the first one's leave) that is waited for.
-            ends = [op for op in before.train if _ps_of(op) == ps] or before.train
-            with tf.device(ps_device(ps)), tf.control_dependencies(ends):
-                given["^" + _ON_PS.format(ps)] = tf.constant(0, name=_ON_PS.format(ps))
+            with tf.device(ps_device(ps)):
+                given["^" + _PULL.format(ps)] = _gate(_PULL.format(ps), _ends(turn, ps))
+                given["^" + _PUSH.format(ps)] = _gate(_PUSH.format(ps), _ends(before, ps))
         if nexts:
-            with tf.device(nexts[0].device), tf.control_dependencies(nexts):
-                given["^" + _IN_ORDER] = tf.constant(0, name=_IN_ORDER)
+            with tf.device(nexts[0].device):
+                given["^" + _READ] = _gate(_READ, nexts)
         return given
+
+
+def _gate(name: str, after: Sequence[tf.Operation]) -> tf.Tensor:
+    with tf.control_dependencies(after):
+        return tf.constant(0, name=name)
+
+
+def _ends(step: Copy | None, ps: int) -> list[tf.Operation]:
+    """The end of a step, as far as a ps is concerned: where it ends on another ps only (with its turn on the first one,
+    under `bounded`), that is waited for."""
+    everything = step.train if step else []
+    return [op for op in everything if _ps_of(op) == ps] or everything
 
 
 def _needed(targets: Sequence[tf.Operation]) -> list[tf.Operation]:

@@ -217,6 +217,19 @@ def test_batches_are_taken_in_order() -> None:
     assert model.order == list(range(200))
 
 
+def test_values_that_are_pulled_ahead_are_older_by_one_step_at_most_and_counted_as_such() -> None:
+    model = Linear(count=120, width=5)
+    cluster = cluster_of(model, 1, 1, optimizer="sgd", learning_rate=0.01, prefetch_pulls=1)
+    initial = cluster.values()
+    cluster.train(200, run=RUN)
+    counted = cluster.read("ps_train/staleness")[0]
+    # The first two steps of a run pull together, and one of the two is applied after the other.
+    assert counted[1] >= 200 // RUN and counted[:2].sum() == 200
+    plain = train_plainly(model, lambda: make_optimizer("sgd", 0.01), initial, batches_of(model, 4, 200))
+    np.testing.assert_allclose(cluster.values()["w"], plain["w"], atol=0.05)
+    assert np.abs(cluster.values()["w"] - initial["w"]).max() > 0.5, "it has learned at all"
+
+
 def test_who_is_dismissed_within_a_run_goes_on_and_holds_nobody_back() -> None:
     cluster = cluster_of(Linear(count=120), 1, 2, update="sync", max_steps=1000)
     alone = threading.Thread(target=lambda: cluster.sessions[0].run(cluster.steps[0].run_of(RUN)), daemon=True)

@@ -1,0 +1,37 @@
+"""What a job's values may not be together, though each of them is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ps_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ps_train.config import Job
+
+
+def refuse_combinations(job: Job, named: Callable[[str], str]) -> None:
+    """Raises ConfigError for the first.  `named`: of a field's name, `name=value (from source)`."""
+    if job.save_steps == 0 and job.save_secs == 0:
+        raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
+    for name in ("max_staleness", "staleness_lr", "delay_compensation"):
+        if getattr(job, name) not in (None, False, 0.0) and job.update == "sync":
+            raise ConfigError(f"{named(name)} is not for {named('update')}.")
+    if "staleness" in job.sources and job.update != "bounded":
+        raise ConfigError(f"{named('staleness')} is for update=bounded, but {named('update')}.")
+    if job.backup_workers and job.update != "sync":
+        raise ConfigError(f"{named('backup_workers')} is for update=sync, but {named('update')}.")
+    if job.prefetch_pulls:
+        fitting = {
+            "update": job.update == "async",
+            "steps_per_run": job.longest_run > 1,
+            "delay_compensation": not job.delay_compensation,  # keeps but one copy of what was pulled
+        }
+        for name in (name for name, fits in fitting.items() if not fits):
+            raise ConfigError(f"{named('prefetch_pulls')} is not possible with {named(name)}.")
+    if job.ps_recovery == "partial" and job.update != "async":
+        raise ConfigError(
+            f"{named('ps_recovery')} is for update=async, but {named('update')}: "
+            "its guarantee holds only where all variables are of one step."
+        )
