@@ -67,7 +67,8 @@ def path_of(directory: str, step: int) -> str:
 
 
 class Checkpoints:
-    """Saves and restores variables of the current graph (build it before the graph is finalized).
+    """Saves and restores variables of the current graph (build it when all is there, before the graph is finalized).
+    Tables that are made of variables (TABLE_INITIALIZERS) are made again after a restore.
 
     Args:
       directory: absolute.
@@ -94,6 +95,7 @@ class Checkpoints:
                 delete_old_dirs=True,
             )
             self._restores = [self._restoring(chunks) for chunks in grouped(stored, CHUNK_BYTES)]
+        self._restored = v1.tables_initializer("checkpoint_tables")
 
     def _saving(self, chunks: Sequence[Chunk], part: str) -> tf.Operation:
         return tf.raw_ops.SaveV2(
@@ -141,6 +143,7 @@ class Checkpoints:
                 self._check(path, _shapes_in(path))
                 for part in self._restores:
                     session.run(part, {self._prefix: path})
+                session.run(self._restored)
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
@@ -191,9 +194,11 @@ def _full_shape(stored: Stored) -> list[int]:
 
 
 def restore_plain(session: v1.Session, variables: Sequence[Any], path: str) -> None:
-    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by."""
+    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and makes its
+    tables (TABLE_INITIALIZERS)."""
     if not variables:
         return
     names, dtypes = [v.op.name for v in variables], [v.dtype.base_dtype for v in variables]
     values = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
     session.run([v.assign(value, read_value=False) for v, value in zip(variables, values, strict=True)])
+    session.run(v1.tables_initializer())

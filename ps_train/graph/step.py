@@ -28,6 +28,7 @@ from ps_train.graph.tables import Exchange
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.variables import Stored, make_variables, ps_device, stored_variables
+from ps_train.graph.vocabulary import make_vocabularies, rebuilt
 from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
@@ -76,6 +77,7 @@ def build_step(
         clocks, counts = _clocks(plan.num_ps), _counts(replica.count)
         stamps = update.stamps(clocks, replica)
         variables = make_variables(traced, plan, job.seed)
+        vocabularies = make_vocabularies(traced, plan, variables, job.seed, training=True)
         transport = Transport(plan, traced, variables, compares=update.lockstep)
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
@@ -83,7 +85,7 @@ def build_step(
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
             backups = _backups(plan, traced, replica) if job.delay_compensation else {}
             values = transport.pull(stamps, backups)
-            exchange = Exchange(plan, traced.tables(), variables)
+            exchange = Exchange(plan, traced.tables(), variables, vocabularies)
             found = mean_gradients(
                 model, batches, values, variables, traced, lambda wanted: exchange.pull(wanted, stamps), job.accumulate
             )
@@ -95,9 +97,9 @@ def build_step(
             guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
             arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
         tables = frozenset(piece.name for name in traced.tables() for piece in plan.of(name))
-        rules = [Rule(ps, job, model, variables, stamp, tables) for ps, stamp in enumerate(stamps)]
+        rules = [Rule(ps, job, model, variables, stamp, tables, vocabularies) for ps, stamp in enumerate(stamps)]
         shards = [
-            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups)
+            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables | vocabularies, backups)
             for ps, rule in enumerate(rules)
         ]
         ops = update.build(shards, arrived, replica)
@@ -106,7 +108,9 @@ def build_step(
         stored = _stored(clocks[0], counts) + stored_variables(
             plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
         )
-        initialise = tf.group(*[v.initializer for v in v1.global_variables()])
+        with tf.control_dependencies([v.initializer for v in v1.global_variables()]):
+            initialise = rebuilt(vocabularies)
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, rebuilt(vocabularies))  # after a restore
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
             graph=graph,

@@ -54,7 +54,9 @@ def test_every_preset_is_understood_and_commented(path: pathlib.Path) -> None:
 
 
 def test_there_are_the_presets_that_are_promised() -> None:
-    assert {"local_async.flags", "local_sync.flags", "two_hosts.flags", "criteo.flags"} <= {path.name for path in PRESETS}
+    assert {"local_async.flags", "local_sync.flags", "two_hosts.flags", "criteo.flags"} <= {
+        path.name for path in PRESETS
+    }
 
 
 def test_the_scripts_start_the_processes_of_a_flagfile(processes: Processes) -> None:

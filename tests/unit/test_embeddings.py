@@ -219,7 +219,11 @@ def test_a_seed_of_the_initializer_counts_more_than_that_of_the_job() -> None:
 
 
 REFUSED = {
-    "neither rows nor hash_buckets": ({"dimension": 2}, [1], "rows=None and hash_buckets=None: give one"),
+    "neither rows nor hash_buckets": (
+        {"dimension": 2},
+        [1],
+        "rows=None, capacity=None and hash_buckets=None: give one",
+    ),
     "both": ({"dimension": 2, "rows": 3, "hash_buckets": 3}, [1], "rows=3 and hash_buckets=3: give one"),
     "no dimension": ({"rows": 3}, [1], "has no dimension"),
     "no rows": ({"dimension": 2, "rows": 0}, [1], "rows=0: use a whole number of at least 1"),
