@@ -3,8 +3,8 @@
     known = known_in_graph(table, width=1)          # makes the variables, once
     seen = known.look(words)
 
-Nothing is admitted here.  The map is made of the variables by `tf.compat.v1.tables_initializer`, to be run when they have
-their values; a SavedModel does so when it is loaded.
+Nothing is admitted here.  The map is made of the variables by `tf.compat.v1.tables_initializer`, to be run when they
+have their values; a SavedModel does so when it is loaded.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class Table:
             for field, unless in (("admit_after", 1), ("expire_steps", None)):
                 if getattr(self, field) != unless:
                     raise ModelError(
-                        f"table {self.name} has {field}={getattr(self, field)} but no capacity: only an open vocabulary "
-                        f"gives and takes rows; declare it with capacity, or leave {field} out."
+                        f"table {self.name} has {field}={getattr(self, field)} but no capacity: rows are only "
+                        f"given and taken in an open vocabulary; declare it with capacity, or leave {field} out."
                     )
         elif self.oov != "error":
             raise ModelError(

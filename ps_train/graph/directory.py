@@ -108,7 +108,8 @@ class Directory:
         used = self._book.used.sparse_read(heap * self._size + tf.range(self._size - 1, dtype=tf.int64))
         uses, last = tf.unstack(used, axis=2)
         made = tf.gather(self._book.clock.read_value(), heap)
-        worth = tf.where(self.index.expired(made, used), 0, tf.minimum(uses, _LIMIT - 1)) * _LIMIT + last
+        counts = tf.where(self.index.expired(made, used), tf.zeros_like(uses), tf.minimum(uses, _LIMIT - 1))
+        worth = counts * _LIMIT + last
         worth = tf.where((uses > 0) & (last <= made), worth, _NEVER)
         wanted = tf.maximum(tf.gather(short, heap), (self._size - 1) // _EVICTED_SHARE)
         most = tf.minimum(tf.cast(tf.reduce_max(wanted), tf.int32), self._size - 1)

@@ -222,7 +222,7 @@ REFUSED = {
     "neither rows nor hash_buckets": (
         {"dimension": 2},
         [1],
-        "rows=None, capacity=None and hash_buckets=None: give one",
+        "no rows, hash_buckets or capacity: give one",
     ),
     "both": ({"dimension": 2, "rows": 3, "hash_buckets": 3}, [1], "rows=3 and hash_buckets=3: give one"),
     "no dimension": ({"rows": 3}, [1], "has no dimension"),
