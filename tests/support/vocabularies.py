@@ -112,6 +112,11 @@ class Replay:
     def admit(self, names: list) -> None:
         now = self.made + 1
         alive = {name for name in names if self.alive(self.known.get(name))}
+        self.expired += sum(
+            name in entries and not self.alive(entries[name])
+            for name in names
+            for entries in (self.known, self.waiting)
+        )
         wanted = [name for name in names if name not in alive and self.sights(name) >= self.admit_after]
         more = [name for name in names if name not in alive and name not in wanted]
         if self.admit_after > 1:
@@ -125,7 +130,6 @@ class Replay:
             self.known[name].uses, self.known[name].last = self.known[name].uses + 1, now
         for name in wanted:
             if name in self.known:
-                self.expired += 1
                 self.known[name] = Entry(self.known[name].row, self.admit_after, now, self.new_state())
         for name in self.place(self.known, 0, [n for n in wanted if n not in self.known], self.admit_after):
             self.known[name].state = self.new_state()
