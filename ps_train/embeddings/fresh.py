@@ -8,6 +8,7 @@ given the value of a row before there is one, and an id that was evicted and com
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +17,9 @@ from ps_train.embeddings.layout import LIMIT
 from ps_train.embeddings.numbers import mixed
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
+
+_BELOW = math.erfc(math.sqrt(2)) / 2
+"""How much of a normal distribution is more than two deviations below its mean."""
 
 _BITS = 23
 _ODD = -7046029254386353131
@@ -37,9 +41,8 @@ def fresh_rows(words: tf.Tensor, table: Table, seed: int) -> tf.Tensor:
     chance = _chance(words, table.dimension, given if isinstance(given, int) else seed)
     if kind == "uniform":
         return chance * (config["maxval"] - config["minval"]) + config["minval"]
-    if kind == "truncated":  # within two deviations
-        low = tf.math.ndtr(tf.constant(-2.0))
-        chance = low + chance * (1 - 2 * low)
+    if kind == "truncated":
+        chance = _BELOW + chance * (1 - 2 * _BELOW)
     return tf.math.ndtri(chance) * config["stddev"] + config["mean"]
 
 
