@@ -86,7 +86,7 @@ class Checkpoints:
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # Fed, because other workers may go on: what the file says must be what its name says.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
-            saved = grouped([s for s in stored if not s.follower], CHUNK_BYTES)
+            saved = [chunks for some in _in_order(stored) for chunks in grouped(some, CHUNK_BYTES)]
             parts = [f"_temp/part-{number:05}" for number in range(len(saved))] if len(saved) > 1 else [""]
             self._saves = [self._saving(chunks, part) for chunks, part in zip(saved, parts, strict=True)]
             self._merge = tf.raw_ops.MergeV2Checkpoints(
@@ -176,6 +176,12 @@ class Checkpoints:
                     f"checkpoint {path} has {stored.key} of shape {shapes[stored.key]}, the model of {wanted}: "
                     "use another --model_dir."
                 )
+
+
+def _in_order(stored: Sequence[Stored]) -> list[list[Stored]]:
+    """Those that are saved, by their order."""
+    saved = [one for one in stored if not one.follower]
+    return [[one for one in saved if one.order == order] for order in sorted({one.order for one in saved})]
 
 
 def _shapes_in(path: str) -> dict[str, list[int]]:

@@ -20,6 +20,9 @@ from ps_train.embeddings.words import digests_of
 KEYS, USED, CLOCK, CANDIDATES = "keys", "used", "clock", "candidates"
 """Beginning with the table's name and a slash, names of the variables beside it."""
 
+SAVED = {CLOCK: -1, USED: 1, f"{CANDIDATES}/{USED}": 1}
+"""What is saved before (-1) or after (1) everything else; see `Index.taken`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Book:
@@ -27,7 +30,8 @@ class Book:
 
     Attributes:
       keys: int64 [rows, width], the words of the id that has the row.
-      used: int64 [rows, 2], by how many updates, 0 where the row is free, and by which the last time.
+      used: int64 [rows, 3], by how many updates, 0 where the row is free; by which the last time; and which gave it to
+        its id.
       clock: int64 [heaps], number of updates made; a vector because a ps has whole heaps, whatever the number of ps.
     """
 
@@ -44,12 +48,14 @@ class Seen:
       row: int64 [n], -1 where the id has none.
       alive: bool [n], it has one and has not expired.
       uses: int64 [n], of that row.
+      since: int64 [n], the update that gave it.
       blocked: bool [n], another id of the same digest has a row.
     """
 
     row: tf.Tensor
     alive: tf.Tensor
     uses: tf.Tensor
+    since: tf.Tensor
     blocked: tf.Tensor
 
 
@@ -79,20 +85,20 @@ class Index:
         inside = tf.maximum(place, 0)
         with tf.control_dependencies(after):
             keys, used = self._book.keys.sparse_read(inside), self._book.used.sparse_read(inside)
-        uses = used[:, 0]
+        uses, _, since = tf.unstack(used, axis=1)
         taken = (place >= 0) & (uses > 0)
         same = taken & tf.reduce_all(tf.equal(keys, words), 1)
         alive = same
         if self._expire_steps is not None:
             alive &= tf.logical_not(self.expired(tf.gather(self._book.clock.read_value(), self.heap(inside)), used))
         nowhere = tf.fill(tf.shape(place), tf.constant(-1, tf.int64))
-        return Seen(tf.where(same, place, nowhere), alive, uses, taken & tf.logical_not(same))
+        return Seen(tf.where(same, place, nowhere), alive, uses, since, taken & tf.logical_not(same))
 
     def heap(self, rows: tf.Tensor) -> tf.Tensor:
         return rows // self._rows_of_heap
 
     def expired(self, made: tf.Tensor, used: tf.Tensor) -> tf.Tensor:
-        """Whether ids have expired when so many updates are made; `used`: of their rows, [..., 2]."""
+        """Whether ids have expired when so many updates are made; `used`: of their rows, [..., 3]."""
         if self._expire_steps is None:
             return tf.zeros_like(used[..., 1], tf.bool)
         return made - used[..., 1] >= self._expire_steps
@@ -103,8 +109,16 @@ class Index:
     def remove(self, words: tf.Tensor) -> tf.Operation:
         return tf.raw_ops.LookupTableRemoveV2(table_handle=self._table, keys=digests_of(words))
 
+    def taken(self) -> tf.Tensor:
+        """Which rows ids have, bool [rows].
+
+        While a checkpoint is written training may go on.  The clock is saved before everything else and what is used
+        after it (`SAVED`): a row that was given to its id in between may be that of the id before, and is free."""
+        used, made = self._book.used.read_value(), self._book.clock.read_value()
+        return (used[:, 0] > 0) & (used[:, 2] <= tf.repeat(made, self._rows_of_heap))
+
     def rebuild(self) -> tf.Operation:
         """Makes the hash table anew."""
-        rows = tf.where(self._book.used.read_value()[:, 0] > 0)[:, 0]
+        rows = tf.where(self.taken())[:, 0]
         keys = digests_of(self._book.keys.sparse_read(rows))
         return tf.raw_ops.LookupTableImportV2(table_handle=self._table, keys=keys, values=rows)

@@ -26,7 +26,7 @@ def known_in_graph(name: str, table: Table, width: int) -> Index:
     indices = dict(v1.get_default_graph().get_collection(_INDICES))
     if name in indices:
         return indices[name]
-    shapes = {KEYS: [table.total, width], USED: [table.total, 2], CLOCK: [table.heaps]}
+    shapes = {KEYS: [table.total, width], USED: [table.total, 3], CLOCK: [table.heaps]}
     book = Book(**{part: _zeros(f"{table.name}/{part}", shape) for part, shape in shapes.items()})
     # A name of its own: two SavedModels in one process must not share it, but the signatures of one do.
     index = Index(book, table.rows_of_heap, table.expire_steps, f"ps_train/{name}/{uuid.uuid4().hex}")

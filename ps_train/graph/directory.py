@@ -2,7 +2,7 @@
 
     directory = Directory("ads", Book(keys, used, clock), first_heap=0, heaps=251, table=table)
     seen = directory.index.look(words)
-    directory.touch(seen.row[seen.alive], uses)
+    directory.touch(seen.row[seen.alive], uses, since)
     rows = directory.place(words of others, uses)           # -1 where there is no room
 
 Everything but `index.look` is to be used under the ps's lock, each operation after those that were made before it (each
@@ -44,7 +44,7 @@ class Directory:
 
     def rebuild(self) -> tf.Operation:
         """Makes index and stacks of the book."""
-        free = tf.equal(self._book.used.read_value()[:, 0], 0)
+        free = tf.logical_not(self.index.taken())
         theirs = tf.tile(tf.range(self._size) < self._size - 1, [self._heaps])  # all but the last of each heap
         rows = tf.where(free & theirs)[:, 0]
         heap = self.index.heap(rows)
@@ -53,6 +53,7 @@ class Directory:
         place = heap * self._size + tf.gather(counts, heap) - 1 - rank  # the first row is on top
         return tf.group(
             self.index.rebuild(),
+            _write(self._book.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
             _write(self._free, place, tf.cast(rows, tf.int32)),
             self._top.assign(counts, read_value=False),
         )
@@ -61,9 +62,9 @@ class Directory:
         """The number of the update that is being made, for each row's heap."""
         return tf.gather(self._book.clock.read_value(), self.index.heap(rows)) + 1
 
-    def touch(self, rows: tf.Tensor, uses: tf.Tensor) -> tf.Operation:
-        """Those rows are used by this update; `uses`: with it, by how many."""
-        return _write(self._book.used, rows, tf.stack([uses, self.now(rows)], 1))
+    def touch(self, rows: tf.Tensor, uses: tf.Tensor, since: tf.Tensor) -> tf.Operation:
+        """Those rows are used by this update; `uses`: with it, by how many; `since`: the one that gave them."""
+        return _write(self._book.used, rows, tf.stack([uses, self.now(rows), since], 1))
 
     def place(self, words: tf.Tensor, uses: int) -> tf.Tensor:
         """Rows for ids that have none, each once; where a heap is full, those of the least used ids that this update
@@ -83,7 +84,7 @@ class Directory:
         # The key first: who reads the row in the meantime sees that it is not his any more.
         with tf.control_dependencies([_write(self._book.keys, given, words), row]):
             done = [
-                self.touch(given, fill),
+                self.touch(given, fill, self.now(given)),
                 self.index.put(words, given),
                 self._top.assign(top - tf.minimum(needed, top), read_value=False),
             ]
@@ -96,7 +97,7 @@ class Directory:
         place = heap * self._size + tf.gather(top, heap) + _rank(heap, self._heaps)
         with tf.control_dependencies([self.index.remove(self._book.keys.sparse_read(rows)), place]):
             return tf.group(
-                _write(self._book.used, rows, tf.zeros([tf.size(rows), 2], tf.int64)),
+                _write(self._book.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
                 _write(self._free, place, tf.cast(rows, tf.int32)),
                 self._top.assign(top + self._counts(heap), read_value=False),
             )
@@ -106,7 +107,7 @@ class Directory:
         these the one whose use is longest ago."""
         heap = tf.where(short > 0)
         used = self._book.used.sparse_read(heap * self._size + tf.range(self._size - 1, dtype=tf.int64))
-        uses, last = tf.unstack(used, axis=2)
+        uses, last, _ = tf.unstack(used, axis=2)
         made = tf.gather(self._book.clock.read_value(), heap)
         counts = tf.where(self.index.expired(made, used), tf.zeros_like(uses), tf.minimum(uses, _LIMIT - 1))
         worth = counts * _LIMIT + last

@@ -28,7 +28,7 @@ from ps_train.graph.tables import Exchange
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.variables import Stored, make_variables, ps_device, stored_variables
-from ps_train.graph.vocabulary import make_vocabularies, rebuilt
+from ps_train.graph.vocabulary import make_vocabularies, rebuilt, saving_order
 from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
@@ -106,7 +106,7 @@ def build_step(
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
         stored = _stored(clocks[0], counts) + stored_variables(
-            plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
+            plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}, saving_order(traced)
         )
         with tf.control_dependencies([v.initializer for v in v1.global_variables()]):
             initialise = rebuilt(vocabularies)

@@ -130,7 +130,7 @@ def _grain(table: Table | None) -> int:
 
 def _beside(name: str, table: Table, width: int) -> dict[str, TracedVariable]:
     """The variables that say which id has which row of an open vocabulary; they are cut as the rows are."""
-    shapes: dict[str, tuple[int, ...]] = {KEYS: (table.total, width), USED: (table.total, 2), CLOCK: (table.heaps,)}
+    shapes: dict[str, tuple[int, ...]] = {KEYS: (table.total, width), USED: (table.total, 3), CLOCK: (table.heaps,)}
     if table.admit_after > 1:
         shapes |= {f"{CANDIDATES}/{part}": shapes[part] for part in (KEYS, USED)}
     found = {}

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from ps_train.data.shard import derived_seed
 from ps_train.embeddings.fresh import fresh_rows
-from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED, Book, Seen
+from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, SAVED, USED, Book, Seen
 from ps_train.embeddings.table import Table
 from ps_train.embeddings.words import heaps_at, unique
 from ps_train.graph.directory import Directory
@@ -113,7 +113,7 @@ class Vocabulary:
         counted = self._count(words, sights, waiting, wanted, seen)
         own = (seen.alive | wanted) & (seen.row >= 0)  # an id that has expired may find its row still there
         uses = tf.where(seen.alive, seen.uses + 1, self._table.admit_after)
-        touched = self._directory.touch(tf.boolean_mask(seen.row, own), tf.boolean_mask(uses, own))
+        touched = _touch(self._directory, own, seen, uses, seen.alive)
         new = tf.where(wanted & (seen.row < 0))
         with tf.control_dependencies([touched]):
             placed = self._directory.place(tf.gather_nd(words, new), self._table.admit_after)
@@ -136,15 +136,19 @@ class Vocabulary:
         if self._candidates is None or waiting is None:
             return []
         there, more = waiting.row >= 0, ~seen.alive & ~wanted
-        touched = self._candidates.touch(
-            tf.boolean_mask(waiting.row, more & there), tf.boolean_mask(sights, more & there)
-        )
+        touched = _touch(self._candidates, more & there, waiting, sights, waiting.alive)
         with tf.control_dependencies([touched]):
             released = self._candidates.release(tf.boolean_mask(waiting.row, wanted & there))
         new = more & ~there & ~waiting.blocked
         with tf.control_dependencies([released]):
             placed = self._candidates.place(tf.boolean_mask(words, new), 1)
         return [touched, released, placed.op]
+
+
+def _touch(directory: Directory, which: tf.Tensor, seen: Seen, uses: tf.Tensor, goes_on: tf.Tensor) -> tf.Operation:
+    """Rows of ids that have one are used by this update; for those that do not go on it is the first."""
+    row, uses, since, goes_on = (tf.boolean_mask(some, which) for some in (seen.row, uses, seen.since, goes_on))
+    return directory.touch(row, uses, tf.where(goes_on, since, directory.now(row)))
 
 
 def make_vocabularies(
@@ -172,6 +176,16 @@ def make_vocabularies(
 def rebuilt(vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
     """Makes the indices of all anew."""
     return tf.group(*[vocabulary.rebuild() for vocabulary in vocabularies.values()])
+
+
+def saving_order(traced: Traced) -> dict[str, int]:
+    """Of the variables beside open vocabularies, see `index.SAVED`."""
+    return {
+        f"{name}/{part}": order
+        for name in traced.tables()
+        for part, order in SAVED.items()
+        if (table := traced.variables[name].table) and table.open
+    }
 
 
 def _is_beside(name: str, table: str) -> bool:
