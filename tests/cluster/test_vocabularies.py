@@ -196,6 +196,13 @@ def test_several_ps_and_synchronous_workers_compute_what_one_process_does(
     assert values["users/clock"].tolist() == [20] * 3
 
 
+def test_a_ps_whose_rows_a_batch_does_not_need_counts_the_update_all_the_same() -> None:
+    cluster = started(Visits(np.full([24, 2], 7), capacity=1000, admit_after=2), 3)
+    cluster.train(3)
+    values = cluster.values()
+    assert book(values).keys() == {7} and values["users/clock"].tolist() == [3, 3, 3]
+
+
 @pytest.mark.parametrize("update", ["async", "bounded"])
 def test_concurrent_workers_give_each_id_one_row(update: str) -> None:
     cluster = started(Visits(passing(), capacity=20, admit_after=2), 1, 3, update=update, optimizer="adagrad")

@@ -10,12 +10,14 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import restore_plain
-from ps_train.data.shard import Source
+from ps_train.data.shard import Source, derived_seed
+from ps_train.embeddings.fresh import fresh_rows
+from ps_train.embeddings.table import Table
 from ps_train.export import export, prepare_export
 from ps_train.roles.evaluator import score
 from tests.support.cluster import InProcessCluster
 from tests.support.serving import served
-from tests.support.vocabularies import Visits, book
+from tests.support.vocabularies import DIMENSION, Visits, book
 
 DECLARED = {"capacity": 1000, "admit_after": 2, "expire_steps": 6}
 
@@ -97,6 +99,46 @@ def test_what_was_learned_after_the_checkpoint_is_unknown_when_it_is_restored(tm
     assert cluster.score()["mean"] == pytest.approx(2 * 0.25 * 0.75, abs=1e-6), (
         "of default rows that have learned nothing"
     )
+
+
+class Busy:
+    """A session of the chief; whenever it runs something, another worker has just made two steps."""
+
+    def __init__(self, cluster: InProcessCluster) -> None:
+        self.cluster = cluster
+
+    def run(self, *args):
+        for _ in range(2):
+            self.cluster.sessions[1].run(self.cluster.steps[1].ops.train)
+        return self.cluster.sessions[0].run(*args)
+
+
+@pytest.mark.parametrize("admit_after", [1, 2])
+def test_a_checkpoint_that_is_written_while_rows_change_hands_gives_no_id_the_row_of_another(
+    tmp_path, monkeypatch, admit_after: int
+) -> None:
+    monkeypatch.setattr("ps_train.checkpoint.CHUNK_BYTES", 200)  # a few rows: much happens between two of them
+    ids = np.random.default_rng(3).geometric(0.02, (4000, 2))
+    model = Visits(ids, capacity=40, admit_after=admit_after, initializer=None)
+    settings = {"learning_rate": 1e-30, "batch_size": 12, "optimizer": "sgd"}  # every id keeps its first value
+    cluster = InProcessCluster(model, 1, 2, tmp_path, **settings)
+    cluster.start()
+    cluster.train(20)
+    assert cluster.checkpoints is not None
+    before = cluster.values()
+    cluster.checkpoints.save(Busy(cluster))
+    after = cluster.values()
+    assert len(book(before)) == 40 and len(book(before).keys() - book(after).keys()) > 5, "rows must have changed hands"
+    cluster.start(restore=True)
+    found = cluster.values()
+    table = Table("users", DIMENSION, capacity=40)
+    names = np.array(list(book(found)))
+    assert 10 < len(names) < 40
+    with tf.Graph().as_default(), v1.Session() as session:
+        first = session.run(fresh_rows(tf.constant(names[:, None]), table, derived_seed(cluster.job.seed, "users")))
+    np.testing.assert_allclose(found["users"][list(book(found).values())], first, atol=1e-7)
+    cluster.train(30)
+    assert len(book(cluster.values())) == 40, "the rows that were left out are free"
 
 
 @pytest.mark.parametrize("strings", [False, True])
