@@ -12,6 +12,7 @@ of the book after a restore.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,8 @@ from ps_train.embeddings.words import heaps_at
 
 _EVICTED_SHARE = 64
 """Who looks for the least used row of a full heap looks at all of them: then so many of them, one in 64, are freed."""
+
+Prepare = Callable[[tf.Tensor, tf.Tensor], tf.Operation]
 
 _LIMIT = 1 << 31
 _NEVER = (1 << 63) - 1
@@ -66,9 +69,13 @@ class Directory:
         """Those rows are used by this update; `uses`: with it, by how many; `since`: the one that gave them."""
         return _write(self._book.used, rows, tf.stack([uses, self.now(rows), since], 1))
 
-    def place(self, words: tf.Tensor, uses: int) -> tf.Tensor:
+    def place(self, words: tf.Tensor, uses: int, prepare: Prepare | None = None) -> tf.Tensor:
         """Rows for ids that have none, each once; where a heap is full, those of the least used ids that this update
-        does not use.  -1 where there are not enough of them."""
+        does not use.  -1 where there are not enough of them.
+
+        Args:
+          prepare: given rows and the words of their ids, makes the rows ready to be found.
+        """
         heap = heaps_at(words, self._table.heaps) - self._first_heap
         needed, before = self._counts(heap), self._top.read_value()
         short = needed - before
@@ -81,8 +88,11 @@ class Directory:
         row = tf.cast(self._free.sparse_read(place), tf.int64)
         given, words = tf.boolean_mask(row, there), tf.boolean_mask(words, there)
         fill = tf.fill(tf.shape(given), tf.constant(uses, tf.int64))
-        # The key first: who reads the row in the meantime sees that it is not his any more.
+        # First the keys: who had a row and reads it now sees that it is his no more.  Last the index: who is to have it
+        # does not find it before it is his.
         with tf.control_dependencies([_write(self._book.keys, given, words), row]):
+            ready = prepare(given, words) if prepare else tf.no_op()
+        with tf.control_dependencies([ready]):
             done = [
                 self.touch(given, fill, self.now(given)),
                 self.index.put(words, given),

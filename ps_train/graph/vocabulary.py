@@ -83,7 +83,7 @@ class Vocabulary:
         known, otherwise = seen.alive, tf.zeros_like(rows)
         if self._training:
             otherwise = fresh_rows(words, self._table, self._seed)
-            known |= ~seen.blocked & (self._sights(words)[0] >= self._table.admit_after)
+            known |= self._sights(words)[0] >= self._table.admit_after
         return tf.where(known[:, tf.newaxis], tf.where(seen.alive[:, tf.newaxis], rows, otherwise), 0.0), known
 
     def sparse_read(self, words: tf.Tensor) -> tf.Tensor:
@@ -94,11 +94,7 @@ class Vocabulary:
         """Counts the ids (words, as the gradient's indices), and gives rows to those whose turn it is."""
         words, index = unique(gradient.indices)
         row, fresh, done = self._rows_for(words)
-        values = fresh_rows(tf.gather(words, fresh), self._table, self._seed)
-        fresh = tf.gather(row, fresh)
         with tf.control_dependencies(done):
-            write = tf.raw_ops.ResourceScatterUpdate(resource=self._rows.handle, indices=fresh, updates=values)
-        with tf.control_dependencies([write, *done]):
             counted = self._clock.assign_add(tf.ones(self._clock.shape, tf.int64), read_value=False)
         rows = tf.gather(row, index)
         there = tf.where(rows >= 0)[:, 0]
@@ -106,21 +102,28 @@ class Vocabulary:
         return Admitted(tf.IndexedSlices(values, rows, gradient.dense_shape), fresh, counted)
 
     def _rows_for(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
-        """Row of each id, or -1; which of the ids have just got theirs; and what must be waited for."""
+        """Row of each id, or -1; the rows that have just been given; and what must be waited for."""
         seen = self._directory.index.look(words)
         sights, waiting = self._sights(words)
         wanted = ~seen.alive & ~seen.blocked & (sights >= self._table.admit_after)
         counted = self._count(words, sights, waiting, wanted, seen)
         own = (seen.alive | wanted) & (seen.row >= 0)  # an id that has expired may find its row still there
+        again = own & ~seen.alive
         uses = tf.where(seen.alive, seen.uses + 1, self._table.admit_after)
-        touched = _touch(self._directory, own, seen, uses, seen.alive)
+        with tf.control_dependencies([self._begin(tf.boolean_mask(seen.row, again), tf.boolean_mask(words, again))]):
+            touched = _touch(self._directory, own, seen, uses, seen.alive)
         new = tf.where(wanted & (seen.row < 0))
         with tf.control_dependencies([touched]):
-            placed = self._directory.place(tf.gather_nd(words, new), self._table.admit_after)
+            placed = self._directory.place(tf.gather_nd(words, new), self._table.admit_after, self._begin)
         row = tf.where(own, seen.row, tf.fill(tf.shape(seen.row), tf.constant(-1, tf.int64)))
         row = tf.tensor_scatter_nd_update(row, new, placed)
-        fresh = tf.where(wanted & (row >= 0))[:, 0]
+        fresh = tf.boolean_mask(row, wanted & (row >= 0))
         return row, fresh, [*counted, touched, placed.op]
+
+    def _begin(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Operation:
+        """Gives rows the values that their ids begin with."""
+        values = fresh_rows(words, self._table, self._seed)
+        return tf.raw_ops.ResourceScatterUpdate(resource=self._rows.handle, indices=rows, updates=values)
 
     def _sights(self, words: tf.Tensor) -> tuple[tf.Tensor, Seen | None]:
         """By how many updates ids without rows have been used, if this one is counted."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from ps_train import embeddings
+from ps_train.data.shard import derived_seed
+from ps_train.embeddings.fresh import fresh_rows
+from ps_train.embeddings.table import Table
 from tests.support.cluster import InProcessCluster, batches_of
-from tests.support.vocabularies import FRESH, Replay, Visits, book
+from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
 RATE = 0.05
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
@@ -211,6 +216,28 @@ def test_concurrent_workers_give_each_id_one_row(update: str) -> None:
     used = values["users/used"][:, 0] > 0
     assert used.sum() == 20 and len(book(values)) == 20, "no id may have two rows"
     assert values["users/clock"].tolist() == [120] and np.isfinite(values["users"]).all()
+
+
+class Checked(Visits):
+    """Nothing is learned, so that the row of an id must always be what it began with; a step fails where it is not."""
+
+    def forward(self, features, training):
+        rows = embeddings.lookup("users", features, **self.declared)
+        table = Table("users", DIMENSION, capacity=self.declared["capacity"])
+        first = fresh_rows(tf.reshape(features, [-1, 1]), table, derived_seed(0, "users"))
+        same = tf.reduce_all(tf.abs(tf.reshape(rows, [-1, DIMENSION]) - first) < 1e-7)
+        with tf.control_dependencies([tf.debugging.Assert(same | (not training), ["the row of another id"])]):
+            return tf.reduce_sum(rows, [1, 2])
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_no_pull_gets_the_row_of_another_id_while_rows_change_hands(update: str) -> None:
+    ids = np.random.default_rng(3).integers(0, 400, (30_000, 4))
+    model = Checked(ids, capacity=60, initializer=None)
+    cluster = started(model, 1, 3, update=update, seed=0, learning_rate=1e-30, batch_size=16)
+    cluster.train(100)
+    used = cluster.values()["users/used"]
+    assert (used[:, 0] > 0).sum() == 60 and used[:, 2].max() > used[:, 1].max() - 3, "rows must change hands to the end"
 
 
 def test_what_is_compensated_for_a_delay_changes_nothing_where_nothing_is_stale() -> None:
