@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
 from ps_train.data.shard import derived_seed
 from ps_train.embeddings.fresh import fresh_rows
 from ps_train.embeddings.table import Table
+from ps_train.errors import ModelError
 from tests.support.cluster import InProcessCluster, batches_of
 from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
@@ -180,7 +182,7 @@ LATE = {"admit_after": 2, "expire_steps": 4}
 
 @pytest.mark.parametrize(
     ("num_ps", "workers", "update", "declared"),
-    [(3, 1, "async", LATE), (2, 2, "sync", {}), (2, 2, "sync", LATE), (1, 3, "sync", LATE)],
+    [(3, 1, "async", {}), (2, 2, "sync", LATE), (1, 3, "sync", LATE)],
 )
 def test_several_ps_and_synchronous_workers_compute_what_one_process_does(
     num_ps: int, workers: int, update: str, declared: dict
@@ -199,6 +201,40 @@ def test_several_ps_and_synchronous_workers_compute_what_one_process_does(
         np.testing.assert_allclose(values["users"][rows[name]], replay.table[entry.state], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(values["users/default"], replay.default, rtol=1e-5, atol=1e-5)
     assert values["users/clock"].tolist() == [20] * 3
+
+
+class Mixed(Visits):
+    """With a fixed table, a dense variable, and a second open vocabulary, of strings."""
+
+    def forward(self, features, training):
+        names = tf.strings.join(["visitor ", tf.as_string(features % 40)])
+        others = embeddings.lookup("others", names, "mean", capacity=60, dimension=2)
+        fixed = embeddings.lookup("fixed", features % 10, "sum", rows=10, dimension=2)
+        bias = v1.get_variable("bias", [], initializer=v1.zeros_initializer())
+        return super().forward(features, training) + tf.reduce_sum(others * fixed, 1) + bias
+
+
+def test_open_and_fixed_tables_and_dense_variables_go_together() -> None:
+    found = []
+    for num_ps, workers in ((1, 1), (2, 2)):
+        cluster = started(
+            Mixed(large(), capacity=600), num_ps, workers, update="sync", optimizer="adagrad", batch_size=24 // workers
+        )
+        cluster.train(10)
+        found.append(cluster.values())
+    one, two = found
+    for name in ("fixed", "bias", "users/default", "others/default", "fixed/Adagrad"):
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    for name in ("users", "others"):
+        rows, others = book(one, name), book(two, name)
+        assert rows.keys() == others.keys() and len(rows) > 30
+        for key, row in rows.items():
+            np.testing.assert_allclose(one[name][row], two[name][others[key]], rtol=1e-4, atol=1e-5, err_msg=str(key))
+
+
+def test_an_optimizer_that_rewrites_whole_tables_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"all rows of table users at every step, .*use .*lazy_adam"):
+        started(Visits(passing(), capacity=20), optimizer="adam")
 
 
 def test_a_ps_whose_rows_a_batch_does_not_need_counts_the_update_all_the_same() -> None:
