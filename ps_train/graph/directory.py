@@ -86,7 +86,8 @@ class Directory:
         there = rank < tf.gather(top, heap)
         place = tf.where(there, heap * self._size + tf.gather(top, heap) - 1 - rank, 0)
         row = tf.cast(self._free.sparse_read(place), tf.int64)
-        given, words = tf.boolean_mask(row, there), tf.boolean_mask(words, there)
+        which = tf.where(there)[:, 0]
+        given, words = tf.gather(row, which), tf.gather(words, which)
         fill = tf.fill(tf.shape(given), tf.constant(uses, tf.int64))
         # First the keys: who had a row and reads it now sees that it is his no more.  Last the index: who is to have it
         # does not find it before it is his.
@@ -126,7 +127,7 @@ class Directory:
         most = tf.minimum(tf.cast(tf.reduce_max(wanted), tf.int32), self._size - 1)
         found, place = tf.math.top_k(-worth, most)
         chosen = (tf.range(most, dtype=tf.int64) < wanted) & (found > -_NEVER)
-        return self.release(tf.boolean_mask(heap * self._size + tf.cast(place, tf.int64), chosen))
+        return self.release(tf.gather_nd(heap * self._size + tf.cast(place, tf.int64), tf.where(chosen)))
 
     def _counts(self, heap: tf.Tensor) -> tf.Tensor:
         return tf.math.unsorted_segment_sum(tf.ones_like(heap), heap, self._heaps)

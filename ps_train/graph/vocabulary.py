@@ -108,16 +108,16 @@ class Vocabulary:
         wanted = ~seen.alive & ~seen.blocked & (sights >= self._table.admit_after)
         counted = self._count(words, sights, waiting, wanted, seen)
         own = (seen.alive | wanted) & (seen.row >= 0)  # an id that has expired may find its row still there
-        again = own & ~seen.alive
+        again = tf.where(own & ~seen.alive)[:, 0]
         uses = tf.where(seen.alive, seen.uses + 1, self._table.admit_after)
-        with tf.control_dependencies([self._begin(tf.boolean_mask(seen.row, again), tf.boolean_mask(words, again))]):
+        with tf.control_dependencies([self._begin(tf.gather(seen.row, again), tf.gather(words, again))]):
             touched = _touch(self._directory, own, seen, uses, seen.alive)
         new = tf.where(wanted & (seen.row < 0))
         with tf.control_dependencies([touched]):
             placed = self._directory.place(tf.gather_nd(words, new), self._table.admit_after, self._begin)
         row = tf.where(own, seen.row, tf.fill(tf.shape(seen.row), tf.constant(-1, tf.int64)))
         row = tf.tensor_scatter_nd_update(row, new, placed)
-        fresh = tf.boolean_mask(row, wanted & (row >= 0))
+        fresh = tf.gather_nd(row, tf.where(wanted & (row >= 0)))
         return row, fresh, [*counted, touched, placed.op]
 
     def _begin(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Operation:
@@ -141,16 +141,17 @@ class Vocabulary:
         there, more = waiting.row >= 0, ~seen.alive & ~wanted
         touched = _touch(self._candidates, more & there, waiting, sights, waiting.alive)
         with tf.control_dependencies([touched]):
-            released = self._candidates.release(tf.boolean_mask(waiting.row, wanted & there))
+            released = self._candidates.release(tf.gather_nd(waiting.row, tf.where(wanted & there)))
         new = more & ~there & ~waiting.blocked
         with tf.control_dependencies([released]):
-            placed = self._candidates.place(tf.boolean_mask(words, new), 1)
+            placed = self._candidates.place(tf.gather_nd(words, tf.where(new)), 1)
         return [touched, released, placed.op]
 
 
 def _touch(directory: Directory, which: tf.Tensor, seen: Seen, uses: tf.Tensor, goes_on: tf.Tensor) -> tf.Operation:
     """Rows of ids that have one are used by this update; for those that do not go on it is the first."""
-    row, uses, since, goes_on = (tf.boolean_mask(some, which) for some in (seen.row, uses, seen.since, goes_on))
+    which = tf.where(which)[:, 0]
+    row, uses, since, goes_on = (tf.gather(some, which) for some in (seen.row, uses, seen.since, goes_on))
     return directory.touch(row, uses, tf.where(goes_on, since, directory.now(row)))
 
 
