@@ -68,7 +68,8 @@ def path_of(directory: str, step: int) -> str:
 
 
 class Checkpoints:
-    """Saves and restores variables of the current graph (build it before the graph is finalized).
+    """Saves and restores variables of the current graph (build it when all is there, before the graph is finalized).
+    Tables that are made of variables (TABLE_INITIALIZERS) are made again after a restore.
 
     Args:
       directory: absolute.
@@ -86,7 +87,7 @@ class Checkpoints:
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # Fed, because other workers may go on: what the file says must be what its name says.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
-            saved = grouped([s for s in stored if not s.follower], CHUNK_BYTES)
+            saved = [chunks for some in _in_order(stored) for chunks in grouped(some, CHUNK_BYTES)]
             parts = [f"_temp/part-{number:05}" for number in range(len(saved))] if len(saved) > 1 else [""]
             self._saves = [self._saving(chunks, part) for chunks, part in zip(saved, parts, strict=True)]
             self._merge = tf.raw_ops.MergeV2Checkpoints(
@@ -98,6 +99,7 @@ class Checkpoints:
                 ps: [self._restoring(chunks) for chunks in grouped(some, CHUNK_BYTES)]
                 for ps, some in _by_ps(stored).items()
             }
+        self._restored = v1.tables_initializer("checkpoint_tables")
 
     def _saving(self, chunks: Sequence[Chunk], part: str) -> tf.Operation:
         return tf.raw_ops.SaveV2(
@@ -166,6 +168,7 @@ class Checkpoints:
                 self._check(path, _shapes_in(path))
                 for part in wanted:
                     session.run(part, {self._prefix: path})
+                session.run(self._restored)
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
@@ -207,6 +210,12 @@ def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:
     return found
 
 
+def _in_order(stored: Sequence[Stored]) -> list[list[Stored]]:
+    """Those that are saved, by their order."""
+    saved = [one for one in stored if not one.follower]
+    return [[one for one in saved if one.order == order] for order in sorted({one.order for one in saved})]
+
+
 def _shapes_in(path: str) -> dict[str, list[int]]:
     """Key to shape; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
     try:
@@ -223,9 +232,11 @@ def _full_shape(stored: Stored) -> list[int]:
 
 
 def restore_plain(session: v1.Session, variables: Sequence[Any], path: str) -> None:
-    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by."""
+    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and makes its
+    tables (TABLE_INITIALIZERS)."""
     if not variables:
         return
     names, dtypes = [v.op.name for v in variables], [v.dtype.base_dtype for v in variables]
     values = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
     session.run([v.assign(value, read_value=False) for v, value in zip(variables, values, strict=True)])
+    session.run(v1.tables_initializer())

@@ -23,7 +23,7 @@ HEAPS = 251
 _STEP = 155
 """Near the golden ratio of the heaps: neighbours are dealt to heaps far apart, a run of them evenly."""
 
-_LIMIT = 0.05
+LIMIT = 0.05
 """Initial values where nothing is said: uniform within this, as those of Keras's embeddings."""
 
 _PHILOX = 1
@@ -75,7 +75,7 @@ def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: 
     config = initializer.get_config() if hasattr(initializer, "get_config") else {}
     kind = type(initializer).__name__.lower().replace("_", "")
     if initializer is None:
-        return _drawn("uniform", begin, rows, dimension, seed, -_LIMIT, _LIMIT)
+        return _drawn("uniform", begin, rows, dimension, seed, -LIMIT, LIMIT)
     if isinstance(initializer, int | float):
         return tf.fill([rows, dimension], tf.constant(initializer, tf.float32))
     given = config.get("seed")

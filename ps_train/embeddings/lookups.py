@@ -12,12 +12,14 @@ import tensorflow as tf
 
 from ps_train.embeddings.bags import COMBINERS, combine
 from ps_train.embeddings.layout import positions_of
-from ps_train.embeddings.numbers import row_numbers
+from ps_train.embeddings.numbers import Place, row_numbers
 from ps_train.embeddings.source import rows_at
 from ps_train.embeddings.table import Table
+from ps_train.embeddings.words import words_of
 from ps_train.errors import ModelError
 
 _COMBINERS = ", ".join(COMBINERS)
+_UNDECLARED = (None, None, None, None, "error", None, 1, None)
 
 
 def lookup(
@@ -31,6 +33,9 @@ def lookup(
     hash_buckets: int | Sequence[int] | None = None,
     initializer: Any = None,
     oov: str = "error",
+    capacity: int | None = None,
+    admit_after: int = 1,
+    expire_steps: int | None = None,
 ) -> tf.Tensor:
     """The rows of ids, float32: [batch, dimension], or of ids [batch, n] without a combiner [batch, n, dimension].
 
@@ -49,8 +54,8 @@ def lookup(
     if isinstance(table, str):
         if dimension is None:
             raise ModelError(f"lookup of table {table} has no dimension: declare it, or pass an embeddings.Table.")
-        table = Table(table, dimension, rows, hash_buckets, initializer, oov)
-    elif (dimension, rows, hash_buckets, initializer, oov) != (None, None, None, None, "error"):
+        table = Table(table, dimension, rows, hash_buckets, initializer, oov, capacity, admit_after, expire_steps)
+    elif (dimension, rows, hash_buckets, initializer, oov, capacity, admit_after, expire_steps) != _UNDECLARED:
         raise ModelError(f"lookup of table {table.name} is given a Table and its declaration: leave the latter out.")
     if combiner is not None and combiner not in COMBINERS:
         raise ModelError(f"lookup of table {table.name} has combiner={combiner}: use one of {_COMBINERS}.")
@@ -70,8 +75,7 @@ def _of_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) 
             f"table {table.name} is given ids of shape {ids.shape}, but has {len(table.sizes)} sizes: "
             "give as many sizes as there are fields."
         )
-    numbers = row_numbers(table, ids, lambda index: (index[0], index[1] if rank == 2 else tf.zeros([], tf.int64)))
-    found = _rows(table, tf.reshape(numbers, [-1]))
+    found = _rows(table, ids, lambda index: (index[0], index[1] if rank == 2 else tf.zeros([], tf.int64)))
     shape = tf.shape(ids)
     if combiner is None:
         found = tf.reshape(found, tf.concat([shape, [table.dimension]], 0))
@@ -92,14 +96,20 @@ def _of_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.T
     ragged = isinstance(ids, tf.RaggedTensor)
     segments = tf.cast(ids.value_rowids() if ragged else ids.indices[:, 0], tf.int64)
     count = ids.nrows() if ragged else ids.dense_shape[0]
-    numbers = row_numbers(table, ids.values, lambda index: (segments[index[0]], tf.zeros([], tf.int64)))
+    found = _rows(table, ids.values, lambda index: (segments[index[0]], tf.zeros([], tf.int64)))
     if weights is not None:
         weights = _like(table, weights.values if isinstance(weights, type(ids)) else weights, ids.values)
-    return combine(_rows(table, numbers), segments, count, combiner, weights)
+    return combine(found, segments, count, combiner, weights)
 
 
-def _rows(table: Table, numbers: tf.Tensor) -> tf.Tensor:
-    return rows_at(table, positions_of(numbers, table.total))
+def _rows(table: Table, ids: tf.Tensor, place: Place) -> tf.Tensor:
+    """Of ids of any shape, float32 [number of ids, dimension]."""
+    if not table.open:
+        numbers = row_numbers(table, ids, place)
+        return rows_at(table, positions_of(tf.reshape(numbers, [-1]), table.total)).rows
+    found = rows_at(table, words_of(table, tf.reshape(ids, [-1])))
+    default = rows_at(table.default, tf.zeros([1], tf.int64)).rows
+    return tf.where(tf.expand_dims(found.known, 1), found.rows, default)
 
 
 def _like(table: Table, weights: Any, ids: tf.Tensor) -> tf.Tensor:

@@ -26,7 +26,9 @@ def row_numbers(table: Table, ids: tf.Tensor, place: Place) -> tf.Tensor:
     """Numbers of rows, 0 .. table.total - 1.  Where the table is by field, the last dimension of ids is the fields."""
     if ids.dtype == tf.string:
         if not table.hashed:
-            raise ModelError(f"table {table.name} is given ids that are strings: declare it with hash_buckets.")
+            raise ModelError(
+                f"table {table.name} is given ids that are strings: declare it with hash_buckets or capacity."
+            )
         hashes = tf.strings.to_hash_bucket_fast(ids, _MANY)
     elif ids.dtype.is_integer:
         ids = tf.cast(ids, tf.int64)
@@ -65,7 +67,7 @@ def _checked(table: Table, ids: tf.Tensor, inside: tf.Tensor, place: Place) -> t
         highest = tf.gather(tf.constant(table.sizes, tf.int64), field if table.by_field else 0) - 1
         words = [f"table {table.name}: id ", tf.gather_nd(ids, index), " in field ", field, " of example ", example]
         words += [" of the batch is out of range: allowed are 0 to ", highest]
-        words += ["; correct the ids, declare more rows, or use oov=hash, oov=default or hash_buckets."]
+        words += ["; correct the ids, declare more rows, or use oov=hash, oov=default, capacity or hash_buckets."]
         text = [word if isinstance(word, str) else tf.as_string(word) for word in words]
         text[0] = str(failure(str(text[0]))).rstrip("\n")
         return tf.group(tf.debugging.Assert(False, [tf.strings.join(text)]))

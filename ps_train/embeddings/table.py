@@ -2,6 +2,7 @@
 
     Table("ads", rows=1_000_000, dimension=16)
     Table("fields", hash_buckets=[1000, 50, 200], dimension=8)      # three fields, each with rows of its own
+    Table("users", capacity=1_000_000, dimension=16, admit_after=3) # rows are given to ids as they come
 
 Pure: no TensorFlow, no ps.
 """
@@ -13,6 +14,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ps_train.embeddings.heaps import heaps_of, rows_of_heap
 from ps_train.errors import ModelError
 
 OOV = ("error", "default", "hash")
@@ -35,6 +37,11 @@ class Table:
         +-0.05.  Zeros, ones, constants, uniform, normal and truncated normal do not depend on the number of ps.
       oov: what becomes of an id out of range: an "error"; the field's "default" row, one more than `rows`, which
         learns as others do; "hash": one of its rows.
+      capacity: instead of `rows`: an open vocabulary.  Ids are any int64 or strings; this many can have rows at once.
+      admit_after: of an open vocabulary: an id gets a row at the n-th update that uses it; before it has the default
+        row, as every unknown id has.
+      expire_steps: of an open vocabulary: an id that so many updates in succession have not used loses its row; None:
+        only when its row is needed.
     """
 
     name: str
@@ -43,10 +50,18 @@ class Table:
     hash_buckets: int | Sequence[int] | None = None
     initializer: Any = dataclasses.field(default=None, compare=False)  # two equal ones need not be found to be equal
     oov: str = "error"
+    capacity: int | None = None
+    admit_after: int = 1
+    expire_steps: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.rows is None) == (self.hash_buckets is None):
-            raise ModelError(f"table {self.name} has rows={self.rows} and hash_buckets={self.hash_buckets}: give one.")
+        sizes = {field: getattr(self, field) for field in ("rows", "hash_buckets", "capacity")}
+        given = [f"{field}={size}" for field, size in sizes.items() if size is not None]
+        if len(given) != 1:
+            raise ModelError(
+                f"table {self.name} has {' and '.join(given) or 'no rows, hash_buckets or capacity'}: give one."
+            )
+        self._check_vocabulary()
         for field in ("rows", "hash_buckets"):
             if getattr(self, field) is not None:
                 object.__setattr__(self, field, _sizes(self.name, field, getattr(self, field)))
@@ -61,6 +76,42 @@ class Table:
         if self.total > MAX_ROWS:
             raise ModelError(f"table {self.name} has {self.total} rows: at most {MAX_ROWS} are possible.")
 
+    def _check_vocabulary(self) -> None:
+        for field in ("capacity", "admit_after", "expire_steps"):
+            given = getattr(self, field)
+            if given is not None:
+                object.__setattr__(self, field, _positive(self.name, field, given))
+        if self.capacity is None:
+            for field, unless in (("admit_after", 1), ("expire_steps", None)):
+                if getattr(self, field) != unless:
+                    raise ModelError(
+                        f"table {self.name} has {field}={getattr(self, field)} but no capacity: rows are only "
+                        f"given and taken in an open vocabulary; declare it with capacity, or leave {field} out."
+                    )
+        elif self.oov != "error":
+            raise ModelError(
+                f"table {self.name} has capacity and oov={self.oov}: unknown ids get the default row; leave oov out."
+            )
+
+    @property
+    def open(self) -> bool:
+        """Whether ids are given rows as they come."""
+        return self.capacity is not None
+
+    @property
+    def heaps(self) -> int:
+        """Of an open vocabulary; see `heaps.py`."""
+        return heaps_of(self.capacity or 1)
+
+    @property
+    def rows_of_heap(self) -> int:
+        return rows_of_heap(self.capacity or 1)
+
+    @property
+    def default(self) -> Table:
+        """Of an open vocabulary: a table of the one row that unknown ids get."""
+        return Table(f"{self.name}/default", self.dimension, rows=1, initializer=self.initializer)
+
     @property
     def hashed(self) -> bool:
         return self.hash_buckets is not None
@@ -68,11 +119,13 @@ class Table:
     @property
     def by_field(self) -> bool:
         """Whether every column of ids has rows of its own."""
-        return not isinstance(self.rows if self.rows is not None else self.hash_buckets, int)
+        return not self.open and not isinstance(self.rows if self.rows is not None else self.hash_buckets, int)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of each field, how many ids it has; one number where all ids are of one kind."""
+        if self.open:
+            return (self.heaps * self.rows_of_heap,)
         given: Any = self.rows if self.rows is not None else self.hash_buckets
         return (given,) if isinstance(given, int) else given
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.embeddings.source import Looked
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 from ps_train.graph.promise import Promise, depends
@@ -29,14 +30,16 @@ class Found:
     Attributes:
       rows: float32 [unique, dimension].
       index: int32 [n]: which of them each of the n positions that were asked for is.
+      known: of an open vocabulary, bool [unique]; see `source.Looked`.
     """
 
     rows: tf.Tensor
     index: tf.Tensor
+    known: tf.Tensor | None = None
 
 
 Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, Found]]
-"""Name of each table to the positions that are wanted of it, to what was found."""
+"""Name of each table to the positions (or words) that are wanted of it, to what was found."""
 
 
 class Asked:
@@ -45,22 +48,26 @@ class Asked:
     def __init__(self) -> None:
         self._graph = v1.get_default_graph()
         self._rows: dict[str, Promise] = {}
+        self._known: dict[str, Promise] = {}
         self._lookups: dict[str, list[tuple[tf.Tensor, Promise]]] = {}
 
-    def __call__(self, name: str, table: Table, positions: tf.Tensor) -> tf.Tensor:
+    def __call__(self, name: str, table: Table, positions: tf.Tensor) -> Looked:
         if v1.get_default_graph() is not self._graph:
             raise ModelError(f"table {name} is looked up inside of a tf.cond or loop: do it before, outside of it.")
         if name not in self._rows:
             self._rows[name] = Promise(tf.float32, [None, table.dimension])
+            if table.open:
+                self._known[name] = Promise(tf.bool, [None])
         index = Promise(tf.int32, [None])
         self._lookups.setdefault(name, []).append((positions, index))
-        return tf.gather(self._rows[name].tensor, index.tensor)
+        known = tf.gather(self._known[name].tensor, index.tensor) if table.open else None
+        return Looked(tf.gather(self._rows[name].tensor, index.tensor), known)
 
     def wanted(self) -> dict[str, tf.Tensor]:
-        """Positions int64 of all lookups of each table, one after the other."""
-        found = {}
+        """Positions int64 (or words) of all lookups of each table, one after the other."""
+        found, promises = {}, [*self._rows.values(), *self._known.values()]
         for name, lookups in self._lookups.items():
-            if any(depends(positions, self._rows.values()) for positions, _ in lookups):
+            if any(depends(positions, promises) for positions, _ in lookups):
                 raise ModelError(
                     f"table {name} is looked up with ids that depend on rows of a table: all rows of a step are "
                     "fetched together, so ids must be computed from features alone."
@@ -71,9 +78,11 @@ class Asked:
     def answer(self, found: Mapping[str, Found]) -> None:
         for name, lookups in self._lookups.items():
             self._rows[name].keep(found[name].rows)
+            if name in self._known:
+                self._known[name].keep(found[name].known)
             parts = [found[name].index]
             if len(lookups) > 1:
-                parts = tf.split(found[name].index, [tf.size(positions) for positions, _ in lookups])
+                parts = tf.split(found[name].index, [tf.shape(positions)[0] for positions, _ in lookups])
             for (_, index), part in zip(lookups, parts, strict=True):
                 index.keep(part)
 

@@ -35,6 +35,7 @@ class VariableSpec:
     Attributes:
       divisible: whether it may be partitioned.
       spread: it must be, one slice to each ps, whatever its size: a table.
+      grain: so many rows stay together.
     """
 
     name: str
@@ -43,6 +44,7 @@ class VariableSpec:
     item_bytes: int
     divisible: bool = True
     spread: bool = False
+    grain: int = 1
 
     @property
     def bytes(self) -> int:
@@ -50,7 +52,7 @@ class VariableSpec:
 
     @property
     def parts_at_most(self) -> int:
-        return max(1, self.shape[0]) if self.divisible and self.shape else 1
+        return max(1, self.shape[0] // self.grain) if self.divisible and self.shape else 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,14 +164,14 @@ def _place(variables: Sequence[VariableSpec], parts: Mapping[str, int], num_ps: 
 
 
 def _cut(variable: VariableSpec, count: int) -> list[Slice]:
-    """`count` slices whose numbers of rows differ by one at most."""
+    """`count` slices whose numbers of rows differ by one at most (one grain)."""
     if count == 1:
         return [Slice(variable.name, 0, 1, 0, variable.shape, variable.dtype, variable.bytes)]
-    rows, more = divmod(variable.shape[0], count)
+    grains, more = divmod(variable.shape[0] // variable.grain, count)
     row_bytes = variable.bytes // variable.shape[0]
     pieces, begin = [], 0
     for index in range(count):
-        taken = rows + (1 if index < more else 0)
+        taken = (grains + (1 if index < more else 0)) * variable.grain
         shape = (taken, *variable.shape[1:])
         pieces.append(Slice(variable.name, index, count, begin, shape, variable.dtype, taken * row_bytes))
         begin += taken

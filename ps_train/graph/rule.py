@@ -18,6 +18,7 @@ from ps_train.config import Job
 from ps_train.errors import ModelError
 from ps_train.graph.rows import sparse_again
 from ps_train.graph.variables import ps_device
+from ps_train.graph.vocabulary import Vocabulary
 from ps_train.model import Model
 
 _WHOLE = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
@@ -31,6 +32,7 @@ class Rule:
       variables: slice name to variable.
       after: what an optimizer reads (a rate that depends on the global step) is read after this.
       tables: names of the slices of tables.
+      vocabularies: slice name to vocabulary, of those that are open.
 
     Attributes:
       made: group to the variables that its optimizer has made, in order.
@@ -44,7 +46,9 @@ class Rule:
         variables: Mapping[str, Any],
         after: tf.Tensor,
         tables: frozenset[str] = frozenset(),
+        vocabularies: Mapping[str, Vocabulary] | None = None,
     ) -> None:
+        self._vocabularies = vocabularies or {}
         self._job, self._model, self._variables, self._tables = job, model, variables, tables
         self._device = ps_device(ps)
         with tf.device(self._device), tf.control_dependencies([after]):
@@ -55,11 +59,31 @@ class Rule:
         """See `Shard.apply`.  May be built more than once, except with a slowdown."""
         with tf.device(self._device):
             optimizers = self._plain if slowdown is None else self._optimizers(slowdown)
+            admitted = {name: self._vocabularies[name].admit(gradients[name]) for name in self._open(gradients)}
+            ready = tf.group(*[some.done for some in admitted.values()])
             pairs: dict[str, list[tuple[Any, Any]]] = {}
             for name, gradient in sparse_again(gradients).items():
+                gradient = admitted[name].gradient if name in admitted else gradient
                 pairs.setdefault(group_of(name, optimizers), []).append((gradient, self._variables[name]))
-            done = [self._apply(optimizers[group], group, some) for group, some in pairs.items()]
+            with tf.control_dependencies([ready]):
+                done = [self._apply(optimizers[group], group, some) for group, some in pairs.items()]
+            # Which slots there are is only known when the optimizers have been built.
+            ready._add_control_inputs([self._renewed(name, some.fresh) for name, some in admitted.items()])
         self._check_tables(gradients)
+        return tf.group(*done)
+
+    def _open(self, gradients: Mapping[str, Any]) -> list[str]:
+        return [name for name in self._vocabularies if name in gradients]
+
+    def _renewed(self, name: str, fresh: tf.Tensor) -> tf.Operation:
+        """Gives those rows of the slots of a slice (int64 [k]) the values that slots begin with."""
+        rows, done = self._variables[name].shape[0], []
+        for slot in (variable for made in self.made.values() for variable in made):
+            if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]:
+                first = slot.sparse_read(
+                    tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].pristine, tf.int64))
+                )
+                done.append(tf.raw_ops.ResourceScatterUpdate(resource=slot.handle, indices=fresh, updates=first))
         return tf.group(*done)
 
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:

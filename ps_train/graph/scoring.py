@@ -23,6 +23,7 @@ from ps_train.graph.tables import Exchange
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport
 from ps_train.graph.variables import make_variables, ps_device
+from ps_train.graph.vocabulary import make_vocabularies
 from ps_train.model import Model
 
 BATCH = 512
@@ -54,7 +55,8 @@ def build_scoring(model: Model, source: Source, traced: Traced, plan: Plan, work
                 batches = evaluation_batches(data, BATCH)
             pulled = Transport(plan, traced, variables).pull(now)
             copies = {name: _copy(name, value) for name, value in pulled.items()}
-            exchange = Exchange(plan, traced.tables(), variables)
+            vocabularies = make_vocabularies(traced, plan, variables, seed=0, training=False)
+            exchange = Exchange(plan, traced.tables(), variables, vocabularies)
             fetched = looking_up(lambda wanted: exchange.pull(wanted, now), traced)
             with in_place_of_variables(copies, variables), fetched:
                 outputs = model.forward(batches.features, training=False)

@@ -9,7 +9,7 @@ Two passes build a model: `trace` ran it once to learn its variables; `backward`
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport, nothing
 from ps_train.graph.unroll import Copy, repeated
 from ps_train.graph.variables import Stored, make_variables, ps_device, ps_of, stored_variables
+from ps_train.graph.vocabulary import Vocabulary, make_vocabularies, rebuilt, saving_order
 from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
@@ -90,6 +91,7 @@ def build_step(
         clocks, counts = _clocks(plan.num_ps), _counts(replica.count)
         stamps = update.stamps(clocks, replica)
         variables = make_variables(traced, plan, job.seed)
+        vocabularies = make_vocabularies(traced, plan, variables, job.seed, training=True)
         transport = Transport(plan, traced, variables, compares=update.lockstep)
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
@@ -97,7 +99,7 @@ def build_step(
                 batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
             backups = _backups(plan, traced, replica) if job.delay_compensation else {}
             values = transport.pull(stamps, backups)
-            exchange = Exchange(plan, traced.tables(), variables)
+            exchange = Exchange(plan, traced.tables(), variables, vocabularies)
             found = mean_gradients(
                 model, batches, values, variables, traced, lambda wanted: exchange.pull(wanted, stamps), job.accumulate
             )
@@ -109,18 +111,19 @@ def build_step(
             guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
             arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
         tables = frozenset(piece.name for name in traced.tables() for piece in plan.of(name))
-        rules = [Rule(ps, job, model, variables, stamp, tables) for ps, stamp in enumerate(stamps)]
+        rules = [Rule(ps, job, model, variables, stamp, tables, vocabularies) for ps, stamp in enumerate(stamps)]
         shards = [
-            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables, backups)
+            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables | vocabularies, backups)
             for ps, rule in enumerate(rules)
         ]
         ops = update.build(shards, arrived, replica)
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
         stored = _stored(clocks[0], counts) + stored_variables(
-            plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
+            plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}, saving_order(traced)
         )
-        initialise = [_initialise(ps) for ps in range(plan.num_ps)]
+        initialise = [_initialise(ps, plan, vocabularies) for ps in range(plan.num_ps)]
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, rebuilt(vocabularies))  # after a restore
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
             graph=graph,
@@ -139,9 +142,11 @@ def build_step(
         )
 
 
-def _initialise(ps: int) -> tf.Operation:
+def _initialise(ps: int, plan: Plan, vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
     """Made when all variables are."""
-    return tf.group(*[v.initializer for v in v1.global_variables() if ps_of(v) == ps])
+    there = {piece.name: vocabularies[piece.name] for piece in plan.on(ps) if piece.name in vocabularies}
+    with tf.control_dependencies([v.initializer for v in v1.global_variables() if ps_of(v) == ps]):
+        return rebuilt(there)
 
 
 def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:

@@ -4,24 +4,32 @@
     found = exchange.pull({"ads": positions}, after=stamps)         # rows on the worker, each once
     sent = exchange.push({"ads": gradients of found["ads"].rows})   # for each ps, what is to be sent
 
-However many tables and lookups there are.  A row is known by its number within its slice, int32; the numbers that came
-for the rows stay on the ps and serve for the gradients too.  What travels, in the order of the ps's slices:
+However many tables and lookups there are.  A row is known by its number within its slice, int32, or by an id of an open
+vocabulary, two int32 for each of its words; what came for the rows stays on the ps and serves for the gradients too.
+What travels, in the order of the ps's slices:
 
-    message     int32: if there are several slices, how many rows of each; then the rows' numbers
-    rows        float32: the rows, one after the other; so are the gradients
+    message     int32: if there are several slices, how many int32 of each; then the rows' numbers or ids
+    rows        float32: the rows, one after the other; so are the gradients.  Behind the rows, for each id of an open
+                vocabulary 1 if it is known, else 0
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from ps_train.embeddings.words import unique as unique_words
 from ps_train.graph.asked import Found
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.variables import ps_device
+from ps_train.graph.vocabulary import Vocabulary
+
+Widths = Mapping[str, int]
+"""Of slices of open vocabularies, how many words an id has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,35 +38,51 @@ class Rows:
 
     Attributes:
       slices: those there, in order.
+      widths: of the open vocabularies among all slices.
       message: on the ps, as it came.
       pulled: on the ps, slice name to the rows that were read.
       gradients: flat float32: to be sent, or as they arrived.
     """
 
     slices: tuple[Slice, ...]
+    widths: Widths
     message: tf.Tensor
     pulled: dict[str, tf.Tensor]
     gradients: tf.Tensor
 
     def by_slice(self) -> dict[str, tf.IndexedSlices]:
-        """Slice name to the gradient of some of its rows."""
-        return by_slice(self.slices, self.message, self.gradients)
+        """Slice name to the gradient of some of its rows; see `by_slice`."""
+        return by_slice(self.slices, self.widths, self.message, self.gradients)
 
 
-def by_slice(slices: Sequence[Slice], message: tf.Tensor, gradients: tf.Tensor) -> dict[str, tf.IndexedSlices]:
-    numbers = numbers_in(slices, message)
-    values = _parted(gradients, slices, [tf.size(some) for some in numbers])
+def by_slice(
+    slices: Sequence[Slice], widths: Widths, message: tf.Tensor, gradients: tf.Tensor
+) -> dict[str, tf.IndexedSlices]:
+    """The indices are numbers of rows; of open vocabularies they are ids as words, int64 [n, width]."""
+    numbers = numbers_in(slices, widths, message)
+    values = _parted(
+        gradients, [[tf.shape(some)[0], piece.shape[1]] for piece, some in zip(slices, numbers, strict=True)]
+    )
     return {
         piece.name: tf.IndexedSlices(part, some, tf.constant(piece.shape, tf.int64))
         for piece, some, part in zip(slices, numbers, values, strict=True)
     }
 
 
-def numbers_in(slices: Sequence[Slice], message: tf.Tensor) -> list[tf.Tensor]:
-    """Of each slice, the numbers of rows in it."""
-    if len(slices) == 1:
-        return [message]
-    return tf.split(message[len(slices) :], message[: len(slices)], num=len(slices))
+def numbers_in(slices: Sequence[Slice], widths: Widths, message: tf.Tensor) -> list[tf.Tensor]:
+    """Of each slice, the numbers of rows in it, or words."""
+    parts = [message]
+    if len(slices) > 1:
+        parts = tf.split(message[len(slices) :], message[: len(slices)], num=len(slices))
+    return [
+        tf.bitcast(tf.reshape(part, [-1, widths[piece.name], 2]), tf.int64) if piece.name in widths else part
+        for piece, part in zip(slices, parts, strict=True)
+    ]
+
+
+def _sent(numbers: tf.Tensor) -> tf.Tensor:
+    """Numbers of rows as they are, words as int32."""
+    return tf.reshape(tf.bitcast(numbers, tf.int32), [-1]) if numbers.dtype == tf.int64 else numbers
 
 
 class Exchange:
@@ -67,10 +91,18 @@ class Exchange:
     Args:
       names: all tables of the model, in an order that every process computes alike.
       variables: slice name to variable.
+      vocabularies: slice name to vocabulary, of those that are open.
     """
 
-    def __init__(self, plan: Plan, names: Sequence[str], variables: Mapping[str, Any]) -> None:
-        self._variables = variables
+    def __init__(
+        self,
+        plan: Plan,
+        names: Sequence[str],
+        variables: Mapping[str, Any],
+        vocabularies: Mapping[str, Vocabulary] | None = None,
+    ) -> None:
+        self._variables, self._vocabularies = variables, vocabularies or {}
+        self.widths = {name: vocabulary.width for name, vocabulary in self._vocabularies.items()}
         self._of = {name: plan.of(name) for name in names}
         pieces = [piece for name in names for piece in self._of[name]]
         self.slices = [tuple(piece for piece in pieces if piece.ps == ps) for ps in range(plan.num_ps)]
@@ -79,43 +111,79 @@ class Exchange:
         """Rows on the worker (the device scope of the caller).
 
         Args:
-          wanted: name to positions, int64 [n].
+          wanted: name to positions, int64 [n]; of an open vocabulary to words, int64 [n, width].
           after: for each ps a tensor there; rows are read only after it.
         """
         numbers: dict[str, tf.Tensor] = {}
         index: dict[str, tf.Tensor] = {}
         for name, pieces in self._of.items():
-            parts, index[name] = _divided(wanted[name], [piece.begin for piece in pieces])
+            parts, index[name] = self._divided(wanted[name], pieces)
             numbers |= {piece.name: part for piece, part in zip(pieces, parts, strict=True)}
-        self._sizes = {name: tf.size(some) for name, some in numbers.items()}
+        self._sizes = {name: tf.shape(some)[0] for name, some in numbers.items()}
         self._read: list[tuple[tf.Tensor, dict[str, tf.Tensor]] | None] = []
         rows: dict[str, tf.Tensor] = {}
+        known: dict[str, tf.Tensor] = {}
         for ps, slices in enumerate(self.slices):
-            self._read.append(self._ask(ps, slices, numbers, after[ps], rows) if slices else None)
+            self._read.append(self._ask(ps, slices, numbers, after[ps], rows, known) if slices else None)
         found = {}
         for name, pieces in self._of.items():
-            parts = [rows[piece.name] for piece in pieces]
-            found[name] = Found(tf.concat(parts, 0) if len(parts) > 1 else parts[0], index[name])
+            flags = _concatenated([known[piece.name] for piece in pieces]) > 0.5 if pieces[0].name in known else None
+            found[name] = Found(_concatenated([rows[piece.name] for piece in pieces]), index[name], flags)
         return found
 
+    def _divided(self, wanted: tf.Tensor, pieces: Sequence[Slice]) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Of each slice what is wanted of it, each once, as row numbers int32 or as words; and which of all those each
+        of the wanted is."""
+        begins = [piece.begin for piece in pieces]
+        vocabulary = self._vocabularies.get(pieces[0].name)
+        if vocabulary is not None:
+            numbers, index = unique_words(wanted)
+            owner = _owner(vocabulary.place_of(numbers), begins)
+        else:
+            positions, index = tf.unique(wanted)
+            owner = _owner(positions, begins)
+            numbers = tf.cast(positions - tf.gather(tf.constant(begins, tf.int64), owner), tf.int32)
+        if len(begins) == 1:
+            return [numbers], index
+        order = tf.concat(tf.dynamic_partition(tf.range(tf.size(owner)), owner, len(begins)), 0)
+        place = tf.math.invert_permutation(order)
+        return tf.dynamic_partition(numbers, owner, len(begins)), tf.gather(place, index)
+
     def _ask(
-        self, ps: int, slices: Sequence[Slice], numbers: Mapping[str, tf.Tensor], after: tf.Tensor, rows: dict[str, Any]
+        self,
+        ps: int,
+        slices: Sequence[Slice],
+        numbers: Mapping[str, tf.Tensor],
+        after: tf.Tensor,
+        rows: dict[str, Any],
+        known: dict[str, Any],
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        parts = [numbers[piece.name] for piece in slices]
+        """Adds the slices' rows, on the worker, to `rows`, and to `known` which of them are (float32)."""
+        parts = [_sent(numbers[piece.name]) for piece in slices]
         message = parts[0]
         if len(slices) > 1:
-            message = tf.concat([tf.stack([self._sizes[piece.name] for piece in slices]), *parts], 0)
+            message = tf.concat([tf.stack([tf.size(part) for part in parts]), *parts], 0)
         with tf.device(ps_device(ps)):
             message = tf.identity(message)
             with tf.control_dependencies([after]):
-                pulled = {
-                    piece.name: self._variables[piece.name].sparse_read(some)
-                    for piece, some in zip(slices, numbers_in(slices, message), strict=True)
-                }
-            vector = _joined(list(pulled.values()))
-        sizes = [self._sizes[piece.name] for piece in slices]
-        rows |= {piece.name: part for piece, part in zip(slices, _parted(vector, slices, sizes), strict=True)}
+                pulled, flags = self._there(slices, message)
+            vector = _joined([*pulled.values(), *flags.values()])
+        shapes: list[list[Any]] = [[self._sizes[piece.name], piece.shape[1]] for piece in slices]
+        found = _parted(vector, shapes + [[self._sizes[name]] for name in flags])
+        rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}
+        known |= dict(zip(flags, found[len(slices) :], strict=True))
         return message, pulled
+
+    def _there(self, slices: Sequence[Slice], message: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """On the ps: the slices' rows, and of open vocabularies which of them are known, float32."""
+        pulled, flags = {}, {}
+        for piece, some in zip(slices, numbers_in(slices, self.widths, message), strict=True):
+            if piece.name in self._vocabularies:
+                pulled[piece.name], known = self._vocabularies[piece.name].read(some)
+                flags[piece.name] = tf.cast(known, tf.float32)
+            else:
+                pulled[piece.name] = self._variables[piece.name].sparse_read(some)
+        return pulled, flags
 
     def push(self, gradients: Mapping[str, tf.Tensor]) -> list[Rows | None]:
         """For each ps what is to be sent there (None: there is no table's slice).  After `pull`.
@@ -131,20 +199,19 @@ class Exchange:
         sent: list[Rows | None] = []
         for slices, read in zip(self.slices, self._read, strict=True):
             vector = _joined([parts[piece.name] for piece in slices]) if slices else None
-            sent.append(None if read is None else Rows(slices, *read, vector))
+            sent.append(None if read is None else Rows(slices, self.widths, *read, vector))
         return sent
 
 
-def _divided(positions: tf.Tensor, begins: Sequence[int]) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Positions, made unique, as row numbers int32 of each slice; and which of all those each position is."""
-    unique, index = tf.unique(positions)
+def _owner(positions: tf.Tensor, begins: Sequence[int]) -> tf.Tensor:
+    """In which slice each is, int32."""
     if len(begins) == 1:
-        return [tf.cast(unique, tf.int32)], index
-    owner = tf.searchsorted(tf.constant(begins[1:], tf.int64), unique, side="right")
-    number = tf.cast(unique - tf.gather(tf.constant(begins, tf.int64), owner), tf.int32)
-    order = tf.concat(tf.dynamic_partition(tf.range(tf.size(unique)), owner, len(begins)), 0)
-    place = tf.math.invert_permutation(order)
-    return tf.dynamic_partition(number, owner, len(begins)), tf.gather(place, index)
+        return tf.zeros_like(positions, tf.int32)
+    return tf.searchsorted(tf.constant(begins[1:], tf.int64), positions, side="right")
+
+
+def _concatenated(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.concat(parts, 0) if len(parts) > 1 else parts[0]
 
 
 def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -152,10 +219,9 @@ def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.concat(flat, 0) if len(flat) > 1 else flat[0]
 
 
-def _parted(vector: tf.Tensor, slices: Sequence[Slice], sizes: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The inverse of `_joined`: float32 [size, dimension] of each slice."""
+def _parted(vector: tf.Tensor, shapes: Sequence[Sequence[Any]]) -> list[tf.Tensor]:
+    """The inverse of `_joined`.  Of shapes only the first number may be a tensor."""
     parts = [vector]
-    if len(slices) > 1:
-        lengths = [size * piece.shape[1] for piece, size in zip(slices, sizes, strict=True)]
-        parts = tf.split(vector, tf.stack(lengths), num=len(slices))
-    return [tf.reshape(part, [-1, piece.shape[1]]) for piece, part in zip(slices, parts, strict=True)]
+    if len(shapes) > 1:
+        parts = tf.split(vector, tf.stack([math.prod(shape[1:]) * shape[0] for shape in shapes]), num=len(shapes))
+    return [tf.reshape(part, [-1, *shape[1:]]) for part, shape in zip(parts, shapes, strict=True)]

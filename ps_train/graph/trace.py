@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Share, Source, derived_seed, training_batches
 from ps_train.embeddings import layout
+from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
 from ps_train.embeddings.source import declared
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
@@ -49,7 +50,8 @@ class TracedVariable:
         """Of a table, some rows' initial values."""
         assert self.table is not None
         seed = derived_seed(seed, self.spec.name)
-        return layout.initial_rows(self.table.initializer, begin, rows, self.table.dimension, seed)
+        initializer = 0.0 if self.table.open else self.table.initializer  # they get their values with their ids
+        return layout.initial_rows(initializer, begin, rows, self.table.dimension, seed)
 
     def initial_value(self, seed: int) -> tf.Tensor:
         """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
@@ -113,10 +115,30 @@ def trace(model: Model, source: Source, batch_size: int) -> Traced:
         _check_tables({name: made[name] for name in tables})
     for name, gradient in zip(names, gradients, strict=True):
         sparse, table = isinstance(gradient, tf.IndexedSlices), tables.get(name)
-        spec = dataclasses.replace(recorded[name].spec, spread=table is not None)
+        spec = dataclasses.replace(recorded[name].spec, spread=table is not None, grain=_grain(table))
         learned = gradient is not None
         recorded[name] = dataclasses.replace(recorded[name], spec=spec, learned=learned, sparse=sparse, table=table)
+    for name, table in tables.items():
+        if table.open:
+            recorded |= _beside(name, table, recorded[f"{name}/{KEYS}"].spec.shape[1])
     return Traced(recorded)
+
+
+def _grain(table: Table | None) -> int:
+    return table.rows_of_heap if table is not None and table.open else 1
+
+
+def _beside(name: str, table: Table, width: int) -> dict[str, TracedVariable]:
+    """The variables that say which id has which row of an open vocabulary; they are cut as the rows are."""
+    shapes: dict[str, tuple[int, ...]] = {KEYS: (table.total, width), USED: (table.total, 3), CLOCK: (table.heaps,)}
+    if table.admit_after > 1:
+        shapes |= {f"{CANDIDATES}/{part}": shapes[part] for part in (KEYS, USED)}
+    found = {}
+    for part, shape in shapes.items():
+        grain = 1 if part == CLOCK else _grain(table)
+        spec = VariableSpec(f"{name}/{part}", shape, "int64", 8, spread=True, grain=grain)
+        found[spec.name] = TracedVariable(spec, False, v1.zeros_initializer())
+    return found
 
 
 def _recorder(recorded: dict[str, TracedVariable], made: dict[str, Any]) -> Callable[..., Any]:

@@ -6,14 +6,12 @@ arrived.  Rows that several replicas have touched are added up by the optimizer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.plan import Slice
 from ps_train.graph.tables import Rows, by_slice
 from ps_train.updates.base import Replica
 
@@ -21,8 +19,8 @@ from ps_train.updates.base import Replica
 class KeptRows:
     """Make it on the ps's device; `name` is unique on that ps."""
 
-    def __init__(self, name: str, slices: Sequence[Slice], replica: Replica) -> None:
-        self._slices, self._me = slices, np.arange(replica.count) == replica.index
+    def __init__(self, name: str, rows: Rows, replica: Replica) -> None:
+        self._slices, self._widths, self._me = rows.slices, rows.widths, np.arange(replica.count) == replica.index
         self._index = replica.index
         self._messages = [self._variable(f"{name}/message_{i}", tf.int32) for i in range(replica.count)]
         self._gradients = [self._variable(f"{name}/gradients_{i}", tf.float32) for i in range(replica.count)]
@@ -63,7 +61,7 @@ class KeptRows:
             message = tf.concat([sizes, message[len(self._slices) :][: tf.reduce_sum(sizes)]], 0)
         else:
             message = message[: tf.size(message) * valid]
-        return by_slice(self._slices, message, gradients[: tf.size(gradients) * valid])
+        return by_slice(self._slices, self._widths, message, gradients[: tf.size(gradients) * valid])
 
     def _variable(self, name: str, dtype: tf.DType) -> Any:
         """Of any length.  (`get_variable` has none.)"""

@@ -22,7 +22,7 @@ class Sums:
     def __init__(self, name: str, arrived: Arrived, replica: Replica) -> None:
         self._parcels = arrived.parcels
         self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(arrived.parcels)]
-        self._rows = KeptRows(f"{name}/rows", arrived.rows.slices, replica) if arrived.rows else None
+        self._rows = KeptRows(f"{name}/rows", arrived.rows, replica) if arrived.rows else None
 
     def add(self, here: Arrived, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
         """Adds what has arrived; the first of a round takes the place of what was there, which copies nothing."""

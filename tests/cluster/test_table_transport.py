@@ -20,10 +20,13 @@ ROWS, DIMENSION, BATCH = 5000, 16, 32
 
 
 class Fields(Linear):
-    """So many fields of Zipf-distributed ids in so many tables, and no other variable."""
+    """So many fields of Zipf-distributed ids in so many tables, and no other variable.
 
-    def __init__(self, fields: int, tables: int) -> None:
-        self.fields, self.tables = fields, tables
+    `vocabulary`: the first table is an open one.
+    """
+
+    def __init__(self, fields: int, tables: int, vocabulary: bool = False) -> None:
+        self.fields, self.tables, self.vocabulary = fields, tables, vocabulary
 
     def data(self, split, data_dir):
         random = np.random.default_rng(3)
@@ -31,10 +34,14 @@ class Fields(Linear):
         return Arrays(ids, random.normal(size=1024).astype(np.float32))
 
     def forward(self, features, training):
-        found = [
-            embeddings.lookup(f"table{i}", some, rows=[ROWS] * some.shape[1], dimension=DIMENSION + i)
-            for i, some in enumerate(tf.split(features, self.tables, axis=1))
-        ]
+        found = []
+        for i, some in enumerate(tf.split(features, self.tables, axis=1)):
+            width = some.shape[1]
+            if self.vocabulary and i == 0:
+                declared = {"capacity": ROWS * width, "ids": some + tf.range(width, dtype=tf.int64) * ROWS}
+            else:
+                declared = {"rows": [ROWS] * width, "ids": some}
+            found.append(embeddings.lookup(f"table{i}", dimension=DIMENSION + i, **declared))
         return tf.add_n([tf.reduce_sum(some, [1, 2]) for some in found])
 
 
@@ -63,9 +70,9 @@ def crossings(metadata: v1.RunMetadata) -> collections.Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("update", ["async", "sync"])
 @pytest.mark.parametrize("num_ps", [1, 2])
-@pytest.mark.parametrize(("fields", "tables"), [(2, 1), (12, 3)])
+@pytest.mark.parametrize(("fields", "tables", "vocabulary"), [(2, 1, False), (12, 3, False), (12, 3, True)])
 def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_of_fields_and_tables(
-    update: str, num_ps: int, fields: int, tables: int
+    update: str, num_ps: int, fields: int, tables: int, vocabulary: bool
 ) -> None:
     expected: collections.Counter[tuple[str, str]] = collections.Counter()
     for ps in range(num_ps):
@@ -75,12 +82,15 @@ def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_o
         expected["ps:0", "ps:1"] += 1  # who belongs to the update
         for ps in range(num_ps):
             expected[f"ps:{ps}", "worker:1"] += 1  # the clock, by which values of different steps are recognised
-    assert crossings(traced_step(Fields(fields, tables), num_ps, update)) == expected
+    assert crossings(traced_step(Fields(fields, tables, vocabulary), num_ps, update)) == expected
 
 
 @pytest.mark.parametrize("num_ps", [1, 2])
-def test_the_bytes_are_4_for_an_id_and_8_for_a_number_of_every_row_that_differs(num_ps: int) -> None:
-    model = Fields(6, 1)
+@pytest.mark.parametrize("vocabulary", [False, True])
+def test_the_bytes_are_4_for_an_id_or_12_of_an_open_one_and_8_for_a_number_of_every_row_that_differs(
+    num_ps: int, vocabulary: bool
+) -> None:
+    model = Fields(6, 1, vocabulary)
     stats = traced_step(model, num_ps, "async").step_stats
     labels = [node.timeline_label for device in stats.dev_stats for node in device.node_stats]
     ids = model.data("train", "").features
@@ -88,7 +98,7 @@ def test_the_bytes_are_4_for_an_id_and_8_for_a_number_of_every_row_that_differs(
     unique = len(np.unique(third + np.arange(6) * ROWS))
     assert unique < 0.8 * third.size, "ids must repeat"
     sent = sum(int(match[1]) for label in labels if (match := re.match(r"\[(\d+)B\].* from /job:", label)))
-    expected = 4 * unique + 8 * unique * DIMENSION
+    expected = (12 if vocabulary else 4) * unique + 8 * unique * DIMENSION
     assert expected <= sent <= 1.05 * expected, (sent, expected)
 
 

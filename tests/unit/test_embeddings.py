@@ -219,7 +219,11 @@ def test_a_seed_of_the_initializer_counts_more_than_that_of_the_job() -> None:
 
 
 REFUSED = {
-    "neither rows nor hash_buckets": ({"dimension": 2}, [1], "rows=None and hash_buckets=None: give one"),
+    "neither rows nor hash_buckets": (
+        {"dimension": 2},
+        [1],
+        "no rows, hash_buckets or capacity: give one",
+    ),
     "both": ({"dimension": 2, "rows": 3, "hash_buckets": 3}, [1], "rows=3 and hash_buckets=3: give one"),
     "no dimension": ({"rows": 3}, [1], "has no dimension"),
     "no rows": ({"dimension": 2, "rows": 0}, [1], "rows=0: use a whole number of at least 1"),
@@ -253,6 +257,42 @@ REFUSED = {
         [1.0],
         "ids of float32: use whole numbers or strings",
     ),
+    "capacity with rows": ({"dimension": 2, "rows": 3, "capacity": 3}, [1], "rows=3 and capacity=3: give one"),
+    "no capacity": ({"dimension": 2, "capacity": 0}, [1], "capacity=0: use a whole number of at least 1"),
+    "a capacity for each field": ({"dimension": 2, "capacity": [3, 4]}, [[1, 2]], r"capacity=\[3, 4\]: use a whole"),
+    "admitted before it is seen": (
+        {"dimension": 2, "capacity": 3, "admit_after": 0},
+        [1],
+        "table table has admit_after=0: use a whole number of at least 1",
+    ),
+    "expired at once": (
+        {"dimension": 2, "capacity": 3, "expire_steps": 0},
+        [1],
+        "table table has expire_steps=0: use a whole number of at least 1",
+    ),
+    "half a step": ({"dimension": 2, "capacity": 3, "expire_steps": 1.5}, [1], "expire_steps=1.5: use a whole number"),
+    "admit_after of fixed ids": (
+        {"dimension": 2, "rows": 3, "admit_after": 2},
+        [1],
+        "admit_after=2 but no capacity: .*or leave admit_after out",
+    ),
+    "expire_steps of hashed ids": (
+        {"dimension": 2, "hash_buckets": 3, "expire_steps": 2},
+        [1],
+        "expire_steps=2 but no capacity",
+    ),
+    "oov with capacity": (
+        {"dimension": 2, "capacity": 3, "oov": "hash"},
+        [1],
+        "capacity and oov=hash: .*leave oov out",
+    ),
+    "floats with capacity": ({"dimension": 2, "capacity": 3}, [1.0], "ids of float32: use whole numbers or strings"),
+    "an initializer of the whole table": (
+        {"dimension": 2, "capacity": 3, "initializer": tf.keras.initializers.GlorotUniform},
+        [1],
+        "initializer=GlorotUniform, which is not possible with capacity: use a number",
+    ),
+    "too great a capacity": ({"dimension": 2, "capacity": 2**31}, [1], "at most 2147483647"),
     "strings without buckets": ({"dimension": 2, "rows": 3}, ["a"], "declare it with hash_buckets"),
 }
 

@@ -1,0 +1,77 @@
+"""The value of a row that an id of an open vocabulary gets when it is admitted.
+
+    fresh_rows(words, table, seed)          # float32 [n, dimension]
+
+It depends on the id and the seed alone: not on the row, on when the id comes, or on the number of ps.  So a worker is
+given the value of a row before there is one, and an id that was evicted and comes back begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.embeddings.layout import LIMIT
+from ps_train.embeddings.numbers import mixed
+from ps_train.embeddings.table import Table
+from ps_train.errors import ModelError
+
+_BELOW = math.erfc(math.sqrt(2)) / 2
+"""How much of a normal distribution is more than two deviations below its mean."""
+
+_BITS = 23
+_ODD = -7046029254386353131
+"""The golden ratio of 2^64: the columns of a row are this far apart before they are mixed."""
+
+
+def check_initializer(table: Table) -> None:
+    """ModelError where the initial value cannot be one of an id alone."""
+    _kind(table)
+
+
+def fresh_rows(words: tf.Tensor, table: Table, seed: int) -> tf.Tensor:
+    """Of ids as words int64 [n, width]."""
+    kind, config = _kind(table)
+    shape = [tf.shape(words)[0], table.dimension]
+    if kind == "constant":
+        return tf.broadcast_to(config["value"], shape)
+    given = config.get("seed")
+    chance = _chance(words, table.dimension, given if isinstance(given, int) else seed)
+    if kind == "uniform":
+        return chance * (config["maxval"] - config["minval"]) + config["minval"]
+    if kind == "truncated":
+        chance = _BELOW + chance * (1 - 2 * _BELOW)
+    return tf.math.ndtri(chance) * config["stddev"] + config["mean"]
+
+
+def _chance(words: tf.Tensor, dimension: int, seed: int) -> tf.Tensor:
+    """Numbers between 0 and 1, both excluded, evenly distributed; float32 [n, dimension]."""
+    state = mixed(tf.constant([seed], tf.int64))
+    for word in tf.unstack(words, axis=1):
+        state = mixed(tf.bitwise.bitwise_xor(state * _ODD, word))
+    columns = tf.range(1, dimension + 1, dtype=tf.int64) * _ODD
+    bits = tf.bitwise.right_shift(mixed(state[:, tf.newaxis] + columns), tf.constant(63 - _BITS, tf.int64))
+    return (tf.cast(bits, tf.float32) + 0.5) / (1 << _BITS)
+
+
+def _kind(table: Table) -> tuple[str, dict[str, Any]]:
+    """The distribution, and its parameters."""
+    initializer = table.initializer() if isinstance(table.initializer, type) else table.initializer
+    if initializer is None:
+        return "uniform", {"minval": -LIMIT, "maxval": LIMIT}
+    if isinstance(initializer, int | float):
+        return "constant", {"value": tf.constant(initializer, tf.float32)}
+    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
+    name = type(initializer).__name__.lower().replace("_", "")
+    if "uniform" in name and config.keys() >= {"minval", "maxval"} and config["maxval"] is not None:
+        return "uniform", config
+    if "normal" in name and config.keys() >= {"mean", "stddev"}:
+        return "truncated" if "truncated" in name else "normal", config
+    if "zeros" in name or "ones" in name or "constant" in name:
+        return "constant", {"value": tf.cast(initializer([1, table.dimension], dtype=tf.float32), tf.float32)}
+    raise ModelError(
+        f"table {table.name} has initializer={type(initializer).__name__}, which is not possible with capacity: use a "
+        "number, zeros, ones, constant, uniform, normal or truncated normal."
+    )
