@@ -72,6 +72,7 @@ class _Pattern:
         self._nodes = v1.GraphDef(versions=step.examples.graph.graph_def_versions)
         for op in inside:
             self._nodes.node.append(self._node(op))
+        self._taken = {_full_name(taken) for node in self._nodes.node for taken in node.input}
 
     def copy(
         self, number: int, before: Copy, turn: Copy | None, nexts: Sequence[tf.Operation]
@@ -122,7 +123,12 @@ class _Pattern:
         if nexts:
             with tf.device(nexts[0].device):
                 given["^" + _READ] = _gate(_READ, nexts)
-        return given
+        return {name: tensor for name, tensor in given.items() if name in self._taken}
+
+
+def _full_name(taken: str) -> str:
+    """Of a node's input: nodes leave out the number of a first output."""
+    return taken if taken.startswith("^") or ":" in taken else f"{taken}:0"
 
 
 def _gate(name: str, after: Sequence[tf.Operation]) -> tf.Tensor:

@@ -15,10 +15,12 @@ from ps_train.model import Model, make_optimizer
 from ps_train.roles.loop import INPUT, STEPS
 from tests.cluster.test_bounded import Recorded
 from tests.cluster.test_modes import MODES
+from tests.cluster.test_vocabularies import passing
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.loops import pace_for, run_worker
 from tests.support.models import Linear
 from tests.support.tables import Bags
+from tests.support.vocabularies import Visits
 
 RUN = 5
 every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
@@ -49,7 +51,9 @@ def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_oth
 
 
 @one_or_two_ps
-@pytest.mark.parametrize("model", [Linear(count=120, width=5), Bags()], ids=["dense", "tables"])
+@pytest.mark.parametrize(
+    "model", [Linear(count=120, width=5), Bags(), Visits(passing(), capacity=8)], ids=["dense", "tables", "open"]
+)
 def test_synchronous_runs_are_the_same_to_the_last_bit_as_single_steps(model: Linear, num_ps: int) -> None:
     values = []
     for run in (1, RUN):

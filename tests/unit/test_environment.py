@@ -73,9 +73,10 @@ def test_workers_of_one_host_share_its_cores(workers, cores, threads):
     hosts = tuple(f"a:{port}" for port in range(1, 1 + workers)) + ("b:1", "b:2")
     job = Job(ps_hosts=("a:9",), worker_hosts=hosts)
     for task in (Task("worker", 0), Task("ps", 0)):
-        assert environment.settings(task, job, {}, cores).get("TF_NUM_INTRAOP_THREADS") == threads
-    by_the_user = {"TF_NUM_INTRAOP_THREADS": "7"}
-    assert "TF_NUM_INTRAOP_THREADS" not in environment.settings(Task("worker", 0), job, by_the_user, cores)
+        changes = environment.settings(task, job, {}, cores)
+        assert changes.get("TF_NUM_INTRAOP_THREADS") == changes.get("TF_NUM_INTEROP_THREADS") == threads
+    changes = environment.settings(Task("worker", 0), job, {"TF_NUM_INTRAOP_THREADS": "7"}, cores)
+    assert "TF_NUM_INTRAOP_THREADS" not in changes and ("TF_NUM_INTEROP_THREADS" in changes) == (threads is not None)
 
 
 def test_settings_change_nothing_by_themselves():
