@@ -12,6 +12,7 @@ from ps_train.gradients.finite import NOT_FINITE
 from ps_train.model import make_optimizer
 from ps_train.roles.loop import INPUT, STEPS, STOPPED
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.long import long
 from tests.support.loops import pace_for, run_worker
 from tests.support.models import Linear
 
@@ -41,7 +42,7 @@ def never() -> bool:
 
 @every_mode
 @one_or_two_ps
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adagrad"])
+@pytest.mark.parametrize("optimizer", [long("sgd"), "momentum", "adam", long("adagrad")])
 def test_a_worker_that_is_left_alone_equals_a_plain_session(mode: dict, num_ps: int, optimizer: str) -> None:
     model = Linear(count=120, width=5)
     cluster = cluster_of(2, mode, num_ps, model, optimizer=optimizer)

@@ -13,6 +13,7 @@ from ps_train.data.shard import Source
 from ps_train.model import make_optimizer
 from ps_train.roles.evaluator import score
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.long import long
 from tests.support.tables import COMBINERS, DIMENSION, MISSING, ROWS, Bags, NumpyRule, PlainBags, gradients_of_bags
 
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
@@ -77,7 +78,7 @@ def test_ftrl_with_both_penalties_equals_numpy(cluster_of) -> None:
     assert any((table == 0).any() for table in expected.values()), "the first penalty must show"
 
 
-@pytest.mark.parametrize("num_ps", [1, 3])
+@pytest.mark.parametrize("num_ps", [long(1), 3])
 @pytest.mark.parametrize("optimizer", TENSORFLOWS)
 def test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_lookup(
     cluster_of, optimizer: str, num_ps: int

@@ -13,10 +13,11 @@ from ps_train.embeddings.fresh import fresh_rows
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 from tests.support.cluster import InProcessCluster, batches_of
+from tests.support.long import long
 from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
 RATE = 0.05
-OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
+OPTIMIZERS = ["sgd", long("momentum"), "adagrad", long("ftrl"), "lazy_adam", long("rowwise_adagrad")]
 
 
 def started(model: Visits, num_ps: int = 1, workers: int = 1, directory=None, **fields) -> InProcessCluster:

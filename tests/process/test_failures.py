@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
+from tests.support.long import long
 from tests.support.processes import Processes, TestCluster, children_of, is_alive
 
 MODELS = "--model=tests.support.models:"
@@ -56,7 +57,7 @@ def test_the_first_failed_child_is_reported_as_the_cause_and_no_process_is_left(
     assert not any(is_alive(pid) for pid in children)
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 2, 2, "--max_steps=100000000", "--log_secs=0.2", f"--update={update}")
     cluster.flags.append("--recovery_secs=3")
@@ -69,7 +70,7 @@ def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: s
     assert servers[0].wait(15) == 1
 
 
-@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+@pytest.mark.parametrize("update", ["async", long("bounded"), "sync"])
 def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
     cluster.flags.append(f"--update={update}")

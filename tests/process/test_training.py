@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
 
@@ -40,7 +41,7 @@ def check_default_run(run: Process, directory: pathlib.Path, update: str) -> Non
     assert len(result["cluster"]["worker"]) == 2 and len(result["cluster"]["ps"]) == 1
 
 
-@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+@pytest.mark.parametrize("update", ["async", long("bounded"), "sync"])
 def test_the_default_job_reaches_its_accuracy_and_writes_its_result(processes: Processes, update: str) -> None:
     directory = processes.directory / "model"
     check_default_run(processes.run(f"--update={update}", f"--model_dir={directory}"), directory, update)
@@ -63,7 +64,7 @@ def events_in(directory: pathlib.Path) -> set[str]:
     return {*accumulator.Tags()["scalars"], *accumulator.Tags()["histograms"]}
 
 
-@pytest.mark.parametrize(("workers", "update"), [(1, "async"), (4, "async"), (4, "sync")])
+@pytest.mark.parametrize(("workers", "update"), [(1, "async"), (4, "async"), long(4, "sync")])
 def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers: int, update: str) -> None:
     directory = processes.directory / "model"
     run = processes.run(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,22 +13,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from benchmarks.processes import free_ports
+
 ROOT = pathlib.Path(__file__).parents[2]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, outside of the range that the kernel takes for outgoing connections."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(10_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("0.0.0.0", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 def eventually(condition: Callable[[], object], within_secs: float = 30.0, what: str = "the condition") -> object:

@@ -70,5 +70,5 @@ def test_a_synchronous_step_counts_for_all_workers():
 
 
 def test_an_unknown_workload_is_refused_with_those_that_are_known():
-    with pytest.raises(UsageError, match=r"big, large, lookup, lookup_small, sleeper, small, tiny, wide"):
+    with pytest.raises(UsageError, match=r"big, large, lookup, lookup_small, rows, sleeper, small, tiny, wide"):
         workloads.load("none")

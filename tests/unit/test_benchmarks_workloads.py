@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from benchmarks import workloads
 
-OF_TABLES = ("big", "lookup", "lookup_small")
+OF_TABLES = ("big", "lookup", "lookup_small", "rows")
 
 
 @pytest.mark.parametrize("name", [name for name in workloads.names() if name not in OF_TABLES])
