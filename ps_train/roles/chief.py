@@ -81,7 +81,8 @@ class Chief(Training):
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
         self._enter(ready)
         if self._start is None:
-            self._dismiss(self._replica.index, session)  # the chief before this one may have left a step unfinished
+            if any(found):
+                self._dismiss(self._replica.index, session)  # the chief before this one may have left a step unfinished
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counts.examples)))
         self._saver.started(ready.step)
         self._progress.resumed(ready.step)
