@@ -171,6 +171,12 @@ class Job:
     save_steps: int = option(0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0))
     save_secs: float = option(60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0))
     keep_checkpoints: int = option(5, "saving", "How many checkpoints are kept.", at_least(1))
+    async_save: bool = option(
+        True, "saving", "Write a checkpoint from copies on the ps while training goes on; else hold it up meanwhile."
+    )
+    snapshot_mb: int = option(
+        256, "saving", "Where a ps holds more MiB than this no copy is made, as under --noasync_save.", at_least(0)
+    )
     export_dir: str = option("", "saving", "Write the trained model here as a SavedModel, at the end; the chief does.")
 
     startup_timeout_secs: float = option(

@@ -58,7 +58,8 @@ def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps."""
+    """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps;
+    `saving`: see `Snapshots.report`."""
 
     step: int
     made: int
@@ -67,6 +68,7 @@ class Ending:
     loss: float | None
     metrics: dict[str, float]
     tally: Tally
+    saving: dict[str, Any] | None = None
 
     def lines(self, job: Job, cut_short: str) -> list[str]:
         """What is said of it on the console.  `cut_short`: why it ended, if it ended early."""
@@ -100,5 +102,6 @@ class Ending:
             "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
             "skipped": int(self.tally.skipped),
             "dropped": int(self.tally.dropped),
+            **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},
         }

@@ -31,6 +31,7 @@ FLOORS = {
         "graph.promise",
         "graph.rows",
         "graph.rule",
+        "graph.shadow",
         "graph.tables",
         "graph.trace",
         "graph.variables",
@@ -43,7 +44,7 @@ FLOORS = {
         "hooks",
         "hooks.*",
     ],
-    3: ["graph.step", "graph.scoring", "checkpoint", "export"],
+    3: ["graph.step", "graph.scoring", "checkpoint", "snapshots", "export"],
     4: ["roles", "roles.*"],
     5: ["__main__", "flags"],
 }
