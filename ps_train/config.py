@@ -17,6 +17,7 @@ from typing import Any
 
 from ps_train.checks import ANYTHING, Check, above, at_least, one_of, optional, whole_or
 from ps_train.errors import ConfigError
+from ps_train.faults import FORMS, parse
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
@@ -84,6 +85,8 @@ class Job:
         "never", "cluster", "Local mode: whether a process that failed is started again.", one_of(RESTARTS)
     )
     max_restarts: int = option(3, "cluster", "Local mode: how many times each process may be.", at_least(1))
+
+    inject: tuple[str, ...] = option((), "cluster", f"Local mode: faults that happen to the job: {FORMS}.")
 
     model: str = option("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True)
     model_arg: tuple[str, ...] = option(
@@ -228,6 +231,7 @@ class Job:
                 f"{described(self, 'ps_recovery')} is for update=async, but {described(self, 'update')}: "
                 "its guarantee holds only where all variables are of one step."
             )
+        parse(self.inject)
         self.model_arguments()
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 from ps_train.cluster.notices import RECOVERING, STARTING, TRAINING, WAITING, Seat
 from ps_train.config import Job
+from ps_train.faults import lost_share
 from ps_train.hooks.tally import Tally
 
 
@@ -82,8 +83,12 @@ class Ending:
             lines.append(f"{cut_short} at step {self.step} of {job.max_steps}")
         if self.tally.skipped:
             lines.append(f"{self.tally.skipped} gradients were skipped because they were no finite numbers")
+        if self.saving:
+            count, mean, most = (self.saving[name] for name in ("count", "hold_secs_mean", "hold_secs_max"))
+            lines.append(f"saved {count} checkpoints; pushes were held for {mean}s on average, {most}s at most")
         if self.tally.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
+            late += ", or were lost by --inject" if lost_share(job.inject) else ""
             lines.append(f"{self.tally.dropped} gradients were dropped because they {late}")
         return lines
 

@@ -28,6 +28,7 @@ from ps_train.config import AUTO, Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import Source, derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
+from ps_train.faults import slowness
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
@@ -213,7 +214,8 @@ class Training:
         pace: Pace = LockstepPace(self._s.job.max_steps) if self._step.lockstep else self._budget
         rhythm = Rhythm(self._s.job.longest_run, fixed=self._s.job.steps_per_run != AUTO)
         name, save_steps = str(self._s.task), self._save_steps
-        return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks)
+        slow = slowness(self._s.job.inject, name)
+        return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks, slow)
 
     @functools.cached_property
     def _clocks(self) -> Clocks | None:

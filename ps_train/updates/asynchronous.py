@@ -102,8 +102,8 @@ class Asynchronous(Update):
             where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
             done.append(shard.counts.staleness.scatter_nd_add(where, [made]).op)
             done.append(shard.counts.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
-            if fresh is not None:
-                done.append(shard.counts.dropped.assign_add(tf.cast(~fresh, tf.int64), read_value=False))
+            dropped = tf.cast(header.lost, tf.int64) + (0 if fresh is None else tf.cast(~fresh, tf.int64))
+            done.append(shard.counts.dropped.assign_add(dropped, read_value=False))
         return done
 
     def _compensated(self, shard: Shard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:

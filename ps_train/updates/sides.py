@@ -175,9 +175,10 @@ class First(Side):
         counts = self._shard.counts
         assert counts is not None, "they are on ps 0, which is the first"
         skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
+        lost = tf.where(in_time, tf.cast(header.lost, tf.int64), 0)
         return [
             counts.skipped.assign_add(skipped, read_value=False),
-            counts.dropped.assign_add(tf.cast(late, tf.int64), read_value=False),
+            counts.dropped.assign_add(tf.cast(late, tf.int64) + lost, read_value=False),
         ]
 
 
