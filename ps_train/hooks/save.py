@@ -41,9 +41,9 @@ class SaveHook(v1.train.SessionRunHook):
         self.step = self._tried = 0
         self._time = 0.0
 
-    def started(self, step: int) -> None:
-        """The checkpoint of this step exists."""
-        self.step = self._tried = step
+    def started(self, step: int, saved: int) -> None:
+        """Training begins at that step; the last checkpoint is that of `saved`, which may be an earlier one."""
+        self._tried, self.step = step, saved
         self._time = time.monotonic()
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint import found_in
 from ps_train.cluster import notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome
@@ -88,7 +89,7 @@ class Chief(Training):
             self._dismiss(self._replica.index, session)  # the chief before this one may have left a step unfinished
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counts.examples)))
         self._snapshots.rehearse(session)
-        self._saver.started(ready.step)
+        self._saver.started(ready.step, max((s for s, _ in found_in(self._s.directory) if s <= ready.step), default=0))
         self._progress.resumed(ready.step)
         self._open_input(session, ready.step)
         log.debug("ready at global step %d", ready.step)

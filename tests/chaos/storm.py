@@ -23,8 +23,8 @@ from tests.support.processes import Process, Processes, TestCluster, eventually
 
 MAX_STEPS = 400
 FLAGS = (
-    f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Paced", "--batch_size=16", "--shuffle_buffer=0",
-    f"--learning_rate={RATE}", "--save_steps=40", "--keep_checkpoints=1000", "--log_secs=0.1", "--worker_lease_secs=3",
+    f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Descending", "--batch_size=16", "--shuffle_buffer=0",
+    f"--learning_rate={RATE}", "--save_steps=40", "--log_secs=0.1", "--worker_lease_secs=3",
     "--startup_timeout_secs=30",
 )  # fmt: skip
 NEVER = math.inf
