@@ -188,22 +188,30 @@ class Training:
             raise LostConnectionError("a ps was restarted")
         if why == STOPPED:
             self._rest()
-        self._dismiss(self._replica.index)
+        self._leave()
         self._s.heart.say(INPUT_ENDED if why == INPUT else WAITING)
         if why == INPUT:
             self._input_ended = True
             log.info("%s: input ended", self._s.task)
         return why
 
-    def _dismiss(self, index: int, session: v1.Session | None = None) -> None:
-        """Sees to it that no step waits for a replica, until it makes one again."""
+    def _leave(self) -> None:
+        """Nobody waits for this task any more.  As it lives nobody else would see to that: it tries again where a busy
+        ps did not answer in time."""
+        while not self._dismiss(self._replica.index) and not self._has_ended():
+            time.sleep(POLL_SECS)
+
+    def _dismiss(self, index: int, session: v1.Session | None = None) -> bool:
+        """Sees to it that no step waits for a replica, until it makes one again.  Whether that was possible."""
         ops, session = self._step.ops, session or self._session
         if ops.leave is None or session is None:
-            return
+            return True
         try:
             session.run(ops.leave, {ops.leaver: index}, options=BRIEF)
         except LOST as error:
             log.debug("replica %d could not be dismissed: %s", index, cause_of(error))
+            return False
+        return True
 
     @property
     def _save_steps(self) -> int:
