@@ -9,6 +9,7 @@ Without shadows, where a copy would take too much memory, pushes are held until 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -49,12 +50,14 @@ class Snapshots:
         """Begins a checkpoint of this moment; ends the one before first.  Raises only what a lost ps does."""
         with self._one:
             self.wait()
-            if self._shadows is None:
-                self._write_held(session)
-                return
-            self._take(session, self._shadows)
-            self._writer = threading.Thread(target=self._write, args=[session, self._shadows], daemon=True, name="save")
-            self._writer.start()
+            try:
+                if self._shadows is None:
+                    self._write_held(session)
+                else:
+                    self._take(session, self._shadows)
+                    self._write_soon(session, self._shadows)
+            except SaveError as error:
+                self._outcome = error
 
     def collect(self) -> int | None:
         """The step of the checkpoint that was written since the last call, or None.  Raises SaveError where the disk
@@ -84,11 +87,11 @@ class Snapshots:
         """Takes a snapshot for nothing: TensorFlow prepares what it runs for the first time, which would take longer
         than the hold itself."""
         if self._shadows is not None:
-            with self._one:
+            with self._one, contextlib.suppress(SaveError):
                 self.wait()
                 self._take(session, self._shadows)
                 session.run(self._shadows.drop)
-                self._held.clear()
+                self._held.pop()
 
     def report(self) -> dict[str, Any] | None:
         """How long pushes were held and files written, for result.json; None where nothing was."""
@@ -111,12 +114,13 @@ class Snapshots:
     def _write_held(self, session: v1.Session) -> None:
         began = time.monotonic()
         with self._hold.of(session, _WRITE_SECS):
-            try:
-                self._outcome = self._checkpoints.save(session)
-            except SaveError as error:
-                self._outcome = error
+            self._outcome = self._checkpoints.save(session)
         self._held.append(time.monotonic() - began)
         self._written.append(self._held[-1])
+
+    def _write_soon(self, session: v1.Session, shadows: Shadows) -> None:
+        self._writer = threading.Thread(target=self._write, args=[session, shadows], daemon=True, name="save")
+        self._writer.start()
 
     def _write(self, session: v1.Session, shadows: Shadows) -> None:
         began = time.monotonic()

@@ -24,7 +24,7 @@ def saving(job: Job, step: Step, directory: str, device: str) -> tuple[Checkpoin
     shadows = Shadows(stored) if job.async_save and _is_small(job, bytes_by_ps(stored)) else None
     copies = shadows.stored if shadows else ()
     checkpoints = Checkpoints(directory, job.keep_checkpoints, step.stored, device, copies)
-    return checkpoints, Snapshots(checkpoints, Hold(step.ops.marks, step.ops.gate), shadows)
+    return checkpoints, Snapshots(checkpoints, Hold(step.ops.marks, step.ops.gate, not step.lockstep), shadows)
 
 
 def _is_small(job: Job, sizes: dict[int, int]) -> bool:

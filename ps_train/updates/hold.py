@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.errors import SaveError
 from ps_train.graph.variables import ps_device, ps_of
 from ps_train.updates.lock import let_go, lock_of, locked
 
@@ -38,13 +39,16 @@ class Hold:
     """Args:
     marks: of each ps a variable there, int64 of one shape: all have the same value when no update is made in part.
     gate: the lock on ps 0 that every step passes at its end; None where steps are held up otherwise.
+    may_last: whether an update that was made in part may stay so: its worker died.  Else it will be completed, or its
+      worker's absence noticed, and until then there is no such moment.
 
     Attributes:
       secs: how long each hold has lasted.
     """
 
-    def __init__(self, marks: Sequence[Any], gate: str | None) -> None:
+    def __init__(self, marks: Sequence[Any], gate: str | None, may_last: bool = True) -> None:
         self.secs: list[float] = []
+        self._may_last = may_last
         self._known: np.ndarray[Any, Any] | None = None
         self._marks = [mark.read_value() for mark in marks]
         shape = [len(marks), *marks[0].shape.as_list()]
@@ -84,7 +88,7 @@ class Hold:
         """Holds the pushes in the body.
 
         Raises what TensorFlow raises when a ps is lost, also after a body through which the hold did not last, and
-        DeadlineExceededError after `most_secs`."""
+        DeadlineExceededError after `most_secs`; SaveError where there is no such moment."""
         began = time.monotonic()
         held = self._taken(session, most_secs, began + SETTLE_SECS)
         try:
@@ -106,7 +110,7 @@ class Hold:
                 session.run(self._give, options=_BRIEF)
                 if self._agree(session.run(self._answer, options=_BRIEF), deadline):
                     return held
-            except tf.errors.OpError:
+            except (tf.errors.OpError, SaveError):
                 with contextlib.suppress(tf.errors.OpError):
                     session.run(self._give_up, options=_BRIEF)
                 held.check()  # its error is the cause
@@ -124,6 +128,11 @@ class Hold:
             return True
         if time.monotonic() < deadline:
             return False
+        if not self._may_last:
+            raise SaveError(
+                f"no checkpoint could be taken: an update is made on some ps and for {SETTLE_SECS:g}s not on the "
+                "others, because a worker sleeps"
+            )
         log.warning(
             "an update has reached some ps and not the others for %gs: its worker died or sleeps; "
             "checkpoints hold that part of it",
