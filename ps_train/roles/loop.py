@@ -23,7 +23,7 @@ from ps_train.graph.step import Step
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.session import LOST, LostConnectionError
-from ps_train.roles.slow import slowed
+from ps_train.roles.slow import Slow
 
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
@@ -84,7 +84,7 @@ class Loop:
         self._step, self._pace, self._should_stop = step, pace, should_stop
         self._save_steps = save_steps
         self._clocks = clocks
-        self._slowness = slowness
+        self._slow = Slow(slowness)
         self._rhythm = rhythm or Rhythm()
         self.global_step = first_step
         self.made_any = False
@@ -130,8 +130,7 @@ class Loop:
         run, run_with_hooks = step_context.session.run, step_context.run_with_hooks
         if self._clocks is not None:
             run, run_with_hooks = self._clocks.timing(run), self._clocks.timing(run_with_hooks)
-        if self._slowness > 1:
-            run, run_with_hooks = slowed(run, self._slowness), slowed(run_with_hooks, self._slowness)
+        run, run_with_hooks = self._slow.slowing(run), self._slow.slowing(run_with_hooks)
         fetches = {
             "train": self._step.ops.train,
             "step": self._step.ops.step_after,

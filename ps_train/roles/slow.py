@@ -1,22 +1,35 @@
-"""A replica that is slower than it need be, for --inject=slow."""
+"""A replica that is slower than it need be, for --inject=slow.
+
+slow = Slow(factor=5)
+run = slow.slowing(session.run)
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
-def slowed(run: Callable[P, T], factor: float) -> Callable[P, T]:
-    """The same function, whose every call takes so many times longer."""
+class Slow:
+    """Args: `factor`: how many times longer each run takes; 1: it does not."""
 
-    def slow(*args: P.args, **kwargs: P.kwargs) -> T:
-        began = time.monotonic()
-        result = run(*args, **kwargs)
-        time.sleep((factor - 1) * (time.monotonic() - began))
-        return result
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+        self._seen: set[tuple[int, bool]] = set()
 
-    return slow
+    def slowing(self, run: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
+        """The same function of what is fetched.  What is run for the first time is not slowed: TensorFlow prepares it,
+        which may take seconds and has nothing to do with the speed of steps."""
+        if self._factor <= 1:
+            return run
+
+        def slow(fetches: Mapping[str, Any]) -> Any:
+            began, kind = time.monotonic(), (len(fetches["train"]), "step" in fetches)
+            result = run(fetches)
+            if kind in self._seen:
+                time.sleep((self._factor - 1) * (time.monotonic() - began))
+            self._seen.add(kind)
+            return result
+
+        return slow
