@@ -16,11 +16,12 @@ from ps_train import flags
 from ps_train.cluster import environment, memory
 from ps_train.cluster.port import check_port
 from ps_train.cluster.spec import Cluster
-from ps_train.config import WATCH_STDIN_VARIABLE
+from ps_train.config import WATCH_STDIN_VARIABLE, described
 from ps_train.console import Console, ConsoleHandler
-from ps_train.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
+from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
 
 _PR_SET_PDEATHSIG = 1
+_has_launcher = False
 
 
 def main(arguments: list[str], console: Console) -> int:
@@ -44,6 +45,8 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
         from ps_train.roles import local
 
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console)
+    if job.inject and not _has_launcher:
+        raise ConfigError(f"{described(job, 'inject')} is for a cluster that one command starts on this machine.")
     task = flags.identified(task)
     changes = environment.settings(task, job, os.environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
@@ -104,7 +107,9 @@ def _die_with_launcher() -> None:
             pass
         os._exit(EXIT_FAILED)
 
+    global _has_launcher
     if os.environ.pop(WATCH_STDIN_VARIABLE, None):
+        _has_launcher = True
         with contextlib.suppress(OSError, AttributeError):  # Linux: even while this process is stopped
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         threading.Thread(target=wait, daemon=True).start()

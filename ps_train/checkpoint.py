@@ -7,10 +7,12 @@
 `tf.compat.v1.train.Saver` puts its save and restore operations on the variables' devices, so that files land on the
 disks of the ps.  Here the operations are on the chief.  The files are TensorFlow's own (`tf.train.load_checkpoint`).
 Large variables come to the chief and go back in chunks (`graph/chunks.py`), so that it needs no room for them.
+That all values are of one moment is the business of `snapshots.py`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 import logging
 import os
@@ -67,6 +69,14 @@ def path_of(directory: str, step: int) -> str:
     return os.path.join(directory, f"{_NAME}-{step}")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Saves:
+    """What writes a checkpoint: the global step, and what is run in turn."""
+
+    step: tf.Tensor
+    runs: list[tf.Operation]
+
+
 class Checkpoints:
     """Saves and restores variables of the current graph (build it when all is there, before the graph is finalized).
     Tables that are made of variables (TABLE_INITIALIZERS) are made again after a restore.
@@ -76,30 +86,38 @@ class Checkpoints:
       keep: how many checkpoints stay.
       stored: the variables.
       device: where the file operations run.
+      copies: copies of them that can be saved in their place (`graph/shadow.py`).
     """
 
-    def __init__(self, directory: str, keep: int, stored: Sequence[Stored], device: str) -> None:
+    def __init__(
+        self, directory: str, keep: int, stored: Sequence[Stored], device: str, copies: Sequence[Stored] = ()
+    ) -> None:
         self.directory = directory
         self._keep = keep
         self._stored = stored
-        self._step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
         with tf.device(device + "/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # Fed, because other workers may go on: what the file says must be what its name says.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
-            saved = [chunks for some in _in_order(stored) for chunks in grouped(some, CHUNK_BYTES)]
-            parts = [f"_temp/part-{number:05}" for number in range(len(saved))] if len(saved) > 1 else [""]
-            self._saves = [self._saving(chunks, part) for chunks, part in zip(saved, parts, strict=True)]
-            self._merge = tf.raw_ops.MergeV2Checkpoints(
-                checkpoint_prefixes=tf.stack([self._prefix + part for part in parts]),
-                destination_prefix=self._prefix,
-                delete_old_dirs=True,
-            )
+            self._saves = {False: self._saving_all(stored)} | ({True: self._saving_all(copies)} if copies else {})
             self._restores = {
                 ps: [self._restoring(chunks) for chunks in grouped(some, CHUNK_BYTES)]
                 for ps, some in _by_ps(stored).items()
             }
         self._restored = v1.tables_initializer("checkpoint_tables")
+
+    def _saving_all(self, stored: Sequence[Stored]) -> _Saves:
+        step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
+        saved = [chunks for some in _in_order(stored) for chunks in grouped(some, CHUNK_BYTES)]
+        if len(saved) == 1:
+            return _Saves(step.read_value(), [self._saving(saved[0], "")])
+        parts = [f"_temp/part-{number:05}" for number in range(len(saved))]
+        merge = tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=tf.stack([self._prefix + part for part in parts]),
+            destination_prefix=self._prefix,
+            delete_old_dirs=True,
+        )
+        return _Saves(step.read_value(), [self._saving(*pair) for pair in zip(saved, parts, strict=True)] + [merge])
 
     def _saving(self, chunks: Sequence[Chunk], part: str) -> tf.Operation:
         return tf.raw_ops.SaveV2(
@@ -118,14 +136,16 @@ class Checkpoints:
         )
         return tf.group(*[chunk.write(value) for chunk, value in zip(chunks, values, strict=True)])
 
-    def save(self, session: v1.Session) -> int:
-        """Writes the variables' present values as the checkpoint of the present global step, which it returns.
+    def save(self, session: v1.Session, copies: bool = False) -> int:
+        """Writes the variables' present values, or those of the copies, as the checkpoint of their global step, which
+        it returns.  Where others change them meanwhile, some are newer.
 
         Raises SaveError where the disk does not take it."""
-        began, step = time.monotonic(), int(session.run(self._step))
+        began, saves = time.monotonic(), self._saves[copies]
+        step = int(session.run(saves.step))
         path = path_of(self.directory, step)
         try:
-            self._write(session, {self._prefix: path, self._step_saved: step})
+            self._write(session, saves.runs, {self._prefix: path, self._step_saved: step})
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
         except (tf.errors.OpError, OSError) as error:
@@ -134,14 +154,12 @@ class Checkpoints:
             raise SaveError(f"checkpoint {path} could not be written ({cause_of(error)})") from None
         return step
 
-    def _write(self, session: v1.Session, feeds: Mapping[Any, Any]) -> None:
+    def _write(self, session: v1.Session, runs: Sequence[Any], feeds: Mapping[Any, Any]) -> None:
         os.makedirs(self.directory, exist_ok=True)  # it may have vanished
         for left in glob.glob(glob.escape(os.path.join(self.directory, _NAME)) + "-*_temp"):
             shutil.rmtree(left, ignore_errors=True)  # of a save that did not come to its end
-        for part in self._saves:
+        for part in runs:
             session.run(part, feeds)
-        if len(self._saves) > 1:
-            session.run(self._merge, feeds)
 
     def _forget_old(self, step: int) -> None:
         everything = found_in(self.directory)

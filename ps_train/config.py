@@ -18,6 +18,7 @@ from typing import Any
 from ps_train.checks import ANYTHING, Check, above, at_least, one_of, optional, whole_or
 from ps_train.combinations import refuse_combinations
 from ps_train.errors import ConfigError
+from ps_train.faults import FORMS, parse
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
@@ -85,6 +86,8 @@ class Job:
         "never", "cluster", "Local mode: whether a process that failed is started again.", one_of(RESTARTS)
     )
     max_restarts: int = option(3, "cluster", "Local mode: how many times each process may be.", at_least(1))
+
+    inject: tuple[str, ...] = option((), "cluster", f"Local mode: faults that happen to the job: {FORMS}.")
 
     model: str = option("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True)
     model_arg: tuple[str, ...] = option(
@@ -179,6 +182,12 @@ class Job:
     save_steps: int = option(0, "saving", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0))
     save_secs: float = option(60.0, "saving", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0))
     keep_checkpoints: int = option(5, "saving", "How many checkpoints are kept.", at_least(1))
+    async_save: bool = option(
+        True, "saving", "Write a checkpoint from copies on the ps while training goes on; else hold it up meanwhile."
+    )
+    snapshot_mb: int = option(
+        256, "saving", "Where a ps holds more MiB than this no copy is made, as under --noasync_save.", at_least(0)
+    )
     export_dir: str = option("", "saving", "Write the trained model here as a SavedModel, at the end; the chief does.")
 
     startup_timeout_secs: float = option(
@@ -215,6 +224,7 @@ class Job:
     def __post_init__(self) -> None:
         check_fields(self, self.sources)
         refuse_combinations(self, lambda name: described(self, name))
+        parse(self.inject)
         self.model_arguments()
 
     @property

@@ -17,6 +17,11 @@ from typing import TextIO
 PROGRESS_BEGINS = "step "
 
 
+def step_of(line: str) -> int:
+    """The global step of a progress line."""
+    return int(line[len(PROGRESS_BEGINS) :].partition("/")[0])
+
+
 class Console:
     """Writes to a stream.  Safe to use from several threads."""
 

@@ -19,7 +19,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.config import Job, described
 from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
 from ps_train.errors import ConfigError
+from ps_train.faults import lost_share
 from ps_train.gradients import finite, transforms_of
+from ps_train.gradients.lost import lose
 from ps_train.graph.backward import mean_gradients
 from ps_train.graph.plan import Plan
 from ps_train.graph.rows import masked, touched
@@ -34,6 +36,9 @@ from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
 from ps_train.updates.staleness import BINS
+
+Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
+"""Given what is to be pushed, what is pushed in its place."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +114,7 @@ def build_step(
             rows = exchange.push({name: gradients.pop(name) for name in found.rows}) if found.rows else []
             gradients |= {touched(name): mask for name, mask in found.masks.items()}
             guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
+            guard = _lossy(job, transport, replica, guard)
             arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
         tables = frozenset(piece.name for name in traced.tables() for piece in plan.of(name))
         rules = [Rule(ps, job, model, variables, stamp, tables, vocabularies) for ps, stamp in enumerate(stamps)]
@@ -165,13 +171,27 @@ def _stored(global_step: Any, counts: Counts) -> list[Stored]:
     return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
 
 
-def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:
+def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
     """What becomes of gradients that are no finite numbers; see --on_nan.  `rows`: how many vectors are of tables."""
     if job.on_nan == "stop":
         return lambda vectors: finite.stop(loss, vectors)
     otherwise = [nothing(parcel) for parcels in transport.pushed for parcel in parcels]
     otherwise += [np.zeros((), np.float32)] * rows
     return lambda vectors: finite.skip(loss, vectors, otherwise)
+
+
+def _lossy(job: Job, transport: Transport, replica: Replica, guard: Guard) -> Guard:
+    """The same, but that pushes are lost where the job asks for it."""
+    share = lost_share(job.inject)
+    if not share:
+        return guard
+    marked = [parcel.header > 0 for parcels in transport.pushed for parcel in parcels]
+    seed = derived_seed(job.seed, "drop_push", replica.index)
+
+    def lossy(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
+        return lose(share, seed, guard(vectors), marked + [False] * (len(vectors) - len(marked)))
+
+    return lossy
 
 
 def _clocks(num_ps: int) -> list[Any]:

@@ -62,14 +62,16 @@ class Header:
       skipped: how many gradients were left out because they were no finite numbers.
       torn: like `examples` if the values that they were computed from were read at different steps on different ps,
         else 0.  Only where `Transport.pull` was asked to find out.
+      lost: 1 if the push was lost on its way (`gradients/lost.py`), else 0.
     """
 
     examples: tf.Tensor
     skipped: tf.Tensor
     torn: tf.Tensor
+    lost: tf.Tensor
 
 
-HEADER_SIZE = 3
+HEADER_SIZE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,8 +218,9 @@ class Transport:
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
         parcels = [parcel for some in self.pushed for parcel in some]
-        torn = tf.zeros_like(examples) if self._torn is None else tf.cast(self._torn, examples.dtype)
-        header = [tf.ones_like(examples) if scaled else examples, tf.zeros_like(examples), torn]
+        zero = tf.zeros_like(examples)
+        torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
+        header = [tf.ones_like(examples) if scaled else examples, zero, torn, zero]
         scale = examples if scaled else None
         of_rows = [_scaled(some.gradients, scale) for some in rows if some]
         vectors = guard([_vector(parcel, pieces, header, scale) for parcel in parcels] + of_rows)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow.compat.v1 as v1
 
@@ -15,28 +14,36 @@ from ps_train.hooks.reading import Reading
 log = logging.getLogger(__name__)
 
 
+class Saves(Protocol):
+    """What the hook needs of `snapshots.Snapshots`."""
+
+    @property
+    def busy(self) -> bool: ...
+
+    def begin(self, session: v1.Session) -> None: ...
+
+    def collect(self) -> int | None: ...
+
+
 class SaveHook(v1.train.SessionRunHook):
-    """Saves when it is due.
+    """Begins a checkpoint when it is due and the one before is written.
 
     Args:
-      save: writes a checkpoint of a session and returns its step.
       every_steps, every_secs: the two rules; zero switches one off.
 
     Attributes:
       step: the last that was saved.
     """
 
-    def __init__(
-        self, save: Callable[[v1.Session], int], reading: Reading, every_steps: int, every_secs: float
-    ) -> None:
-        self._save, self._reading = save, reading
+    def __init__(self, saves: Saves, reading: Reading, every_steps: int, every_secs: float) -> None:
+        self._saves, self._reading = saves, reading
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self._tried = 0
         self._time = 0.0
 
-    def started(self, step: int) -> None:
-        """The checkpoint of this step exists."""
-        self.step = self._tried = step
+    def started(self, step: int, saved: int) -> None:
+        """Training begins at that step; the last checkpoint is that of `saved`, which may be an earlier one."""
+        self._tried, self.step = step, saved
         self._time = time.monotonic()
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
@@ -46,13 +53,21 @@ class SaveHook(v1.train.SessionRunHook):
         self.observe(int(run_values.results["step"]), run_context.session)
 
     def observe(self, step: int, session: v1.Session) -> None:
-        """Saves if it is time.  A disk that is full, or gone, is no reason not to train: it may be back next time."""
-        if not self._due(step):
+        """Saves if it is time."""
+        if self._saves.busy:
             return
-        try:
-            self.started(self._save(session))
-        except SaveError as error:
+        self.look()
+        if self._due(step):
             self._tried, self._time = step, time.monotonic()
+            self._saves.begin(session)
+            self.look()
+
+    def look(self) -> None:
+        """What has become of the last one.  A disk that is full, or gone, is no reason not to train: it may be back
+        next time."""
+        try:
+            self.step = self._saves.collect() or self.step
+        except SaveError as error:
             log.warning("%s; training goes on, the last checkpoint is that of step %d", error, self.step)
 
     def _due(self, step: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import Checkpoints
+from ps_train.checkpoint import found_in
 from ps_train.cluster import notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome
@@ -30,10 +30,14 @@ from ps_train.roles.finish import Ending, Living, Others, write_result
 from ps_train.roles.heart import seats_of
 from ps_train.roles.members import Members
 from ps_train.roles.recovery import Recovery
+from ps_train.roles.saving import saving
 from ps_train.roles.session import LOST, LostConnectionError, ready_notices
 from ps_train.roles.training import BRIEF, POLL_SECS, Setting, Training, freeze_garbage
 
 log = logging.getLogger(__name__)
+
+_GIVE_UP_SECS = 10.0
+"""After this a checkpoint that is still being written when its session was lost is left to itself."""
 
 
 class Chief(Training):
@@ -59,8 +63,8 @@ class Chief(Training):
         self._progress = ProgressHook(
             reading, job, self._names, lambda progress: self._s.console.progress(progress.text()), directory
         )
-        self._checkpoints = Checkpoints(directory, job.keep_checkpoints, self._step.stored, device_of(self._s.task))
-        self._saver = SaveHook(self._checkpoints.save, reading, job.save_steps, job.save_secs)
+        self._checkpoints, self._snapshots = saving(job, self._step, directory, device_of(self._s.task))
+        self._saver = SaveHook(self._snapshots, reading, job.save_steps, job.save_secs)
         self._recovery = Recovery(
             job,
             self._s.boards,
@@ -74,6 +78,7 @@ class Chief(Training):
         return [self._progress, self._saver]
 
     def _prepare(self, session: v1.Session) -> int:
+        self._snapshots.wait(_GIVE_UP_SECS)  # it may be the one that will be restored
         session.run(self._step.uninitialised)  # connects to every ps
         freeze_garbage()
         self._s.boards[0].put(notices.DESCRIPTION, json.dumps(self._s.description))  # gone, if ps 0 was restarted
@@ -84,7 +89,8 @@ class Chief(Training):
             if any(found):
                 self._dismiss(self._replica.index, session)  # the chief before this one may have left a step unfinished
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counts.examples)))
-        self._saver.started(ready.step)
+        self._snapshots.rehearse(session)
+        self._saver.started(ready.step, max((s for s, _ in found_in(self._s.directory) if s <= ready.step), default=0))
         self._progress.resumed(ready.step)
         self._open_input(session, ready.step)
         log.debug("ready at global step %d", ready.step)
@@ -155,12 +161,16 @@ class Chief(Training):
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
         step, counted = raw.run([self._step.global_step, self._counted])
+        self._snapshots.wait()
+        self._saver.look()
         if step != self._saver.step:
-            self._checkpoints.save(raw)
+            self._snapshots.save(raw)
         metrics = self._score()
         tally = Tally(job.update, self._names, **counted)
         made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
-        ending = Ending(int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally)
+        ending = Ending(
+            int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally, self._snapshots.report()
+        )
         for line in ending.lines(job, self._cut_short):
             console.line(line)
         if metrics:
@@ -194,5 +204,5 @@ class Chief(Training):
         """A checkpoint of this moment, from any thread; nothing where there is no session, or one that is broken."""
         raw = None if self._has_ended() else self._session
         if raw is not None:
-            step = self._checkpoints.save(raw)
+            step = self._snapshots.save(raw)
             self._s.console.line(f"saved {self._checkpoints.path(step)}")

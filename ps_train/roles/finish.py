@@ -11,6 +11,7 @@ from typing import Any
 
 from ps_train.cluster.notices import RECOVERING, STARTING, TRAINING, WAITING, Seat
 from ps_train.config import Job
+from ps_train.faults import lost_share
 from ps_train.hooks.tally import Tally
 
 
@@ -58,7 +59,8 @@ def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps."""
+    """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps;
+    `saving`: see `Snapshots.report`."""
 
     step: int
     made: int
@@ -67,6 +69,7 @@ class Ending:
     loss: float | None
     metrics: dict[str, float]
     tally: Tally
+    saving: dict[str, Any] | None = None
 
     def lines(self, job: Job, cut_short: str) -> list[str]:
         """What is said of it on the console.  `cut_short`: why it ended, if it ended early."""
@@ -80,8 +83,12 @@ class Ending:
             lines.append(f"{cut_short} at step {self.step} of {job.max_steps}")
         if self.tally.skipped:
             lines.append(f"{self.tally.skipped} gradients were skipped because they were no finite numbers")
+        if self.saving:
+            count, mean, most = (self.saving[name] for name in ("count", "hold_secs_mean", "hold_secs_max"))
+            lines.append(f"saved {count} checkpoints; pushes were held for {mean}s on average, {most}s at most")
         if self.tally.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
+            late += ", or were lost by --inject" if lost_share(job.inject) else ""
             lines.append(f"{self.tally.dropped} gradients were dropped because they {late}")
         return lines
 
@@ -100,5 +107,6 @@ class Ending:
             "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
             "skipped": int(self.tally.skipped),
             "dropped": int(self.tally.dropped),
+            **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},
         }

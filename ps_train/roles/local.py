@@ -13,7 +13,6 @@ import functools
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,8 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.config import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE, Job
-from ps_train.console import PROGRESS_BEGINS, Console
+from ps_train.console import PROGRESS_BEGINS, Console, step_of
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
+from ps_train.faults import Schedule, check_tasks, parse
+from ps_train.held_ports import HeldPorts
 from ps_train.restarts import Restarts
 
 GRACE_SECS = 10.0
@@ -47,36 +48,6 @@ class Child:
     reader: threading.Thread
 
 
-class HeldPorts:
-    """Free ports that stay ours: each socket is bound until the child that inherits it starts its server."""
-
-    def __init__(self) -> None:
-        self.sockets: dict[str, socket.socket] = {}
-        self._ours: set[str] = set()
-
-    def hold(self) -> str:
-        """A new `127.0.0.1:port`."""
-        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        held.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{held.getsockname()[1]}"
-        self.sockets[address] = held
-        self._ours.add(address)
-        return address
-
-    def hold_again(self, address: str) -> None:
-        """For the next process of the same task; where somebody else was faster, that process will say so."""
-        if address not in self._ours:
-            return
-        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            held.bind(("127.0.0.1", int(address.rpartition(":")[2])))
-        except OSError:
-            held.close()
-        else:
-            self.sockets[address] = held
-
-
 def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console) -> int:
     """Runs the job as child processes; returns its exit code.
 
@@ -84,15 +55,17 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
       arguments: the flags that the user gave, to be passed on.
     """
     ports = HeldPorts()
-    launcher = _Launcher(console, ports, Restarts(job.restart == "on_failure", job.max_restarts))
+    faults = parse(job.inject)
+    launcher = _Launcher(console, ports, Restarts(job.restart == "on_failure", job.max_restarts), Schedule(faults))
     launcher.install_signals()
     job, arguments = _with_addresses(job, list(arguments), ports)
     arguments += [] if job.model_dir else [f"--model_dir={_new_directory(job)}"]
-    if console.live and not any(a.startswith("--log_secs") for a in arguments):
-        arguments.append("--log_secs=0.5")
+    if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
+        arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
     tasks = [("ps", i, host) for i, host in enumerate(job.ps_hosts)]
     tasks += [("chief", i, host) for i, host in enumerate(job.chief_hosts)]
     tasks += [("worker", i, host) for i, host in enumerate(job.worker_hosts)]
+    check_tasks(faults, [f"{job_name}:{index}" for job_name, index, _ in tasks])
     return launcher.run(tasks, arguments, environ)
 
 
@@ -116,8 +89,8 @@ def _new_directory(job: Job) -> str:
 
 
 class _Launcher:
-    def __init__(self, console: Console, ports: HeldPorts, restarts: Restarts) -> None:
-        self._console, self._ports, self._restarts = console, ports, restarts
+    def __init__(self, console: Console, ports: HeldPorts, restarts: Restarts, schedule: Schedule) -> None:
+        self._console, self._ports, self._restarts, self._schedule = console, ports, restarts, schedule
         self._children: list[Child] = []
         self._starts: dict[str, Callable[[], None]] = {}
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
@@ -178,6 +151,8 @@ class _Launcher:
             line = line.rstrip("\n")
             if is_chief and line.startswith(PROGRESS_BEGINS):
                 self._console.progress(line)
+                if self._schedule:
+                    self._events.put(("step", step_of(line)))
                 continue
             lines.append(line)
             self._console.line(line if is_chief else f"[{name}] {line}")
@@ -191,6 +166,8 @@ class _Launcher:
             "signal": self._pass_on,
             "restart": self._restart,
             "exit": self._ended,
+            "step": self._strike,
+            "wake": lambda child: _send(child, signal.SIGCONT),
         }
         while self._running:
             try:
@@ -218,6 +195,20 @@ class _Launcher:
         self._end_soon(GRACE_SECS)
         self._terminate_soon()
 
+    def _strike(self, step: int) -> None:
+        """The faults that were asked for with --inject and are due."""
+        for fault in self._schedule.due(step):
+            child = next(child for child in self._children if child.name == fault.task)
+            self._console.line(f"ps_train: {fault.text} strikes at step {step}")
+            _send(child, signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
+            if fault.amount:
+                self._later(fault.amount, "wake", child)
+
+    def _later(self, secs: float, kind: str, what: Any) -> None:
+        timer = threading.Timer(secs, self._events.put, [(kind, what)])
+        timer.daemon = True
+        timer.start()
+
     def _end_soon(self, secs: float) -> None:
         """The job is over: nothing is started any more."""
         self._over = True
@@ -232,9 +223,7 @@ class _Launcher:
         times = f"{self._restarts.made(child.name)} of {self._restarts.most}"
         self._console.line(f"ps_train: {child.name} {_how(code)}; it is started again in {delay:g}s (restart {times})")
         self._paused.add(child.name)
-        timer = threading.Timer(delay, self._events.put, [("restart", child.name)])
-        timer.daemon = True
-        timer.start()
+        self._later(delay, "restart", child.name)
         return True
 
     def _restart(self, name: str) -> None:

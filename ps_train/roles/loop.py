@@ -23,6 +23,7 @@ from ps_train.graph.step import Step
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.session import LOST, LostConnectionError
+from ps_train.roles.slow import Slow
 
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
@@ -60,6 +61,7 @@ class Loop:
       save_steps: if not 0, a burst ends at its multiples, where a checkpoint is due.
       rhythm: how long bursts and runs are.
       clocks: if given, every step is timed and written down.
+      slowness: how many times longer every run is to take.
 
     Attributes:
       global_step: the latest that it knows of.
@@ -76,11 +78,13 @@ class Loop:
         save_steps: int = 0,
         rhythm: Rhythm | None = None,
         clocks: Clocks | None = None,
+        slowness: float = 1.0,
     ) -> None:
         self._name = name
         self._step, self._pace, self._should_stop = step, pace, should_stop
         self._save_steps = save_steps
         self._clocks = clocks
+        self._slow = Slow(slowness)
         self._rhythm = rhythm or Rhythm()
         self.global_step = first_step
         self.made_any = False
@@ -126,6 +130,7 @@ class Loop:
         run, run_with_hooks = step_context.session.run, step_context.run_with_hooks
         if self._clocks is not None:
             run, run_with_hooks = self._clocks.timing(run), self._clocks.timing(run_with_hooks)
+        run, run_with_hooks = self._slow.slowing(run), self._slow.slowing(run_with_hooks)
         fetches = {
             "train": self._step.ops.train,
             "step": self._step.ops.step_after,

@@ -65,8 +65,9 @@ class Recovery:
         if not lost and session.run(self.step.uninitialised).any():
             lost = list(range(len(found)))
         if not lost and len({ready.world for ready in there}) == 1:
-            log.info("the model is still there: training goes on at step %d", self._global_step(session))
-            return dataclasses.replace(there[0], step=self._global_step(session))
+            step = self._global_step(session)
+            log.info("the model is still there: training goes on at step %d", step)
+            return dataclasses.replace(there[0], step=step)
         if len(lost) == len(found):
             step = self._begin(session, known_step)
         elif lost:

@@ -28,6 +28,7 @@ from ps_train.config import AUTO, Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import Source, derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
+from ps_train.faults import slowness
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
@@ -187,22 +188,30 @@ class Training:
             raise LostConnectionError("a ps was restarted")
         if why == STOPPED:
             self._rest()
-        self._dismiss(self._replica.index)
+        self._leave()
         self._s.heart.say(INPUT_ENDED if why == INPUT else WAITING)
         if why == INPUT:
             self._input_ended = True
             log.info("%s: input ended", self._s.task)
         return why
 
-    def _dismiss(self, index: int, session: v1.Session | None = None) -> None:
-        """Sees to it that no step waits for a replica, until it makes one again."""
+    def _leave(self) -> None:
+        """Nobody waits for this task any more.  As it lives nobody else would see to that: it tries again where a busy
+        ps did not answer in time."""
+        while not self._dismiss(self._replica.index) and not self._has_ended():
+            time.sleep(POLL_SECS)
+
+    def _dismiss(self, index: int, session: v1.Session | None = None) -> bool:
+        """Sees to it that no step waits for a replica, until it makes one again.  Whether that was possible."""
         ops, session = self._step.ops, session or self._session
         if ops.leave is None or session is None:
-            return
+            return True
         try:
             session.run(ops.leave, {ops.leaver: index}, options=BRIEF)
         except LOST as error:
             log.debug("replica %d could not be dismissed: %s", index, cause_of(error))
+            return False
+        return True
 
     @property
     def _save_steps(self) -> int:
@@ -213,7 +222,8 @@ class Training:
         pace: Pace = LockstepPace(self._s.job.max_steps) if self._step.lockstep else self._budget
         rhythm = Rhythm(self._s.job.longest_run, fixed=self._s.job.steps_per_run != AUTO)
         name, save_steps = str(self._s.task), self._save_steps
-        return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks)
+        slow = slowness(self._s.job.inject, name)
+        return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks, slow)
 
     @functools.cached_property
     def _clocks(self) -> Clocks | None:

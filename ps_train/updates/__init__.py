@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ps_train.config import Job
+from ps_train.faults import lost_share
 from ps_train.updates.base import Update
 
 
@@ -14,7 +15,7 @@ def make_update(job: Job) -> Update:
     from ps_train.updates.bounded import Bounded
     from ps_train.updates.synchronous import Synchronous
 
-    may_be_empty = job.on_nan == "skip" or job.may_run_dry
+    may_be_empty = job.on_nan == "skip" or job.may_run_dry or lost_share(job.inject) > 0
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
     stale: dict[str, Any] = {

@@ -13,14 +13,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.graph.rows import is_mask
 from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard, StepOps, Update
-from ps_train.updates.lock import under_lock
+from ps_train.updates.lock import lock_of, under_lock
 from ps_train.updates.staleness import BINS
 from ps_train.updates.turnstile import NEVER
+
+GATE = "ps_train_lock/gate"
+"""Where steps are held up between two of them; see `hold.py`."""
 
 
 class Asynchronous(Update):
@@ -47,20 +51,37 @@ class Asynchronous(Update):
         self._delay_compensation = delay_compensation
 
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
-        sides = zip(shards, arrived, strict=True)
-        train = [self._locked(shard, arriving, replica) for shard, arriving in sides if arriving.vectors]
-        with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
-            step_after = shards[0].clock.read_value()
-        return StepOps(train, step_after)
+        return self._build(shards, arrived, replica, gated=True)
 
-    def _locked(self, shard: Shard, arriving: Arrived, replica: Replica) -> tf.Operation:
+    def _build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica, gated: bool) -> StepOps:
+        sides = [(shard, arriving) for shard, arriving in zip(shards, arrived, strict=True) if arriving.vectors]
+        several = len(sides) > 1
+        marks = [_pushes(shard.ps, replica.count) if several else shard.clock for shard, _ in sides]
+        train = [
+            self._locked(shard, arriving, replica, mark if several else None)
+            for (shard, arriving), mark in zip(sides, marks, strict=True)
+        ]
+        gate = GATE if gated and several else None
+        with tf.device(ps_device(0)):
+            if gate:
+                train[0] = under_lock(gate, train[:1], lambda: ([], None))[0]
+            with tf.control_dependencies(train[:1]):
+                step_after = shards[0].clock.read_value()
+        reset = tf.group(*[_begin(mark) for mark in marks]) if several else None
+        return StepOps(train, step_after, reset=reset, marks=marks, gate=gate)
+
+    def _locked(self, shard: Shard, arriving: Arrived, replica: Replica, pushes: Any) -> tf.Operation:
+        def body() -> tuple[list[tf.Operation], None]:
+            done = self._update(shard, here, replica)
+            if pushes is not None:
+                done.append(pushes.scatter_nd_add([[replica.index]], tf.constant([1], tf.int64)).op)
+            return done, None
+
         with tf.device(ps_device(shard.ps)):
             here = arriving.here()
-            lock = f"ps_train_lock/ps{shard.ps}"
-            done, _ = under_lock(lock, here.tensors(), lambda: self._update(shard, here, replica))
-            return done
+            return under_lock(lock_of(shard.ps), here.tensors(), body)[0]
 
-    def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> tuple[list[tf.Operation], None]:
+    def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> list[tf.Operation]:
         gradients, header = arriving.gradients()
         if self._delay_compensation:
             pulled = arriving.rows.pulled if arriving.rows else {}
@@ -81,9 +102,9 @@ class Asynchronous(Update):
             where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
             done.append(shard.counts.staleness.scatter_nd_add(where, [made]).op)
             done.append(shard.counts.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
-            if fresh is not None:
-                done.append(shard.counts.dropped.assign_add(tf.cast(~fresh, tf.int64), read_value=False))
-        return done, None
+            dropped = tf.cast(header.lost, tf.int64) + (0 if fresh is None else tf.cast(~fresh, tf.int64))
+            done.append(shard.counts.dropped.assign_add(dropped, read_value=False))
+        return done
 
     def _compensated(self, shard: Shard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:
         if is_mask(name):
@@ -94,3 +115,16 @@ class Asynchronous(Update):
             return tf.IndexedSlices(corrected, gradient.indices, gradient.dense_shape)
         moved = shard.values[name].read_value() - shard.backups[name].read_value()
         return gradient + self._delay_compensation * tf.square(gradient) * moved
+
+
+def _pushes(ps: int, replicas: int) -> Any:
+    """How many pushes of each replica have been here.  (On this ps; int64 [replicas].)"""
+    zeros = v1.zeros_initializer()
+    with tf.device(ps_device(ps)):
+        return v1.get_variable(f"ps_train/pushes_{ps}", [replicas], tf.int64, zeros, trainable=False, use_resource=True)
+
+
+def _begin(pushes: Any) -> tf.Operation:
+    """None has been here."""
+    with tf.device(pushes.device):
+        return pushes.assign(tf.zeros_like(pushes), read_value=False)

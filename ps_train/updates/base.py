@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -101,6 +101,9 @@ class StepOps:
       awaited: bool [replicas], for whom steps of others wait at the moment; None where nobody ever waits.
       reset: begins anew after state was lost: everybody is a member and nobody has arrived, whoever waits goes on,
         and what is still on its way from before will not count; None where there is nothing of the kind.
+      marks: of each ps that is pushed to a variable there, int64 of one shape, written under the ps's lock: all have
+        the same value when no update is made in part.
+      gate: a lock on ps 0 that every step passes at its end; None where there is none.
     """
 
     train: list[tf.Operation]
@@ -109,6 +112,8 @@ class StepOps:
     leaver: tf.Tensor | None = None
     awaited: tf.Tensor | None = None
     reset: tf.Operation | None = None
+    marks: Sequence[Any] = ()
+    gate: str | None = None
 
 
 class Update(abc.ABC):

@@ -66,7 +66,7 @@ class Bounded(Asynchronous):
         return super().stamps(clocks, replica)
 
     def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
-        ops = super().build(shards, arrived, replica)
+        ops = self._build(shards, arrived, replica, gated=False)  # every step passes _LOCK
         counts = shards[0].counts
         assert counts is not None, "they are on ps 0"
         with tf.device(ps_device(0)):
@@ -82,7 +82,10 @@ class Bounded(Asynchronous):
             awaited = self._clocks().awaited(self._lead)
             reset, _ = under_lock(_LOCK, [], lambda: (self._begin(state), None))
         leaver = v1.placeholder(tf.int64, [], "leaver")
-        return StepOps([passed, timed], step_after, self._leave(leaver, replica.count), leaver, awaited, reset)
+        leave = self._leave(leaver, replica.count)
+        gate = _LOCK if len(ops.marks) > 1 else None
+        resets = tf.group(reset, ops.reset) if ops.reset is not None else reset
+        return StepOps([passed, timed], step_after, leave, leaver, awaited, resets, ops.marks, gate)
 
     def _begin(self, state: np.ndarray[Any, Any]) -> list[tf.Operation]:
         return [self._state.assign(state, read_value=False), self._turnstile.open()]

@@ -14,8 +14,15 @@ import tensorflow as tf
 T = TypeVar("T")
 
 
+def lock_of(ps: int) -> str:
+    """The lock of a ps, under which its updates are made."""
+    return f"ps_train_lock/ps{ps}"
+
+
 def under_lock(
-    name: str, after: Sequence[tf.Tensor], body: Callable[[], tuple[list[tf.Operation], T]]
+    name: str,
+    after: Sequence[tf.Tensor | tf.Operation],
+    body: Callable[[], tuple[list[tf.Operation], T]],
 ) -> tuple[tf.Operation, T]:
     """Runs what `body` adds to the graph while holding the lock of that name on the current device.
 
@@ -26,10 +33,19 @@ def under_lock(
     Returns:
       the operation that lets go of the lock, and the other thing.
     """
-    mutex = tf.raw_ops.MutexV2(shared_name=name)
-    with tf.control_dependencies(after):
-        lock = tf.raw_ops.MutexLock(mutex=mutex)
+    lock = locked(name, after)
     with tf.control_dependencies([lock]):
         done, found = body()
     with tf.control_dependencies(done):
-        return tf.group(tf.raw_ops.ConsumeMutexLock(mutex_lock=lock)), found
+        return let_go(lock), found
+
+
+def locked(name: str, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
+    """Takes the lock of that name on the current device; it is held until `let_go`, or until the run ends."""
+    mutex = tf.raw_ops.MutexV2(shared_name=name)
+    with tf.control_dependencies(after):
+        return tf.raw_ops.MutexLock(mutex=mutex)
+
+
+def let_go(lock: tf.Tensor) -> tf.Operation:
+    return tf.group(tf.raw_ops.ConsumeMutexLock(mutex_lock=lock))

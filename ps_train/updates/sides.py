@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard
-from ps_train.updates.lock import under_lock
+from ps_train.updates.lock import lock_of, under_lock
 from ps_train.updates.quorum import COMING, LIVE, UNKNOWN, UNWANTED, WANTED, Roll, Told
 from ps_train.updates.sums import Sums
 from ps_train.updates.turnstile import Turnstile
@@ -45,7 +45,7 @@ class Side:
 
     @property
     def _lock(self) -> str:
-        return f"ps_train_lock/ps{self._shard.ps}"
+        return lock_of(self._shard.ps)
 
     def _is(self, leaver: tf.Tensor) -> tf.Tensor:
         return tf.equal(tf.range(self._replica.count, dtype=tf.int64), leaver)
@@ -175,9 +175,10 @@ class First(Side):
         counts = self._shard.counts
         assert counts is not None, "they are on ps 0, which is the first"
         skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
+        lost = tf.where(in_time, tf.cast(header.lost, tf.int64), 0)
         return [
             counts.skipped.assign_add(skipped, read_value=False),
-            counts.dropped.assign_add(tf.cast(late, tf.int64), read_value=False),
+            counts.dropped.assign_add(tf.cast(late, tf.int64) + lost, read_value=False),
         ]
 
 

@@ -65,4 +65,5 @@ class Synchronous(Update):
         with tf.device(ps_device(0)):
             fresh = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
         reset = tf.group(*[side.reset(fresh) for side in (first, *others)])
-        return StepOps(train, step_after, leave, leaver, first.awaited(), reset)
+        marks = [self._rounds[shard.ps] for shard, _ in pushed]
+        return StepOps(train, step_after, leave, leaver, first.awaited(), reset, marks)

@@ -3,12 +3,14 @@
 storm = Storm.of(seed=7)
 print(storm.text())
 weather(storm, processes)         # fails where the job did not end as it must
+
+To end right is: at exactly MAX_STEPS with the loss of an undisturbed run (`verdict.py`), or, where somebody who is
+needed never comes back, with that for a cause; within the deadline; and no process is left.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import random
 import re
@@ -16,16 +18,19 @@ import signal
 import threading
 import time
 
+from tests.chaos.verdict import RATE, check_end, check_failure, check_orphans
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
 MAX_STEPS = 400
 FLAGS = (
-    f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Paced", "--batch_size=16", "--shuffle_buffer=0",
-    "--learning_rate=0.05", "--save_steps=40", "--log_secs=0.1", "--worker_lease_secs=3", "--recovery_secs=40",
+    f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Descending", "--batch_size=16", "--shuffle_buffer=0",
+    f"--learning_rate={RATE}", "--save_steps=40", "--log_secs=0.1", "--worker_lease_secs=3",
     "--startup_timeout_secs=30",
 )  # fmt: skip
-LATE = ("waiting for ps:", "no worker has come", "all of them are gone")
-"""What a process may say that was started again when the job was over."""
+NEVER = math.inf
+DEADLINE_SECS = 150
+UNKNOWN = 100
+"""Updates that may have been lost where a chief does not know how many, having been started anew itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,12 +59,24 @@ class Storm:
         chance = random.Random(seed)
         update, num_ps, num_workers = ("async", "sync", "bounded")[seed % 3], chance.randint(1, 2), chance.randint(2, 3)
         tasks = [f"ps:{i}" for i in range(num_ps)] + [f"worker:{i}" for i in range(num_workers)]
+        for_good = chance.random() < 0.15
         blows, step = [], 0
-        for _ in range(chance.randint(1, 3)):
+        for _ in range(1 if for_good else chance.randint(1, 3)):
             step += chance.randint(20, 110)
-            signum = chance.choices([signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM], [6, 3, 1])[0]
-            blows.append(Blow(step, chance.choice(tasks), signum, chance.uniform(0.0, 6.0)))
+            signum = chance.choices([signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM], [5, 3, 0 if for_good else 2])[0]
+            blows.append(Blow(step, chance.choice(tasks), signum, NEVER if for_good else chance.uniform(0.0, 6.0)))
         return cls(seed, update, num_ps, num_workers, tuple(blows))
+
+    @property
+    def missing(self) -> str | None:
+        """Who never comes back."""
+        return next((blow.task for blow in self.blows if blow.secs == NEVER), None)
+
+    @property
+    def deserved_end(self) -> str | None:
+        """Whom the cause must name, where the job cannot go on: a ps or the chief (which may be started again, but is
+        not) that never comes back.  Nobody waits for another worker."""
+        return self.missing if self.missing and (self.missing.startswith("ps") or self.missing == "worker:0") else None
 
     def text(self) -> str:
         blows = "; ".join(blow.text() for blow in self.blows)
@@ -70,15 +87,20 @@ class Run:
     """The processes of a storm's job; of each task the present one."""
 
     def __init__(self, storm: Storm, processes: Processes) -> None:
-        self.cluster = TestCluster(processes, storm.num_ps, storm.num_workers, *FLAGS, f"--update={storm.update}")
+        # Who is to come back needs time to start where many processes share two cores.
+        patience = f"--recovery_secs={12 if storm.missing else 40}"
+        flags = (*FLAGS, patience, f"--update={storm.update}")
+        self.cluster = TestCluster(processes, storm.num_ps, storm.num_workers, *flags)
         self.tasks = [f"ps:{i}" for i in range(storm.num_ps)] + [f"worker:{i}" for i in range(storm.num_workers)]
         self.now: dict[str, Process] = {}
+        self.started: dict[str, list[Process]] = {task: [] for task in self.tasks}
         for task in self.tasks:
             self.start(task)
 
     def start(self, task: str) -> None:
         job_name, _, index = task.partition(":")
         self.now[task] = self.cluster.start(job_name, int(index))
+        self.started[task].append(self.now[task])
 
     def step(self) -> int:
         """The last that the present chief has shown; beyond all where it has ended."""
@@ -88,6 +110,12 @@ class Run:
         shown = re.findall(r"^step (\d+)/", chief.output, re.MULTILINE)
         return int(shown[-1]) if shown else 0
 
+    def lost_updates(self) -> int:
+        """Those that the chiefs have said were lost with some ps, while the others went on with what they had."""
+        chiefs = [process.output for process in self.started["worker:0"]]
+        found = [lost for text in chiefs for lost in re.findall(r"; (\d+|an unknown number of) updates lost", text)]
+        return sum(int(lost) if lost.isdigit() else UNKNOWN for lost in found)
+
     def strike(self, blow: Blow) -> threading.Thread | None:
         victim = self.now[blow.task]
         if victim.process.poll() is not None:
@@ -95,6 +123,8 @@ class Run:
         victim.send(blow.signum)
         if blow.signum == signal.SIGTERM:
             self.all_stop()
+            return None
+        if blow.secs == NEVER:
             return None
         healing = threading.Thread(target=self._heal, args=(blow, victim))
         healing.start()
@@ -130,18 +160,13 @@ def weather(storm: Storm, processes: Processes) -> None:
         healing += [thread] if thread else []
     for thread in healing:
         thread.join(30)
-    eventually(lambda: all(p.process.poll() is not None for p in run.now.values()), 150, f"the end of {storm.text()}")
-    check(storm, run)
-
-
-def check(storm: Storm, run: Run) -> None:
-    told = "\n".join(f"--- {task}: {p.process.poll()}\n" + "\n".join(p.lines[-15:]) for task, p in run.now.items())
-    told = f"{storm.text()}\n{told}"
-    path = run.cluster.model_dir / "result.json"
-    assert path.exists(), told
-    result = json.loads(path.read_text())
-    assert result["global_step"] == MAX_STEPS, told
-    assert result["loss"] is None or (math.isfinite(result["loss"]) and result["loss"] < 0.2), told
-    for process in run.now.values():
-        code = process.wait(10)
-        assert code == 0 or (code == 1 and any(words in process.output for words in LATE)), told
+    expected = {task: process for task, process in run.now.items() if task != storm.missing}
+    told = f"the end of {storm.text()}"
+    eventually(lambda: all(p.process.poll() is not None for p in expected.values()), DEADLINE_SECS, told)
+    if storm.deserved_end:
+        check_failure(storm.text(), expected, storm.deserved_end)
+    else:
+        check_end(storm.text(), expected, run.cluster.model_dir, storm.update, MAX_STEPS, run.lost_updates())
+    if storm.missing:
+        run.now[storm.missing].kill()
+    check_orphans(storm.text(), run.cluster)

@@ -21,6 +21,8 @@ from ps_train.graph.scoring import build_scoring, measure
 from ps_train.graph.step import Step, build_step
 from ps_train.graph.trace import trace
 from ps_train.model import Model
+from ps_train.roles.saving import saving
+from ps_train.snapshots import Snapshots
 from ps_train.updates.base import Replica
 from tests.support.servers import POOL
 
@@ -42,7 +44,7 @@ class InProcessCluster:
         self.job = Job(
             ps_hosts=tuple(hosts[:num_ps]),
             worker_hosts=tuple(hosts[num_ps:]),
-            **{"shuffle_buffer": 0, "steps_per_run": "1", **fields},
+            **{"keep_checkpoints": 3, "shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
         self._model, self._target = model, servers[num_ps].target
@@ -53,12 +55,13 @@ class InProcessCluster:
         self.steps: list[Step] = []
         self.sessions: list[v1.Session] = []
         self.checkpoints: Checkpoints | None = None
+        self.snapshots: Snapshots | None = None
         for index, task in enumerate(tasks):
             replica = Replica(index, num_workers)
             step = build_step(self.job, model, source, traced, self.plan, replica, device_of(task))
             if index == 0 and directory is not None:
                 with step.graph.as_default():
-                    self.checkpoints = Checkpoints(str(directory), 3, step.stored, device_of(task))
+                    self.checkpoints, self.snapshots = saving(self.job, step, str(directory), device_of(task))
             target = servers[num_ps + index].target
             self.steps.append(step)
             self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))

@@ -17,7 +17,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 FLOORS = {
-    0: ["errors", "checks", "combinations", "config", "console", "restarts"],
+    0: ["errors", "checks", "combinations", "config", "console", "restarts", "faults", "held_ports"],
     1: ["cluster", "cluster.*", "metrics", "model", "optimizers", "data", "data.*"],
     2: [
         "embeddings",
@@ -32,6 +32,7 @@ FLOORS = {
         "graph.promise",
         "graph.rows",
         "graph.rule",
+        "graph.shadow",
         "graph.tables",
         "graph.trace",
         "graph.variables",
@@ -45,7 +46,7 @@ FLOORS = {
         "hooks",
         "hooks.*",
     ],
-    3: ["graph.step", "graph.scoring", "checkpoint", "export"],
+    3: ["graph.step", "graph.scoring", "checkpoint", "snapshots", "export"],
     4: ["roles", "roles.*"],
     5: ["__main__", "flags"],
 }

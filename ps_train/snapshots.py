@@ -1,0 +1,136 @@
+"""Checkpoints of one global step, taken while others train.
+
+    snapshots = Snapshots(checkpoints, Hold(ops.marks, ops.gate), shadows)
+    snapshots.begin(session)            # holds all pushes while it copies; a thread then writes the copies
+    step = snapshots.collect()          # of the checkpoint that has been written since; or SaveError; or None
+
+Without shadows, where a copy would take too much memory, pushes are held until the file is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.checkpoint import Checkpoints
+from ps_train.cluster.board import cause_of
+from ps_train.errors import SaveError
+from ps_train.graph.shadow import Shadows
+from ps_train.updates.hold import Hold
+
+log = logging.getLogger(__name__)
+
+_TAKE_SECS, _WRITE_SECS = 20.0, 3600.0
+_QUICK = v1.RunOptions(timeout_in_ms=int(_TAKE_SECS * 1000))
+
+
+class Snapshots:
+    """Args: `shadows`: None, to write under the hold.  One save is made at a time, whichever thread asks for it."""
+
+    def __init__(self, checkpoints: Checkpoints, hold: Hold, shadows: Shadows | None) -> None:
+        self._checkpoints, self._hold, self._shadows = checkpoints, hold, shadows
+        self._one = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._outcome: int | SaveError | None = None
+        self._held: list[float] = []
+        self._written: list[float] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._writer is not None and self._writer.is_alive()
+
+    def begin(self, session: v1.Session) -> None:
+        """Begins a checkpoint of this moment; ends the one before first.  Raises only what a lost ps does."""
+        with self._one:
+            self.wait()
+            try:
+                if self._shadows is None:
+                    self._write_held(session)
+                else:
+                    self._take(session, self._shadows)
+                    self._write_soon(session, self._shadows)
+            except SaveError as error:
+                self._outcome = error
+
+    def collect(self) -> int | None:
+        """The step of the checkpoint that was written since the last call, or None.  Raises SaveError where the disk
+        did not take it."""
+        if self.busy:
+            return None
+        outcome, self._outcome = self._outcome, None
+        if isinstance(outcome, SaveError):
+            raise outcome
+        return outcome
+
+    def wait(self, secs: float | None = None) -> None:
+        """Until nothing is being written any more."""
+        if self._writer is not None:
+            self._writer.join(secs)
+
+    def save(self, session: v1.Session) -> int:
+        """Begins one and waits for it; its step.  Raises SaveError."""
+        self.begin(session)
+        self.wait()
+        step = self.collect()
+        if step is None:
+            raise tf.errors.UnavailableError(None, None, "a ps was lost while a checkpoint was written")
+        return step
+
+    def rehearse(self, session: v1.Session) -> None:
+        """Takes a snapshot for nothing: TensorFlow prepares what it runs for the first time, which would take longer
+        than the hold itself."""
+        if self._shadows is not None:
+            with self._one, contextlib.suppress(SaveError):
+                self.wait()
+                self._take(session, self._shadows)
+                session.run(self._shadows.drop)
+                self._held.pop()
+
+    def report(self) -> dict[str, Any] | None:
+        """How long pushes were held and files written, for result.json; None where nothing was."""
+        if not self._held or not self._written:
+            return None
+        return {
+            "count": len(self._written),
+            "hold_secs_max": round(max(self._held), 4),
+            "hold_secs_mean": round(sum(self._held) / len(self._held), 4),
+            "write_secs_mean": round(sum(self._written) / len(self._written), 4),
+        }
+
+    def _take(self, session: v1.Session, shadows: Shadows) -> None:
+        began = time.monotonic()
+        with self._hold.of(session, _TAKE_SECS):
+            session.run(shadows.copy, options=_QUICK)
+        self._held.append(time.monotonic() - began)
+        log.debug("pushes were held for %.1f ms", self._held[-1] * 1000)
+
+    def _write_held(self, session: v1.Session) -> None:
+        began = time.monotonic()
+        with self._hold.of(session, _WRITE_SECS):
+            self._outcome = self._checkpoints.save(session)
+        self._held.append(time.monotonic() - began)
+        self._written.append(self._held[-1])
+
+    def _write_soon(self, session: v1.Session, shadows: Shadows) -> None:
+        self._writer = threading.Thread(target=self._write, args=[session, shadows], daemon=True, name="save")
+        self._writer.start()
+
+    def _write(self, session: v1.Session, shadows: Shadows) -> None:
+        began = time.monotonic()
+        try:
+            try:
+                self._outcome = self._checkpoints.save(session, copies=True)
+                self._written.append(time.monotonic() - began)
+            finally:
+                session.run(shadows.drop)
+        except SaveError as error:
+            self._outcome = error
+        except Exception as error:  # the session is lost; who trains in it finds out by himself
+            log.debug("a checkpoint is given up: %s", cause_of(error))
