@@ -22,6 +22,7 @@ JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
 RESTARTS = ("never", "on_failure")
+STATIC, DYNAMIC = SHARDINGS = ("static", "dynamic")
 RECOVERIES = ("partial", "consistent")
 AUTO = "auto"
 LONGEST_AUTO_RUN = 8
@@ -141,6 +142,22 @@ class Job:
         whole_or(AUTO),
     )
     epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
+    sharding: str = option(
+        STATIC,
+        "training",
+        "Who trains on which examples.  static: each worker on its own share.  dynamic: shards are handed out, and the "
+        "checkpoint knows which examples were used.",
+        one_of(SHARDINGS),
+        shared=True,
+    )
+    shard_examples: int | None = option(
+        None,
+        "training",
+        "dynamic: examples in a shard. [up to 16 batches]",
+        optional(at_least(1)),
+        shared=True,
+        kind=int,
+    )
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
@@ -206,23 +223,15 @@ class Job:
 
     def __post_init__(self) -> None:
         check_fields(self, self.sources)
-        if self.save_steps == 0 and self.save_secs == 0:
-            raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
-        for name in ("max_staleness", "staleness_lr", "delay_compensation"):
-            if getattr(self, name) not in (None, False, 0.0) and self.update == "sync":
-                raise ConfigError(f"{described(self, name)} is not for {described(self, 'update')}.")
-        if "staleness" in self.sources and self.update != "bounded":
-            raise ConfigError(f"{described(self, 'staleness')} is for update=bounded, but {described(self, 'update')}.")
-        if self.backup_workers and self.update != "sync":
-            raise ConfigError(
-                f"{described(self, 'backup_workers')} is for update=sync, but {described(self, 'update')}."
-            )
-        if self.ps_recovery == "partial" and self.update != "async":
-            raise ConfigError(
-                f"{described(self, 'ps_recovery')} is for update=async, but {described(self, 'update')}: "
-                "its guarantee holds only where all variables are of one step."
-            )
+        from ps_train.conflicts import check_conflicts  # which imports this module
+
+        check_conflicts(self)
         self.model_arguments()
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether shards of the data are handed out."""
+        return self.sharding == DYNAMIC
 
     @property
     def recovery_mode(self) -> str:

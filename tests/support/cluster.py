@@ -51,6 +51,7 @@ class InProcessCluster:
         traced = self._traced = trace(model, source, self.job.batch_size)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[Step] = []
+        self.replicas: list[Replica] = []
         self.sessions: list[v1.Session] = []
         self.checkpoints: Checkpoints | None = None
         for index, task in enumerate(tasks):
@@ -61,6 +62,7 @@ class InProcessCluster:
                     self.checkpoints = Checkpoints(str(directory), 3, step.stored, device_of(task))
             target = servers[num_ps + index].target
             self.steps.append(step)
+            self.replicas.append(replica)
             self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))
 
     def start(self, restore: bool = False) -> int | None:

@@ -17,7 +17,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 FLOORS = {
-    0: ["errors", "checks", "config", "console", "restarts"],
+    0: ["errors", "checks", "config", "conflicts", "console", "restarts"],
     1: ["cluster", "cluster.*", "metrics", "model", "optimizers", "data", "data.*"],
     2: [
         "embeddings",
@@ -27,6 +27,7 @@ FLOORS = {
         "graph.backward",
         "graph.chunks",
         "graph.forward",
+        "graph.handout",
         "graph.plan",
         "graph.promise",
         "graph.rows",
