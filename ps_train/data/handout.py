@@ -47,6 +47,11 @@ def assignment_of(shard: int, progress: Numbers) -> Assignment:
     return Assignment(shard, int(reached[0]), min(end, int(reached[1])) if len(reached) > 1 else end)
 
 
+def is_done(assignment: Assignment, epochs: int) -> bool:
+    """Whether it is of no pass that is to be made."""
+    return bool(epochs) and assignment.number_of_pass >= epochs
+
+
 def is_over(progress: Numbers, epochs: int) -> bool:
     """Whether every example has been used in every pass."""
     return bool(epochs) and bool((progress >= epochs * PASS).all())

@@ -89,66 +89,75 @@ class Shares:
 
     def _fetch(self, wanted: int) -> int:
         """How many batches there are in hand, after taking some more if they are too few."""
-        seen = self._look()
-        left = self._left(seen)
-        if left is None:
-            seen, left = self._forget(seen), 0
-        if left < wanted:
-            left += self._take_more(seen, wanted - left)
-        return left
-
-    def _left(self, seen: Seen) -> int | None:
-        """Batches in hand after the last ticket; None where the work is not as it was left."""
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
-            shard, after = int(ticket[0]), int(ticket[2])
-            while self._given and self._given[0].shard != shard:
-                del self._given[0]
-            if not self._given or seen.reached(shard) != after:
-                return None
-            rest = dataclasses.replace(self._given[0], begin=after)
-            self._given[:1] = [rest] if rest.begin < rest.end else []
-        if any(seen.holders[assignment.shard] != self._me for assignment in self._given):
-            return None
+            self._drop_until(ticket)
+        self._take_more(wanted - self._in_hand())
+        if not self._is_as_left(ticket):
+            self._forget(self._seen)
+        if not self._given:  # others were faster, or what was known was too old
+            self._take_more(wanted)
+        return self._in_hand()
+
+    def _in_hand(self) -> int:
         return sum(self._leased.count(assignment) for assignment in self._given)
 
-    def _take_more(self, seen: Seen, wanted: int) -> int:
+    def _drop_until(self, ticket: Sequence[int]) -> None:
+        """What the steps until then have used is in hand no more."""
+        shard, after = int(ticket[0]), int(ticket[2])
+        while self._given and self._given[0].shard != shard:
+            del self._given[0]
+        if self._given:
+            rest = dataclasses.replace(self._given[0], begin=after)
+            self._given[:1] = [rest] if rest.begin < rest.end else []
+
+    def _is_as_left(self, ticket: Sequence[int] | None) -> bool:
+        """Whether the last step has been counted, and what is in hand is nobody else's."""
+        if ticket is not None and (ticket[0] < 0 or self._seen.reached(int(ticket[0])) < ticket[2]):
+            return False
+        return all(
+            self._seen.holders[some.shard] == self._me and self._seen.reached(some.shard) == some.begin
+            for some in self._given
+        )
+
+    def _take_more(self, wanted: int) -> None:
         """Takes shards of so many batches together, if there are, but leaves the others their part; gives back those
-        that are done.  Returns how many batches it got."""
-        free = len(handout.candidates(seen.holders, seen.progress, self._job.epochs))
-        most = min(handout.fair_part(free, self._sharers), wanted)
-        chosen, batches = [], 0
-        for assignment in handout.choose(seen.holders, seen.progress, self._job.epochs, most):
-            if batches < wanted:
+        that are done; and looks at the ps all the same.  What it takes is chosen from what it saw last."""
+        seen, epochs = self._seen, self._job.epochs
+        most = handout.fair_part(len(handout.candidates(seen.holders, seen.progress, epochs)), self._sharers)
+        chosen: list[int] = []
+        for assignment in handout.choose(seen.holders, seen.progress, epochs, min(most, max(wanted, 0))):
+            if wanted > 0:
                 chosen.append(assignment.shard)
-                batches += self._leased.count(assignment)
+                wanted -= self._leased.count(assignment)
         held = {assignment.shard for assignment in self._given}
         done = [int(shard) for shard in np.flatnonzero(seen.holders == self._me) if shard not in held]
-        changes = dict.fromkeys(done, handout.FREE) | dict.fromkeys(chosen, self._me)
-        seen = self._change(seen, changes)
-        got = [handout.assignment_of(s, seen.progress) for s in chosen if seen.holders[s] == self._me]
-        for assignment in got:
-            self._leased.give(assignment)
-        self._given += got
-        return sum(self._leased.count(assignment) for assignment in got)
+        self._change(seen, dict.fromkeys(done, handout.FREE) | dict.fromkeys(chosen, self._me))
+        for shard in chosen:
+            assignment = handout.assignment_of(shard, self._seen.progress)
+            if self._seen.holders[shard] == self._me and not handout.is_done(assignment, epochs):
+                self._leased.give(assignment)
+                self._given.append(assignment)
 
-    def _forget(self, seen: Seen) -> Seen:
+    def _forget(self, seen: Seen) -> None:
         """Gives everything back, and reads from the beginning."""
         assert self._session is not None, "it has begun"
         self._given, self._ticket = [], None
         self._leased.begin()
         self._session.run(self._leased.batches.initializer)
         mine = np.flatnonzero(seen.holders == self._me)
-        return self._change(seen, {int(shard): handout.FREE for shard in mine})
+        self._change(seen, {int(shard): handout.FREE for shard in mine})
 
     def _look(self) -> Seen:
         assert self._session is not None, "it has begun"
-        return Seen(**self._session.run(self._handout.look))
+        self._seen = Seen(**self._session.run(self._handout.look))
+        return self._seen
 
-    def _change(self, seen: Seen, holders: dict[int, int]) -> Seen:
-        """Makes those the holders, where the present ones are still those that were seen."""
+    def _change(self, seen: Seen, holders: dict[int, int]) -> None:
+        """Makes those the holders, where the present ones are still those that were seen; and sees what is now."""
         if not holders:
-            return seen
+            self._look()
+            return
         assert self._session is not None, "it has begun"
         changes = {shard: (int(seen.holders[shard]), after) for shard, after in holders.items()}
-        return Seen(**self._session.run(self._handout.swap, self._handout.feeds(changes)))
+        self._seen = Seen(**self._session.run(self._handout.swap, self._handout.feeds(changes)))
