@@ -131,11 +131,8 @@ def build_step(
         stored = _stored(clocks[0], counts) + stored_variables(
             plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
         )
-        stored += [
-            Stored(f"ps_train/progress/{leased.layout.name}", "", ledger.progress, follower=ps > 0)
-            for ps, ledger in ledgers.items()
-            if leased
-        ]
+        if leased:
+            stored += _stored_progress(leased.layout.name, ledgers)
         initialise = [_initialise(ps) for ps in range(plan.num_ps)]
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
@@ -203,6 +200,16 @@ def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:
 def _stored(global_step: Any, counts: Counts) -> list[Stored]:
     counted = (counts.examples, counts.skipped, counts.dropped)
     return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
+
+
+def _stored_progress(name: str, ledgers: Mapping[int, Ledger]) -> list[Stored]:
+    """One for all: a checkpoint is of one moment.  By its name it is known how to read it."""
+    advice = (
+        "which examples were used can be known only with the flags that it was saved with (sharding, batch_size, "
+        "shard_examples, shuffle_buffer, seed) and the same data; use these, or another --model_dir."
+    )
+    key = f"ps_train/progress/{name}"
+    return [Stored(key, "", ledger.progress, follower=ps > 0, advice=advice) for ps, ledger in ledgers.items()]
 
 
 def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:

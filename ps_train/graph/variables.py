@@ -57,13 +57,15 @@ class Stored:
     """A variable as a checkpoint names it: `key`, and which slice of that key's tensor it is ("" for all of it).
 
     Keys do not depend on the number of ps, so a checkpoint of one topology restores into any other.
-    `follower`: restored from the key but not saved, because another variable saves it.
+    `follower`: restored from the key but not saved, because another variable saves it.  `advice`: what to say where a
+    checkpoint does not have the key, if that has a reason of its own.
     """
 
     key: str
     slice_spec: str
     variable: Any
     follower: bool = False
+    advice: str = ""
 
 
 def stored_variables(
