@@ -61,8 +61,7 @@ class Layout:
     @property
     def name(self) -> str:
         """What must be the same for a cursor to mean the same."""
-        order = "in_order" if self.seed is None else f"seed_{self.seed}"
-        return f"{self.examples}_examples_by_{self.size}_{order}"
+        return f"{self.examples}_examples_by_{self.size}_{order_name(self.seed)}"
 
     def length(self, assignment: Assignment) -> int:
         """How many examples."""
@@ -74,7 +73,7 @@ class Layout:
         start, stop = first + assignment.begin % PASS, first + self._stop(assignment)
         if self.seed is None:
             return np.arange(start, stop)
-        return _order(self.examples, self.seed, assignment.number_of_pass)[start:stop]
+        return order_of(self.examples, self.seed, assignment.number_of_pass)[start:stop]
 
     def _stop(self, assignment: Assignment) -> int:
         if assignment.end < cursor(assignment.number_of_pass + 1):
@@ -82,10 +81,14 @@ class Layout:
         return min(self.size, self.examples - assignment.shard * self.size)
 
 
+def order_name(seed: int | None) -> str:
+    return "in_order" if seed is None else f"seed_{seed}"
+
+
 @functools.lru_cache(maxsize=2)
-def _order(examples: int, seed: int, number_of_pass: int) -> np.ndarray[Any, Any]:
-    """The order of a pass.  RandomState, because numpy promises that its numbers stay what they are."""
-    return np.random.RandomState([seed, number_of_pass]).permutation(examples)
+def order_of(count: int, seed: int, number_of_pass: int) -> np.ndarray[Any, Any]:
+    """The order of a pass over so many examples or pieces.  By RandomState, whose numbers numpy promises to keep."""
+    return np.random.RandomState([seed, number_of_pass]).permutation(count)
 
 
 def usual_size(examples: int, batch_size: int) -> int:

@@ -17,7 +17,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job, described
-from ps_train.data.leased import Leased, layout_of
+from ps_train.data.leased import Leased
+from ps_train.data.readers import reader_of
 from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
 from ps_train.errors import ConfigError
 from ps_train.gradients import finite, transforms_of
@@ -132,7 +133,7 @@ def build_step(
             plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}
         )
         if leased:
-            stored += _stored_progress(leased.layout.name, ledgers)
+            stored += _stored_progress(leased.name, ledgers)
         initialise = [_initialise(ps) for ps in range(plan.num_ps)]
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
@@ -160,18 +161,17 @@ def _static_batches(job: Job, source: Source, replica: Replica, lockstep: bool) 
 
 
 def _leased(job: Job, source: Source) -> Leased:
-    data = source.get()
-    return Leased(data, layout_of(data, job), job.batch_size)
+    return Leased(reader_of(source.get(), job), job.batch_size)
 
 
 def _ledgers(leased: Leased | None, arrived: Sequence[Arrived]) -> dict[int, Ledger]:
     """One on each ps that is pushed to."""
-    return {some.ps: Ledger(some.ps, leased.layout.count) for some in arrived if some.vectors} if leased else {}
+    return {some.ps: Ledger(some.ps, leased.count) for some in arrived if some.vectors} if leased else {}
 
 
 def _handout(leased: Leased | None, ledgers: Mapping[int, Ledger], global_step: Any) -> Handout | None:
     progress = [ledger.progress for ledger in ledgers.values()]
-    return Handout(leased.layout.count, progress, global_step) if leased else None
+    return Handout(leased.count, progress, global_step) if leased else None
 
 
 def _freeing(ops: StepOps, handout: Handout) -> StepOps:

@@ -100,7 +100,7 @@ class Shares:
         return self._in_hand()
 
     def _in_hand(self) -> int:
-        return sum(self._leased.count(assignment) for assignment in self._given)
+        return sum(self._leased.batches_in(assignment) for assignment in self._given)
 
     def _drop_until(self, ticket: Sequence[int]) -> None:
         """What the steps until then have used is in hand no more."""
@@ -129,7 +129,7 @@ class Shares:
         for assignment in handout.choose(seen.holders, seen.progress, epochs, min(most, max(wanted, 0))):
             if wanted > 0:
                 chosen.append(assignment.shard)
-                wanted -= self._leased.count(assignment)
+                wanted -= self._leased.batches_in(assignment)
         held = {assignment.shard for assignment in self._given}
         done = [int(shard) for shard in np.flatnonzero(seen.holders == self._me) if shard not in held]
         self._change(seen, dict.fromkeys(done, handout.FREE) | dict.fromkeys(chosen, self._me))

@@ -23,7 +23,7 @@ from ps_train.cluster.probe import reach_all
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
-from ps_train.data.leased import described_shards
+from ps_train.data.readers import described_shards
 from ps_train.data.shard import Source
 from ps_train.errors import (
     EXIT_CONFIG,

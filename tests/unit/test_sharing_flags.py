@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train import Arrays, ConfigError, Job
-from ps_train.data.leased import described_shards, layout_of
+from ps_train.data.readers import described_shards, reader_of
 from ps_train.data.shard import Source
 
 
@@ -31,7 +31,7 @@ def test_bad_values_are_named_in_one_line(fields, text):
 def test_data_that_cannot_be_read_at_any_place_are_refused():
     job = Job(sharding="dynamic", sources={"sharding": "the command line"})
     with tf.Graph().as_default(), pytest.raises(ConfigError) as caught:
-        layout_of(tf.data.Dataset.range(5), job)
+        reader_of(tf.data.Dataset.range(5), job)
     assert str(caught.value).startswith("sharding=dynamic (from the command line) needs data that can be read at any")
     assert "use --sharding=static" in str(caught.value)
 
