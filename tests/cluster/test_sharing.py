@@ -57,6 +57,18 @@ def test_under_bounded_staleness_too():
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.parametrize("update, run", [("async", "4"), ("sync", "1")])
+@pytest.mark.parametrize("shuffle_buffer", [0, 10])
+def test_the_pieces_of_a_stream_are_handed_out_too(update, run, shuffle_buffer):
+    fields = {**EPOCHS, "steps_per_run": run, "shuffle_buffer": shuffle_buffer}
+    model = Recording(ones=update == "sync", stream=True)
+    cluster = InProcessCluster(model, 2, 2, update=update, **fields)
+    cluster.start()
+    assert cluster.steps[0].leased.count > 10
+    run_all(cluster)
+    assert_each_was_used(cluster, 1)
+
+
 def test_a_faster_worker_takes_more():
     cluster = InProcessCluster(Recording(), 1, 2, **EPOCHS)
     cluster.start()

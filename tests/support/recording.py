@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
 from ps_train.config import AUTO
+from ps_train.data.stream import Pieces, Stream
 from ps_train.roles.loop import Loop, Pace
 from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.shares import Shares
@@ -25,12 +26,14 @@ class Recording(Model):
 
     default_learning_rate = 1.0
 
-    def __init__(self, count: int = 1000, ones: bool = False, secs: float = 0.0) -> None:
-        self.count, self.ones, self.secs = count, ones, secs
+    def __init__(self, count: int = 1000, ones: bool = False, secs: float = 0.0, stream: bool = False) -> None:
+        self.count, self.ones, self.secs, self.stream = count, ones, secs, stream
 
     def data(self, split, data_dir):
         if split == "test":
             return None
+        if self.stream:
+            return Numbers(self.count)
         return Arrays(np.arange(self.count), np.zeros(self.count, np.float32))
 
     def forward(self, features, training):
@@ -52,6 +55,30 @@ class Recording(Model):
 
 
 NAMES = ("first", "second")
+
+
+class Numbers(Stream):
+    """The same data in pieces of 0 to 99 numbers."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def chunks(self, share, seed):
+        return tf.data.Dataset.range(share.index, self.count, share.count).batch(10).map(_examples)
+
+    def pieces(self):
+        ends = np.minimum(np.cumsum(np.arange(self.count) * 37 % 100), self.count)
+        starts = np.array([0, *ends[: int(np.argmax(ends == self.count)) + 1]])
+
+        def read(piece):
+            found = tf.constant(starts, tf.int64)
+            return _examples(tf.range(found[piece], found[piece + 1]))
+
+        return Pieces(len(starts) - 1, f"numbers_{self.count}", read)
+
+
+def _examples(numbers):
+    return numbers, tf.zeros_like(numbers, tf.float32)
 
 
 class Ones(v1.train.GradientDescentOptimizer):

@@ -136,5 +136,5 @@ def test_the_blocks_of_criteo_files_are_all_lines_once(tmp_path):
 def test_a_gzipped_file_and_a_size_of_shards_for_a_stream_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="sharding=dynamic needs data that can be read at any place"):
         Reading(lambda: criteo(tmp_path, "train.gz"))
-    with pytest.raises(ConfigError, match="shard_examples=8 is for Arrays, but data.. returned Uneven"):
+    with pytest.raises(ConfigError, match=r"shard_examples=8 is for Arrays, but data\(\) returned Uneven"):
         Reading(lambda: Uneven(3), shard_examples=8)
