@@ -82,6 +82,7 @@ class Ending:
             lines.append(f"{self.tally.skipped} gradients were skipped because they were no finite numbers")
         if self.tally.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
+            late += " or brought examples that others had used" if job.is_dynamic else ""
             lines.append(f"{self.tally.dropped} gradients were dropped because they {late}")
         return lines
 

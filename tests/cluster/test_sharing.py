@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ps_train import ModelError
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.loops import SharedBudget
 from tests.support.recording import Recording, SharingWorker, used
@@ -195,3 +196,24 @@ def test_a_checkpoint_knows_what_was_used_whatever_ps_and_workers_it_goes_to(tmp
     assert [int(counts.sum()) for counts in used(other)] == [640, 640]
     run_all(other)
     assert_each_was_used(other, 2)
+
+
+@pytest.mark.parametrize(
+    "before, has",
+    [
+        ({"sharding": "static"}, "has nothing for ps_train/progress/1000_examples_by_8_in_order: "),
+        (
+            {"shard_examples": 9},
+            "has ps_train/progress/1000_examples_by_9_in_order for ps_train/progress/1000_examples_",
+        ),
+    ],
+)
+def test_a_checkpoint_that_does_not_know_it_is_refused_with_the_flags_to_look_at(tmp_path, before, has):
+    one = InProcessCluster(Recording(), 1, 1, tmp_path, **{**EPOCHS, **before})
+    one.start()
+    one.checkpoints.save(one.sessions[0])
+    other = InProcessCluster(Recording(), 1, 1, tmp_path, **EPOCHS)
+    with pytest.raises(ModelError) as caught:
+        other.start(restore=True)
+    assert has in str(caught.value) and "shard_examples, shuffle_buffer, seed" in str(caught.value)
+    assert "\n" not in str(caught.value)
