@@ -99,13 +99,13 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
     assert result["examples"] == COUNT * EPOCHS
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_job_that_is_killed_altogether_goes_on_from_its_checkpoint_with_the_examples_that_it_had_not_used(
     processes: Processes, seed: int
 ) -> None:
     chance = random.Random(seed)
-    flags = ("--update=sync", "--save_steps=20", *ones_for("sync"))
+    flags = ("--update=sync", "--save_steps=20", "--model_arg=count=2000", *ones_for("sync"))
     run = Run(processes, 1, 2, *flags)
     for num_ps, num_workers in ((2, 3), (1, 1)):
         before = saved(run)
