@@ -206,6 +206,9 @@ class Checkpoints:
 
     def _check(self, path: str, shapes: Mapping[str, list[int]]) -> None:
         """A checkpoint of another model is an error, which must not look like a damaged file."""
+        for stored in (s for s in self._stored if s.advice and s.key not in shapes):
+            like = [key for key in shapes if key.startswith(os.path.dirname(stored.key) + "/")]
+            raise ModelError(f"checkpoint {path} has {', '.join(like) or 'nothing'} for {stored.key}: {stored.advice}")
         missing = sorted({s.key for s in self._stored} - shapes.keys())
         if missing:
             raise ModelError(

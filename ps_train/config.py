@@ -24,6 +24,7 @@ JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
 ON_NAN = ("stop", "skip")
 RESTARTS = ("never", "on_failure")
+STATIC, DYNAMIC = SHARDINGS = ("static", "dynamic")
 RECOVERIES = ("partial", "consistent")
 AUTO = "auto"
 LONGEST_AUTO_RUN = 8
@@ -152,6 +153,22 @@ class Job:
         shared=True,
     )
     epochs: int = option(0, "training", "Passes over the data; 0: as many as max_steps needs.", at_least(0))
+    sharding: str = option(
+        STATIC,
+        "training",
+        "Who trains on which examples.  static: each worker on its own share.  dynamic: shards are handed out, and the "
+        "checkpoint knows which examples were used.",
+        one_of(SHARDINGS),
+        shared=True,
+    )
+    shard_examples: int | None = option(
+        None,
+        "training",
+        "dynamic: examples in a shard. [up to 16 batches]",
+        optional(at_least(1)),
+        shared=True,
+        kind=int,
+    )
     shuffle_buffer: int = option(
         10_000, "training", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
@@ -226,6 +243,11 @@ class Job:
         refuse_combinations(self, lambda name: described(self, name))
         parse(self.inject)
         self.model_arguments()
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether shards of the data are handed out."""
+        return self.sharding == DYNAMIC
 
     @property
     def recovery_mode(self) -> str:

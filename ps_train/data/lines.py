@@ -14,16 +14,14 @@ import dataclasses
 import gzip
 import pathlib
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from ps_train.data.shard import Share
 from ps_train.data.stream import as_written, failure
 from ps_train.errors import DataError
-
-if TYPE_CHECKING:
-    from ps_train.data.shard import Share
 
 BLOCK_BYTES = 1 << 18
 """What is read at once: large enough that the call costs nothing, small enough that few blocks mix well."""
@@ -149,6 +147,16 @@ def _every(lines: list[bytes], before: int, index: int, count: int) -> Iterator[
         yield before + skipped, b"".join(line.removesuffix(b"\r") + b"\n" for line in mine)
 
 
+def line_blocks(
+    files: Sequence[pathlib.Path], block_bytes: int = BLOCK_BYTES
+) -> tuple[int, Callable[[tf.Tensor], Lines]] | None:
+    """How many blocks plain files have, and how to read one by its number; None where a file is gzipped."""
+    if any(path.suffix == ".gz" for path in files):
+        return None
+    blocks = Blocks([_size_of(path) for path in files], Share(0, 1), block_bytes)
+    return len(blocks), _block_reader(files, range(len(files)), blocks)
+
+
 def line_dataset(
     files: Sequence[pathlib.Path], share: Share, seed: tf.Tensor | None, block_bytes: int = BLOCK_BYTES
 ) -> tf.data.Dataset:
@@ -171,6 +179,13 @@ _SIGNATURE = (tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.string))
 def _plain_lines(
     paths: Sequence[pathlib.Path], numbers: Sequence[int], blocks: Blocks, seed: tf.Tensor | None
 ) -> tf.data.Dataset:
+    reader = as_written(_block_reader(paths, numbers, blocks))
+    return _shuffled(len(blocks), seed).map(reader, num_parallel_calls=2).filter(as_written(_not_empty))
+
+
+def _block_reader(
+    paths: Sequence[pathlib.Path], numbers: Sequence[int], blocks: Blocks
+) -> Callable[[tf.Tensor], Lines]:
     """No stock dataset begins to read in the middle of a file without reading what is before: a line of Python does."""
 
     def read(index: Any) -> tuple[int, int, bytes]:
@@ -185,7 +200,7 @@ def _plain_lines(
         file, first, text = tf.numpy_function(read, [index], [tf.int64, tf.int64, tf.string], stateful=False)
         return _split(tf.ensure_shape(file, []), tf.ensure_shape(first, []), 0, tf.ensure_shape(text, []))
 
-    return _shuffled(len(blocks), seed).map(as_written(lines), num_parallel_calls=2).filter(as_written(_not_empty))
+    return lines
 
 
 def _zipped_lines(

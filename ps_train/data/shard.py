@@ -62,6 +62,7 @@ class Batches:
 
     Attributes:
       examples: float32 scalar, how many examples the batch stands for: its size, or 0 for a batch after the end.
+      ticket: int64 [3], which part of the data it is, where shards are handed out; see `leased.py`.
     """
 
     features: Any
@@ -71,6 +72,7 @@ class Batches:
     _iterator: Any
     _fed: dict[Any, Any]
     _seed: tf.Tensor | None = None
+    ticket: tf.Tensor | None = None
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
         """The batch that follows, in the same step, taken from the input not before those tensors are there."""
@@ -112,7 +114,7 @@ def training_batches(
         dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
     else:
         dataset = _marked(dataset, 1.0)
-    return _iterate(dataset.prefetch(2), fed, seed, "ps_train_input")
+    return batches_of(dataset.prefetch(2), fed, seed, "ps_train_input")
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int) -> Batches:
@@ -123,7 +125,7 @@ def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int)
     else:
         examples, fed = _dataset(data)
         dataset = examples.batch(batch_size)
-    return _iterate(_marked(dataset, 1.0).prefetch(2), fed, None)
+    return batches_of(_marked(dataset, 1.0).prefetch(2), fed, None)
 
 
 def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
@@ -177,10 +179,12 @@ def _buffer(data: Any, share: Share, wanted: int) -> int:
     return min(wanted, max(1, -(-len(data) // share.count))) if isinstance(data, Arrays) else wanted
 
 
-def _iterate(
+def batches_of(
     dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | None, shared_name: str | None = None
 ) -> Batches:
-    """With a name the iterator is the server's, not the session's: one that lost a ps is not the end of it."""
+    """Of elements ((features, labels), live[, ticket]).
+
+    With a name the iterator is the server's, not the session's: one that lost a ps is not the end of it."""
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
     iterator = v1.data.make_initializable_iterator(dataset.with_options(options), shared_name)
@@ -188,9 +192,9 @@ def _iterate(
 
 
 def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None) -> Batches:
-    element, live = iterator.get_next()
+    element, live, *ticket = iterator.get_next()
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() must give (features, labels) pairs.")
     features, labels = element
     size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
-    return Batches(features, labels, size * live, iterator.initializer, iterator, fed, seed)
+    return Batches(features, labels, size * live, iterator.initializer, iterator, fed, seed, *ticket)

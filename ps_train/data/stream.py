@@ -13,8 +13,10 @@ step of the pipeline is taken for every single example.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ps_train.errors import DataError
 
@@ -24,6 +26,21 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ps_train.data.shard import Share
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """Data in parts of moderate size, of which a process has one in memory.
+
+    Attributes:
+      count: how many.
+      name: letters, digits and underscores that are others where the pieces are.
+      read: given a piece's number (int64 scalar tensor) its `(features, labels)`, always the same; there may be none.
+    """
+
+    count: int
+    name: str
+    read: Callable[[tf.Tensor], Any]
 
 
 class Stream(abc.ABC):
@@ -36,6 +53,10 @@ class Stream(abc.ABC):
         The shares of all replicas must be disjoint and together the data.  With a seed (int64 scalar tensor) the
         chunks come in a random order, another one in each pass; without one in the order of the data.
         """
+
+    def pieces(self) -> Pieces | None:
+        """The same data in pieces that can each be read alone, for --sharding=dynamic; None: there is no such thing."""
+        return None
 
     def tolerate(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips nothing has nothing to do)
         """Called with --max_bad_lines, how many malformed records a process may skip, before `chunks`."""

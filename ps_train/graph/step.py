@@ -17,24 +17,28 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job, described
+from ps_train.data.leased import Leased
+from ps_train.data.readers import reader_of
 from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
 from ps_train.errors import ConfigError
 from ps_train.faults import lost_share
 from ps_train.gradients import finite, transforms_of
 from ps_train.gradients.lost import lose
 from ps_train.graph.backward import mean_gradients
+from ps_train.graph.handout import Handout
 from ps_train.graph.plan import Plan
 from ps_train.graph.rows import masked, touched
 from ps_train.graph.rule import Rule
 from ps_train.graph.tables import Exchange
 from ps_train.graph.trace import Traced
-from ps_train.graph.transport import Transport, nothing
+from ps_train.graph.transport import Arrived, Transport, nothing
 from ps_train.graph.unroll import Copy, repeated
 from ps_train.graph.variables import Stored, make_variables, ps_device, ps_of, stored_variables
 from ps_train.graph.vocabulary import Vocabulary, make_vocabularies, rebuilt, saving_order
 from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
+from ps_train.updates.ledger import Ledger
 from ps_train.updates.staleness import BINS
 
 Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
@@ -55,6 +59,8 @@ class Step:
       stored: all variables that a checkpoint holds; complete on replica 0 only.
       initialise: for each ps, what gives every variable there its initial value.
       uninitialised: bool vector, one entry for each stored variable.
+      leased: what the batches are read from, where shards of the data are handed out.
+      handout: who holds them; with `leased`.
     """
 
     graph: tf.Graph
@@ -70,6 +76,8 @@ class Step:
     uninitialised: tf.Tensor
     lockstep: bool
     is_endless: bool
+    leased: Leased | None = None
+    handout: Handout | None = None
 
     def run_of(self, length: int) -> dict[str, Any]:
         """What to fetch for so many steps in one run: the operations, and how many examples each step stands for
@@ -100,8 +108,8 @@ def build_step(
         transport = Transport(plan, traced, variables, compares=update.lockstep)
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
-                share, endless = Share(replica.index, replica.count), update.lockstep or job.may_run_dry
-                batches = training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
+                leased = _leased(job, source) if job.is_dynamic else None
+                batches = leased.batches if leased else _static_batches(job, source, replica, update.lockstep)
             backups = _backups(plan, traced, replica) if job.delay_compensation else {}
             values = transport.pull(stamps, backups)
             exchange = Exchange(plan, traced.tables(), variables, vocabularies)
@@ -117,17 +125,24 @@ def build_step(
             guard = _lossy(job, transport, replica, guard)
             arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
         tables = frozenset(piece.name for name in traced.tables() for piece in plan.of(name))
+        ledgers = _ledgers(leased, arrived)
         rules = [Rule(ps, job, model, variables, stamp, tables, vocabularies) for ps, stamp in enumerate(stamps)]
+        known = variables | vocabularies
         shards = [
-            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, variables | vocabularies, backups)
+            Shard(ps, rule.apply, clocks[ps], stamps[ps], None if ps else counts, known, backups, ledgers.get(ps))
             for ps, rule in enumerate(rules)
         ]
-        ops = update.build(shards, arrived, replica)
+        ops = update.build(shards, [dataclasses.replace(some, ticket=batches.ticket) for some in arrived], replica)
+        handout = _handout(leased, ledgers, clocks[0])
+        if handout is not None:
+            ops = _freeing(ops, handout)
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
         stored = _stored(clocks[0], counts) + stored_variables(
             plan, variables, {ps: rule.made for ps, rule in enumerate(rules)}, saving_order(traced)
         )
+        if leased:
+            stored += _stored_progress(leased.name, ledgers)
         initialise = [_initialise(ps, plan, vocabularies) for ps in range(plan.num_ps)]
         v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, rebuilt(vocabularies))  # after a restore
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
@@ -144,8 +159,36 @@ def build_step(
             initialise=initialise,
             uninitialised=uninitialised,
             lockstep=update.lockstep,
-            is_endless=job.epochs == 0,
+            is_endless=job.epochs == 0 and not leased,
+            leased=leased,
+            handout=handout,
         )
+
+
+def _static_batches(job: Job, source: Source, replica: Replica, lockstep: bool) -> Batches:
+    share, endless = Share(replica.index, replica.count), lockstep or job.may_run_dry
+    return training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
+
+
+def _leased(job: Job, source: Source) -> Leased:
+    return Leased(reader_of(source.get(), job), job.batch_size)
+
+
+def _ledgers(leased: Leased | None, arrived: Sequence[Arrived]) -> dict[int, Ledger]:
+    """One on each ps that is pushed to."""
+    return {some.ps: Ledger(some.ps, leased.count) for some in arrived if some.vectors} if leased else {}
+
+
+def _handout(leased: Leased | None, ledgers: Mapping[int, Ledger], global_step: Any) -> Handout | None:
+    progress = [ledger.progress for ledger in ledgers.values()]
+    return Handout(leased.count, progress, global_step) if leased else None
+
+
+def _freeing(ops: StepOps, handout: Handout) -> StepOps:
+    """Who leaves holds nothing any more."""
+    leaver = v1.placeholder(tf.int64, [], "leaver") if ops.leaver is None else ops.leaver
+    free = handout.free(leaver + 1)
+    return dataclasses.replace(ops, leave=tf.group(free, *([ops.leave] if ops.leave else [])), leaver=leaver)
 
 
 def _initialise(ps: int, plan: Plan, vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
@@ -169,6 +212,16 @@ def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:
 def _stored(global_step: Any, counts: Counts) -> list[Stored]:
     counted = (counts.examples, counts.skipped, counts.dropped)
     return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
+
+
+def _stored_progress(name: str, ledgers: Mapping[int, Ledger]) -> list[Stored]:
+    """One for all: a checkpoint is of one moment.  By its name it is known how to read it."""
+    advice = (
+        "which examples were used can be known only with the flags that it was saved with (sharding, batch_size, "
+        "shard_examples, shuffle_buffer, seed) and the same data; use these, or another --model_dir."
+    )
+    key = f"ps_train/progress/{name}"
+    return [Stored(key, "", ledger.progress, follower=ps > 0, advice=advice) for ps, ledger in ledgers.items()]
 
 
 def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:

@@ -76,22 +76,40 @@ HEADER_SIZE = 4
 
 @dataclasses.dataclass(frozen=True)
 class Arrived:
-    """What one push brought to one ps: a vector for each parcel, in order, and what it has to do with tables there."""
+    """What one push brought to one ps: a vector for each parcel, in order, and what it has to do with tables there;
+    and where shards of the data are handed out the batch's ticket (`data/leased.py`)."""
 
     ps: int
     parcels: tuple[Parcel, ...]
     vectors: tuple[tf.Tensor, ...]
     rows: Rows | None = None
+    ticket: tf.Tensor | None = None
 
     def here(self) -> Arrived:
         """Copies of the names, not of the data, on the ps (the device scope of the caller).  To wait for the vectors
         themselves would send a message of its own."""
         vectors = tuple(tf.identity(vector) for vector in self.vectors)
         rows = self.rows and dataclasses.replace(self.rows, gradients=tf.identity(self.rows.gradients))
-        return dataclasses.replace(self, vectors=vectors, rows=rows)
+        ticket = None if self.ticket is None else tf.identity(self.ticket)
+        return dataclasses.replace(self, vectors=vectors, rows=rows, ticket=ticket)
+
+    def is_nothing(self) -> tf.Tensor:
+        """Whether the ticket is that of a batch where nothing was given."""
+        assert self.ticket is not None, "shards are handed out"
+        return self.ticket[0] < 0
+
+    def only_if(self, wanted: tf.Tensor) -> Arrived:
+        """The same, or where it is not wanted (bool scalar) what stands for no examples."""
+
+        def kept(vector: tf.Tensor) -> tf.Tensor:
+            return vector * tf.cast(wanted, vector.dtype)
+
+        rows = self.rows and dataclasses.replace(self.rows, gradients=kept(self.rows.gradients))
+        return dataclasses.replace(self, vectors=tuple(kept(vector) for vector in self.vectors), rows=rows)
 
     def tensors(self) -> list[tf.Tensor]:
-        return [*self.vectors, *([self.rows.message, self.rows.gradients] if self.rows else [])]
+        rows = [self.rows.message, self.rows.gradients] if self.rows else []
+        return [*self.vectors, *rows, *([] if self.ticket is None else [self.ticket])]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
         """On the ps: slice name to gradient, those of tables as IndexedSlices; and what the header says."""

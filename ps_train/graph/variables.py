@@ -59,6 +59,7 @@ class Stored:
     Keys do not depend on the number of ps, so a checkpoint of one topology restores into any other.
     `follower`: restored from the key but not saved, because another variable saves it.
     `order`: what has a smaller one is read completely, when a checkpoint is written, before this is.
+    `advice`: what to say where a checkpoint does not have the key, if that has a reason of its own.
     """
 
     key: str
@@ -66,6 +67,7 @@ class Stored:
     variable: Any
     follower: bool = False
     order: int = 0
+    advice: str = ""
 
 
 def stored_variables(

@@ -120,9 +120,10 @@ class Chief(Training):
             granted = self._budget.granted()  # read first: if it is still so at `reopen`, nobody took a step since
             others = Others.of(seats_of(self._s.boards[0].items()), str(self._s.task), living)
             step = self._look_on(raw)
+            if self._shares is not None and self._is_more(""):
+                return True
             if not others.training:
-                nobody_has_input = self._input_ended and not others.waiting
-                if step >= job.max_steps or self._step.lockstep or nobody_has_input:
+                if step >= job.max_steps or self._is_out_of_input(others):
                     return False
                 if self._budget.reopen(granted, step) and not self._input_ended:
                     return True
@@ -135,6 +136,15 @@ class Chief(Training):
             time.sleep(POLL_SECS)
         self._rest()
         return False
+
+    def _is_out_of_input(self, others: Others) -> bool:
+        """When nobody trains: whether nobody ever will."""
+        if self._shares is None:
+            return self._step.lockstep or (self._input_ended and not others.waiting)
+        self._input_ended = self._shares.is_over()
+        if not self._input_ended:  # what those have who are gone is not given back by themselves
+            self._shares.free_all()
+        return self._input_ended
 
     def _awaited(self) -> tuple[int, list[int]] | None:
         session = self._session

@@ -89,6 +89,7 @@ class Ending:
         if self.tally.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
             late += ", or were lost by --inject" if lost_share(job.inject) else ""
+            late += " or brought examples that others had used" if job.is_dynamic else ""
             lines.append(f"{self.tally.dropped} gradients were dropped because they {late}")
         return lines
 

@@ -32,12 +32,14 @@ from ps_train.faults import slowness
 from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
 from ps_train.graph.trace import Traced
+from ps_train.hooks.ticket import TicketHook
 from ps_train.model import Model
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.heart import Heart
-from ps_train.roles.loop import INPUT, STOPPED, LockstepPace, Loop, Pace
+from ps_train.roles.loop import INPUT, STEPS, STOPPED, LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.session import LOST, LostConnectionError, Sessions, agree_with_chief, await_ready
+from ps_train.roles.shares import Shares
 from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
 
@@ -98,8 +100,9 @@ class Training:
         self._step = build_step(
             job, self._s.model, self._s.source, self._s.traced, self._s.plan, replica, device_of(task)
         )
+        self._shares = Shares(self._step, replica, job, replica.count) if self._step.leased else None
         with self._step.graph.as_default():
-            hooks = self._hooks()
+            hooks = [*self._hooks(), *self._hooks_of_shares()]
             self._step.graph.finalize()
             config = session_config(cluster, task, job)
             while True:
@@ -148,6 +151,10 @@ class Training:
     def _hooks(self) -> list[Any]:
         return []
 
+    def _hooks_of_shares(self) -> list[Any]:
+        ticket = self._step.batches.ticket
+        return [TicketHook(ticket, self._shares.followed)] if self._shares and ticket is not None else []
+
     def _prepare(self, session: v1.Session) -> int:
         """Makes the new session ready to train; returns the global step at which it begins."""
         session.run(self._step.uninitialised)  # connects to every ps now, not in the first step
@@ -168,7 +175,7 @@ class Training:
     def _open_input(self, session: v1.Session, step: int) -> None:
         """Once: the input is this process's own and outlives a session.  The order of the examples depends on the
         step, so that a resumed job does not begin with the same ones."""
-        if self._input_open:
+        if self._input_open or self._shares:  # what is shared is opened whenever the loop begins
             return
         self._input_open = True
         seed = derived_seed(self._s.job.seed, "shuffle", self._s.cluster.replica_index(self._s.task), step)
@@ -183,15 +190,19 @@ class Training:
         """Steps until there are none left for now; then nobody waits for this worker.  Returns why."""
         self._s.heart.say(TRAINING)
         assert self._loop is not None, "there is one for each session"
+        if self._shares is not None and self._session is not None:
+            self._shares.begin(self._session, self._pace())
         why = self._loop.run(session)
         if why == STOPPED and not self._s.attention.stop.is_set():
             raise LostConnectionError("a ps was restarted")
         if why == STOPPED:
             self._rest()
         self._leave()
+        if self._shares is not None:  # there may be nothing to take now, but later
+            why = INPUT if self._shares.is_over() else STEPS
         self._s.heart.say(INPUT_ENDED if why == INPUT else WAITING)
+        self._input_ended = why == INPUT
         if why == INPUT:
-            self._input_ended = True
             log.info("%s: input ended", self._s.task)
         return why
 
@@ -218,8 +229,11 @@ class Training:
         """A burst must end at multiples of this, if it is not 0."""
         return 0
 
+    def _pace(self) -> Pace:
+        return LockstepPace(self._s.job.max_steps) if self._step.lockstep else self._budget
+
     def _new_loop(self, first_step: int) -> Loop:
-        pace: Pace = LockstepPace(self._s.job.max_steps) if self._step.lockstep else self._budget
+        pace = self._shares or self._pace()
         rhythm = Rhythm(self._s.job.longest_run, fixed=self._s.job.steps_per_run != AUTO)
         name, save_steps = str(self._s.task), self._save_steps
         slow = slowness(self._s.job.inject, name)
@@ -236,10 +250,19 @@ class Training:
 
     def _wait_for_more(self, why: str) -> None:
         """Returns when steps are handed out again; else the heart hears of the outcome and the main thread exits."""
-        while why == INPUT or self._step.lockstep or self._budget.granted() >= self._s.job.max_steps:
+        while not self._is_more(why):
             if self._has_ended():
                 raise LostConnectionError("a ps was restarted")
             time.sleep(POLL_SECS)
+
+    def _is_more(self, why: str) -> bool:
+        """Whether there are steps for this worker after its loop has ended."""
+        if self._shares is not None:
+            return self._shares.are_there() and (self._step.lockstep or self._steps_are_left())
+        return why != INPUT and not self._step.lockstep and self._steps_are_left()
+
+    def _steps_are_left(self) -> bool:
+        return self._budget.granted() < self._s.job.max_steps
 
 
 def freeze_garbage() -> None:

@@ -23,6 +23,7 @@ from ps_train.cluster.probe import reach_all
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
 from ps_train.console import Console
+from ps_train.data.readers import described_shards
 from ps_train.data.shard import Source
 from ps_train.errors import (
     EXIT_CONFIG,
@@ -64,7 +65,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     source = Source(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     traced = trace(model, source, job.batch_size)
     plan = make_plan(traced.specs(), len(cluster.ps))
-    description = {**described(job), **traced.described()}
+    description = {**described(job), **traced.described(), **described_shards(job, source)}
     boards = reach_all(cluster, task, job.shared_fields(), job.startup_timeout_secs)
     lease = Lease(boards[0], new_seat(str(task)))
     lease.take(job.worker_lease_secs)

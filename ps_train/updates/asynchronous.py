@@ -92,19 +92,30 @@ class Asynchronous(Update):
         wanted = header.examples > 0 if self.may_be_empty else None
         # The other ps do not know the global step: an update that they still make is of a job that is at its end.
         is_open = clock < self._max_steps if shard.ps == 0 else None
-        conditions = [condition for condition in (fresh, wanted, is_open) if condition is not None]
+        is_next = shard.ledger.is_next(arriving.ticket) if shard.ledger is not None else None
+        conditions = [condition for condition in (fresh, wanted, is_open, is_next) if condition is not None]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
         slowdown = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
         with tf.control_dependencies([staleness]):
-            done = [shard.update(gradients, header, only_if, slowdown)]
+            done = [shard.update(gradients, header, only_if, slowdown), *self._used(shard, arriving, is_next, is_open)]
         if shard.counts is not None:
             made = tf.cast(True if only_if is None else only_if, tf.int64)
             where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
             done.append(shard.counts.staleness.scatter_nd_add(where, [made]).op)
             done.append(shard.counts.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
-            dropped = tf.cast(header.lost, tf.int64) + (0 if fresh is None else tf.cast(~fresh, tf.int64))
+            in_turn = None if is_next is None else is_next | arriving.is_nothing()
+            kept = [condition for condition in (fresh, in_turn) if condition is not None]
+            late = tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64) if kept else 0
+            dropped = tf.cast(header.lost, tf.int64) + late
             done.append(shard.counts.dropped.assign_add(dropped, read_value=False))
         return done
+
+    @staticmethod
+    def _used(shard: Shard, arriving: Arrived, is_next: tf.Tensor | None, is_open: Any) -> list[tf.Operation]:
+        """Examples count as used also where the user asked to leave their gradient out: it would be so every time."""
+        if shard.ledger is None:
+            return []
+        return [shard.ledger.advance(arriving.ticket, is_next if is_open is None else is_next & is_open)]
 
     def _compensated(self, shard: Shard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:
         if is_mask(name):

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.graph.transport import Arrived, Header
 from ps_train.graph.variables import ps_device
+from ps_train.updates.ledger import Ledger
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Shard:
       counts: on ps 0; None elsewhere.
       values: slice name to variable, on this ps.
       backups: slice name to the variable that holds what this replica pulled last; empty where none is kept.
+      ledger: which examples were used; None where shards of the data are not handed out.
     """
 
     ps: int
@@ -59,6 +61,7 @@ class Shard:
     counts: Counts | None = None
     values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     backups: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
+    ledger: Ledger | None = None
 
     def update(
         self,

@@ -15,10 +15,14 @@ import tensorflow.compat.v1 as v1
 from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard
+from ps_train.updates.ledger import RoundLedger
 from ps_train.updates.lock import lock_of, under_lock
 from ps_train.updates.quorum import COMING, LIVE, UNKNOWN, UNWANTED, WANTED, Roll, Told
 from ps_train.updates.sums import Sums
 from ps_train.updates.turnstile import Turnstile
+
+_IN_TIME, _LATE = 1, 2
+"""What becomes of a push: it belongs to its round, or that was over."""
 
 
 class Side:
@@ -39,6 +43,7 @@ class Side:
         with tf.device(ps_device(shard.ps)):
             self._sums = Sums(f"ps_train/sums_{shard.ps}", arrived, replica)
             self._turnstile = Turnstile(f"ps_train/turnstile_{shard.ps}", replica.count)
+            self._ledger = RoundLedger(shard.ledger, shard.ps, replica.index, replica.count) if shard.ledger else None
             self._state = v1.get_variable(
                 f"ps_train/round_state_{shard.ps}", initializer=state, trainable=False, use_resource=True
             )
@@ -63,7 +68,8 @@ class Side:
             return self._shard.update(means, header, header.examples > 0 if guarded else None)
 
         def do() -> tf.Operation:
-            with tf.control_dependencies([apply() if update is None else v1.cond(update, apply, tf.no_op)]):
+            made = [apply() if update is None else v1.cond(update, apply, tf.no_op)]
+            with tf.control_dependencies(made + ([self._ledger.finish()] if self._ledger else [])):
                 reached = self._round.assign_add(1, read_value=True)
             return self._turnstile.release(tf.identity(reached))
 
@@ -73,12 +79,25 @@ class Side:
         """Begins with that round (int64 scalar) as at the first start."""
 
         def body() -> tuple[list[tf.Operation], None]:
-            begin = self._round.assign(round, read_value=False)
-            return [begin, self._state.assign(self._first_state, read_value=False), self._turnstile.open()], None
+            begin = [self._round.assign(round, read_value=False), *([self._ledger.clear()] if self._ledger else [])]
+            return [*begin, self._state.assign(self._first_state, read_value=False), self._turnstile.open()], None
 
         with tf.device(ps_device(self._shard.ps)):
             round = tf.identity(round)
             return under_lock(self._lock, [round], body)[0]
+
+    def _bring(
+        self, here: Arrived, in_time: tf.Tensor, late: tf.Tensor, first: tf.Tensor
+    ) -> tuple[list[tf.Operation], tf.Tensor]:
+        """Adds what has arrived to the round, if it is in time.  Where shards of the data are handed out: as nothing,
+        if somebody else has used its examples; and late ones are left out for good.  Also whether it was dropped."""
+        if self._ledger is None:
+            return [self._sums.add(here, in_time, first)], late
+        accepted = self._ledger.accepts(here.ticket)
+        add = self._sums.add(here.only_if(accepted), in_time, first)
+        keep = self._ledger.keep(here.ticket, accepted & in_time)
+        dropped = late | (in_time & ~accepted & ~here.is_nothing())
+        return [add, keep, self._ledger.lose(here.ticket, accepted & late)], dropped
 
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
         return v1.cond(waits, lambda: self._turnstile.wait(self._replica.index, until), tf.no_op)
@@ -94,8 +113,8 @@ class First(Side):
     """The ps that decides who belongs to a round.
 
     Attributes:
-      verdict: after `visit`, int64 [2 + replicas] for the other ps: whether the push was in time; the round that must
-        have begun before the replica goes on; who is WANTED, if this push completed the round.
+      verdict: after `visit`, int64 [2 + replicas] for the other ps: _IN_TIME, _LATE or 0; the round that must have
+        begun before the replica goes on; who is WANTED, if this push completed the round.
       pushed_at: after `visit`, when the push had arrived, in seconds.
       farewell: after `leave`, int64 [2 + replicas]: the round now; whether the last one was given up; who is WANTED.
     """
@@ -132,15 +151,17 @@ class First(Side):
         current = tf.equal(self._shard.stamp, now) & tf.equal(header.torn, 0)
         in_time = member & current & tf.equal(roll.arrived[index], 0)
         after, over = roll.visit(self._me, in_time, is_open, self._backups)
-        add = self._sums.add(here, in_time, first=~tf.reduce_any(tf.equal(roll.arrived, 1)))
-        with tf.control_dependencies([add]):
+        late = member & ~current
+        brought, dropped = self._bring(here, in_time, late, first=~tf.reduce_any(tf.equal(roll.arrived, 1)))
+        with tf.control_dependencies(brought):
             finish = self._finish(over)
         stays = (member & current) | tf.equal(after.standing[index], COMING)
         until = now + tf.cast(stays, tf.int64)
         waits = stays & ~over
         done = [finish, self._keep(after.next_if(over)), self._wait(waits, until)]
-        done += self._count(header, in_time, late=member & ~current)
-        verdict = tf.concat([[tf.cast(in_time, tf.int64), until], _wanted(over, after)], 0)
+        done += self._count(header, in_time, dropped)
+        judged = tf.cast(in_time, tf.int64) * _IN_TIME + tf.cast(late, tf.int64) * _LATE
+        verdict = tf.concat([[judged, until], _wanted(over, after)], 0)
         return done, (waits, verdict, pushed_at)
 
     def leave(self, leaver: tf.Tensor) -> tf.Operation:
@@ -171,14 +192,14 @@ class First(Side):
     def _keep(self, roll: Roll) -> tf.Operation:
         return self._state.assign(tf.stack([roll.standing, roll.arrived]), read_value=False)
 
-    def _count(self, header: Any, in_time: tf.Tensor, late: tf.Tensor) -> list[tf.Operation]:
+    def _count(self, header: Any, in_time: tf.Tensor, dropped: tf.Tensor) -> list[tf.Operation]:
         counts = self._shard.counts
         assert counts is not None, "they are on ps 0, which is the first"
         skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
         lost = tf.where(in_time, tf.cast(header.lost, tf.int64), 0)
         return [
             counts.skipped.assign_add(skipped, read_value=False),
-            counts.dropped.assign_add(tf.cast(late, tf.int64) + lost, read_value=False),
+            counts.dropped.assign_add(tf.cast(dropped, tf.int64) + lost, read_value=False),
         ]
 
 
@@ -197,10 +218,10 @@ class Other(Side):
 
     def _visit(self, here: Arrived, verdict: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
         now, told, until = self._round.read_value(), self._told(), verdict[1]
-        in_time = tf.equal(verdict[0], 1) & (now < until)
+        in_time, late = tf.equal(verdict[0], _IN_TIME) & (now < until), tf.equal(verdict[0], _LATE)
         after, over = told.visit(self._me, in_time, verdict[2:])
-        add = self._sums.add(here, in_time, first=~tf.reduce_any(tf.equal(told.arrived, 1)))
-        with tf.control_dependencies([add]):
+        brought, _ = self._bring(here, in_time, late, first=~tf.reduce_any(tf.equal(told.arrived, 1)))
+        with tf.control_dependencies(brought):
             finish = self._finish(over)
         waits = now + tf.cast(over, tf.int64) < until
         with tf.control_dependencies([finish]):  # both write who waits for what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as v1
@@ -30,10 +31,20 @@ class Large(Linear):
         return dense(dense(hidden, 1024, "large2"), 1, "out")[:, 0]
 
 
-def crossings(model: Model, num_ps: int, update: str, optimizer: str) -> collections.Counter[tuple[str, str]]:
+def crossings(
+    model: Model, num_ps: int, update: str, optimizer: str, **fields: Any
+) -> collections.Counter[tuple[str, str]]:
     """(from, to) job to the number of tensors that one step of the second worker sends."""
     cluster = InProcessCluster(
-        model, num_ps, 2, update=update, optimizer=optimizer, learning_rate=1e-6, batch_size=4, partition_bytes=1 << 30
+        model,
+        num_ps,
+        2,
+        update=update,
+        optimizer=optimizer,
+        learning_rate=1e-6,
+        batch_size=4,
+        partition_bytes=1 << 30,
+        **fields,
     )
     cluster.start()
     cluster.train(2)
@@ -76,3 +87,11 @@ def test_a_step_sends_one_parcel_each_way_to_each_ps_whatever_the_number_of_vari
 def test_a_large_variable_travels_alone() -> None:
     worker, ps = "job:worker/task:1", "job:ps/task:0"
     assert crossings(Large(), 1, "async", "sgd") == {(ps, worker): 3, (worker, ps): 3}
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_where_shards_are_handed_out_one_small_message_more_goes_to_each_ps(update: str) -> None:
+    static, dynamic = (crossings(Deep(), 2, update, "sgd", sharding=sharding) for sharding in ("static", "dynamic"))
+    tickets = {("job:worker/task:1", f"job:ps/task:{ps}"): 1 for ps in range(2)}
+    assert dynamic - static == collections.Counter(tickets)
+    assert not static - dynamic

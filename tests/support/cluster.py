@@ -53,6 +53,7 @@ class InProcessCluster:
         traced = self._traced = trace(model, source, self.job.batch_size)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[Step] = []
+        self.replicas: list[Replica] = []
         self.sessions: list[v1.Session] = []
         self.checkpoints: Checkpoints | None = None
         self.snapshots: Snapshots | None = None
@@ -64,6 +65,7 @@ class InProcessCluster:
                     self.checkpoints, self.snapshots = saving(self.job, step, str(directory), device_of(task))
             target = servers[num_ps + index].target
             self.steps.append(step)
+            self.replicas.append(replica)
             self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))
 
     def start(self, restore: bool = False) -> int | None:

@@ -28,6 +28,7 @@ FLOORS = {
         "graph.chunks",
         "graph.directory",
         "graph.forward",
+        "graph.handout",
         "graph.plan",
         "graph.promise",
         "graph.rows",

@@ -20,8 +20,8 @@ import tensorflow as tf
 from ps_train.data.criteo import COLUMNS, INTEGERS, MAX_BAD_LINES
 from ps_train.data.criteo.files import ALL, HELD_OUT, HOLD_OUT_EVERY, Chosen
 from ps_train.data.criteo.malformed import LINE, BadLines
-from ps_train.data.lines import BLOCK_BYTES, Lines, line_dataset
-from ps_train.data.stream import Stream, as_written, failure
+from ps_train.data.lines import BLOCK_BYTES, Lines, line_blocks, line_dataset
+from ps_train.data.stream import Pieces, Stream, as_written, failure
 from ps_train.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,6 +56,15 @@ class Criteo(Stream):
     def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
         lines = line_dataset(self._chosen.files, share, seed, self._block_bytes)
         return lines.map(as_written(self._examples), num_parallel_calls=2).filter(as_written(_not_empty))
+
+    def pieces(self) -> Pieces | None:
+        files = self._chosen.files
+        found = line_blocks(files, self._block_bytes)
+        if found is None:  # a gzipped file can be read from its beginning only
+            return None
+        count, lines = found
+        name = f"{sum(path.stat().st_size for path in files)}_bytes_by_{self._block_bytes}"
+        return Pieces(count, name, lambda number: self._examples(lines(number)))
 
     def _examples(self, lines: Lines) -> Any:
         well_formed = tf.strings.regex_full_match(lines.lines, LINE)

@@ -1,0 +1,163 @@
+"""A worker's part of the data where shards are handed out (--sharding=dynamic): takes some whenever it needs more.
+
+    shares = Shares(step, replica, job, sharers=3)
+    shares.begin(session, pace)                  # whenever the loop begins
+    shares.take(20, global_step=100)             # a Pace: no more steps than there are batches to make them of
+    shares.followed([3, before, after])          # the ticket of the last step of a burst
+
+What was taken is given back by whoever leaves (`StepOps.leave`).  If the shard does not stand where the last step has
+left it, somebody else has used its examples, or a ps was restored, or a round has gone on without this worker: it then
+forgets what it was given, and takes anew what is to be done now.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as v1
+
+from ps_train.config import Job
+from ps_train.data import handout
+from ps_train.data.layout import Assignment
+from ps_train.graph.step import Step
+from ps_train.roles.loop import Pace
+from ps_train.updates.base import Replica
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What stands on the ps; see `graph/handout.py`."""
+
+    holders: np.ndarray[Any, Any]
+    progress: np.ndarray[Any, Any]
+    step: int
+
+    def reached(self, shard: int) -> int:
+        """The cursor up to which the shard has been used on every ps."""
+        return int(self.progress[:, shard].min())
+
+
+class Shares:
+    """Args:
+    sharers: how many replicas take from the same data.
+    """
+
+    def __init__(self, step: Step, replica: Replica, job: Job, sharers: int) -> None:
+        assert step.leased is not None and step.handout is not None, "shards are handed out"
+        self._leased, self._handout = step.leased, step.handout
+        self._me, self._job, self._sharers = handout.holder_of(replica.index), job, sharers
+        self._session: v1.Session | None = None
+        self._pace: Pace | None = None
+        self._given: list[Assignment] = []
+        self._ticket: Sequence[int] | None = None
+
+    def begin(self, session: v1.Session, pace: Pace) -> None:
+        """Begins to read anew, with nothing in hand.  `pace`: says how many steps may be made at all."""
+        self._session, self._pace = session, pace
+        self._forget(self._look())
+
+    def followed(self, ticket: Sequence[int]) -> None:
+        """That step has been made, and all before it."""
+        self._ticket = ticket
+
+    def take(self, wanted: int, global_step: int) -> int:
+        assert self._pace is not None, "it has begun"
+        ready = min(wanted, self._fetch(wanted))
+        return self._pace.take(ready, global_step) if ready else 0
+
+    def give_back(self, count: int) -> None:
+        assert self._pace is not None, "it has begun"
+        self._pace.give_back(count)
+
+    def is_over(self) -> bool:
+        """Whether all epochs are."""
+        return handout.is_over(self._look().progress, self._job.epochs)
+
+    def are_there(self) -> bool:
+        """Whether there is something to take, for steps that may still be made."""
+        seen = self._look()
+        free = handout.candidates(seen.holders, seen.progress, self._job.epochs)
+        return bool(free) and seen.step < self._job.max_steps
+
+    def free_all(self) -> None:
+        """Takes from everybody what he has: nobody trains."""
+        seen = self._look()
+        self._change(seen, {int(shard): handout.FREE for shard in np.flatnonzero(seen.holders)})
+
+    def _fetch(self, wanted: int) -> int:
+        """How many batches there are in hand, after taking some more if they are too few."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self._drop_until(ticket)
+        self._take_more(wanted - self._in_hand())
+        if not self._is_as_left(ticket):
+            self._forget(self._seen)
+        if not self._given:  # others were faster, or what was known was too old
+            self._take_more(wanted)
+        return self._in_hand()
+
+    def _in_hand(self) -> int:
+        return sum(self._leased.batches_in(assignment) for assignment in self._given)
+
+    def _drop_until(self, ticket: Sequence[int]) -> None:
+        """What the steps until then have used is in hand no more."""
+        shard, after = int(ticket[0]), int(ticket[2])
+        while self._given and self._given[0].shard != shard:
+            del self._given[0]
+        if self._given:
+            rest = dataclasses.replace(self._given[0], begin=after)
+            self._given[:1] = [rest] if rest.begin < rest.end else []
+
+    def _is_as_left(self, ticket: Sequence[int] | None) -> bool:
+        """Whether the last step has been counted, and what is in hand is nobody else's."""
+        if ticket is not None and (ticket[0] < 0 or self._seen.reached(int(ticket[0])) < ticket[2]):
+            return False
+        return all(
+            self._seen.holders[some.shard] == self._me and self._seen.reached(some.shard) == some.begin
+            for some in self._given
+        )
+
+    def _take_more(self, wanted: int) -> None:
+        """Takes shards of so many batches together, if there are, but leaves the others their part; gives back those
+        that are done; and looks at the ps all the same.  What it takes is chosen from what it saw last."""
+        seen, epochs = self._seen, self._job.epochs
+        most = handout.fair_part(len(handout.candidates(seen.holders, seen.progress, epochs)), self._sharers)
+        chosen: list[int] = []
+        for assignment in handout.choose(seen.holders, seen.progress, epochs, min(most, max(wanted, 0))):
+            if wanted > 0:
+                chosen.append(assignment.shard)
+                wanted -= self._leased.batches_in(assignment)
+        held = {assignment.shard for assignment in self._given}
+        done = [int(shard) for shard in np.flatnonzero(seen.holders == self._me) if shard not in held]
+        self._change(seen, dict.fromkeys(done, handout.FREE) | dict.fromkeys(chosen, self._me))
+        for shard in chosen:
+            assignment = handout.assignment_of(shard, self._seen.progress)
+            if self._seen.holders[shard] == self._me and not handout.is_done(assignment, epochs):
+                self._leased.give(assignment)
+                self._given.append(assignment)
+
+    def _forget(self, seen: Seen) -> None:
+        """Gives everything back, and reads from the beginning."""
+        assert self._session is not None, "it has begun"
+        self._given, self._ticket = [], None
+        self._leased.begin()
+        self._session.run(self._leased.batches.initializer)
+        mine = np.flatnonzero(seen.holders == self._me)
+        self._change(seen, {int(shard): handout.FREE for shard in mine})
+
+    def _look(self) -> Seen:
+        assert self._session is not None, "it has begun"
+        self._seen = Seen(**self._session.run(self._handout.look))
+        return self._seen
+
+    def _change(self, seen: Seen, holders: dict[int, int]) -> None:
+        """Makes those the holders, where the present ones are still those that were seen; and sees what is now."""
+        if not holders:
+            self._look()
+            return
+        assert self._session is not None, "it has begun"
+        changes = {shard: (int(seen.holders[shard]), after) for shard, after in holders.items()}
+        self._seen = Seen(**self._session.run(self._handout.swap, self._handout.feeds(changes)))

@@ -1,0 +1,169 @@
+"""A model whose values say which examples were used, how often; and workers that are handed shards of its data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import Arrays, Model
+from ps_train.config import AUTO
+from ps_train.data.stream import Pieces, Stream
+from ps_train.roles.loop import Loop, Pace
+from ps_train.roles.rhythm import Rhythm
+from ps_train.roles.shares import Shares
+from tests.support.cluster import InProcessCluster
+
+
+class Recording(Model):
+    """Every use of an example adds one to its element of two variables, which live on different ps if there are two.
+
+    That is what plain SGD makes of it; under `sync`, where gradients are averaged, `Ones` does.
+    """
+
+    default_learning_rate = 1.0
+
+    def __init__(self, count: int = 1000, ones: bool = False, secs: float = 0.0, stream: bool = False) -> None:
+        self.count, self.ones, self.secs, self.stream = count, ones, secs, stream
+
+    def data(self, split, data_dir):
+        if split == "test":
+            return None
+        if self.stream:
+            return Numbers(self.count)
+        return Arrays(np.arange(self.count), np.zeros(self.count, np.float32))
+
+    def forward(self, features, training):
+        uses = tf.reduce_sum(tf.one_hot(features, self.count), 0)
+        if self.secs:
+            uses = tf.ensure_shape(tf.numpy_function(self._later, [uses], uses.dtype), uses.shape)
+        first, second = (v1.get_variable(n, [self.count], initializer=v1.zeros_initializer()) for n in NAMES)
+        return -tf.reduce_sum(tf.stop_gradient(uses) * (first + second))
+
+    def _later(self, values):
+        time.sleep(self.secs)
+        return values
+
+    def loss(self, outputs, labels):
+        return outputs
+
+    def optimizer(self, name, learning_rate):
+        return Ones() if self.ones else super().optimizer(name, learning_rate)
+
+
+NAMES = ("first", "second")
+
+
+class Numbers(Stream):
+    """The same data in pieces of 0 to 99 numbers."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def chunks(self, share, seed):
+        return tf.data.Dataset.range(share.index, self.count, share.count).batch(10).map(_examples)
+
+    def pieces(self):
+        ends = np.minimum(np.cumsum(np.arange(self.count) * 37 % 100), self.count)
+        starts = np.array([0, *ends[: int(np.argmax(ends == self.count)) + 1]])
+
+        def read(piece):
+            found = tf.constant(starts, tf.int64)
+            return _examples(tf.range(found[piece], found[piece + 1]))
+
+        return Pieces(len(starts) - 1, f"numbers_{self.count}", read)
+
+
+def _examples(numbers):
+    return numbers, tf.zeros_like(numbers, tf.float32)
+
+
+class Ones(v1.train.GradientDescentOptimizer):
+    """Adds one wherever there is a gradient at all."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+
+    def _resource_apply_dense(self, grad, handle):
+        return super()._resource_apply_dense(tf.sign(grad), handle)
+
+
+def used(cluster: InProcessCluster) -> list[np.ndarray]:
+    """How often each example was used, by each of the variables."""
+    values = cluster.values()
+    return [values[name] for name in NAMES]
+
+
+class Endless:
+    """As many steps as anybody wants."""
+
+    def take(self, wanted: int, global_step: int) -> int:
+        return wanted
+
+    def give_back(self, count: int) -> None:
+        pass
+
+
+class SharingWorker:
+    """One worker of a cluster in one process: its loop, and what it was given."""
+
+    def __init__(self, cluster: InProcessCluster, index: int, pace: Pace | None = None, slow_secs: float = 0.0) -> None:
+        self.cluster, self.index, self.pace, self._slow_secs = cluster, index, pace or Endless(), slow_secs
+        self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
+        replica = cluster.replicas[index]
+        self.shares = Shares(self.step, replica, cluster.job, len(cluster.steps))
+        rhythm = Rhythm(cluster.job.longest_run, fixed=cluster.job.steps_per_run != AUTO)
+        self._loop = Loop(f"worker:{index}", self.step, self.shares, self._stops, 0, rhythm=rhythm)
+        self._should_stop: Callable[[], bool] = lambda: False
+
+    def begin(self) -> None:
+        self.shares.begin(self.session, self.pace)
+
+    def make(self, steps: int) -> int:
+        """Up to so many steps one by one, fewer where nothing is left to take."""
+        for number in range(steps):
+            if not self.shares.take(1, 0):
+                return number
+            self._run_with_hooks({"train": self.step.ops.train})
+        return steps
+
+    def run(self, should_stop: Callable[[], bool] = lambda: False, within_secs: float = 60.0) -> None:
+        """As a worker does it: until all epochs are over, or the steps used up."""
+        deadline = time.monotonic() + within_secs
+        self._should_stop = should_stop
+        while not should_stop():
+            assert time.monotonic() < deadline, "the epochs do not end"
+            self.begin()
+            self._loop.run(self)
+            self.cluster.dismiss(self.index, by=self.index)
+            while not self.shares.are_there():
+                if self.shares.is_over() or should_stop() or self._is_done():
+                    return
+                assert time.monotonic() < deadline, "the epochs do not end"
+                time.sleep(0.01)
+
+    def run_step_fn(self, step_fn):
+        """What the loop needs of a MonitoredSession: here, with the hook that tells of tickets."""
+        return step_fn(_Context(self.session, self._run_with_hooks))
+
+    def _run_with_hooks(self, fetches):
+        fetched, ticket = self.session.run([fetches, self.step.batches.ticket])
+        self.shares.followed(ticket)
+        self.made += 1
+        if self._slow_secs:
+            time.sleep(self._slow_secs)
+        return fetched
+
+    def _stops(self) -> bool:
+        return self._should_stop()
+
+    def _is_done(self) -> bool:
+        return self.cluster.global_step() >= self.cluster.job.max_steps
+
+
+class _Context:
+    def __init__(self, session, run_with_hooks) -> None:
+        self.session, self.run_with_hooks = session, run_with_hooks
