@@ -15,10 +15,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ps_train.checks import ANYTHING, Check, above, at_least, one_of, optional, whole_or
+from ps_train.checks import above, at_least, one_of, optional, whole_or
 from ps_train.combinations import refuse_combinations
 from ps_train.errors import ConfigError
 from ps_train.faults import FORMS, parse
+from ps_train.options import check_fields, option, option_fields, source_of
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 UPDATES = ("async", "bounded", "sync")
@@ -37,14 +38,6 @@ HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
 
 WATCH_STDIN_VARIABLE = "PS_TRAIN_WATCH_STDIN"
 """Environment: standard input is a pipe of the launcher's; when it closes, the launcher is gone."""
-
-
-def option(
-    default: Any, section: str, help: str, check: Check = ANYTHING, *, shared: bool = False, kind: type | None = None
-) -> Any:
-    """A dataclass field with its flag's help; `shared` means that every task of the job must have the same value."""
-    metadata = {"section": section, "help": help, "check": check, "shared": shared, "kind": kind or type(default)}
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,25 +277,6 @@ class Job:
         shared = {f.name: getattr(self, f.name) for f in option_fields(Job) if f.metadata["shared"]}
         shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
         return json.loads(json.dumps(shared))
-
-
-def option_fields(kind: type[Job] | type[Task]) -> list[dataclasses.Field[Any]]:
-    """The fields that are options (each one a flag)."""
-    return [field for field in dataclasses.fields(kind) if field.metadata]
-
-
-def check_fields(value: Job | Task, sources: Mapping[str, str]) -> None:
-    """Raises ConfigError for the first field whose value its check does not allow."""
-    for field in option_fields(type(value)):
-        check: Check = field.metadata["check"]
-        got = getattr(value, field.name)
-        if not check.holds(got):
-            raise ConfigError(f"{field.name}={got}{source_of(sources, field.name)} is not valid: use {check.allowed}.")
-
-
-def source_of(sources: Mapping[str, str], name: str) -> str:
-    """` (from the command line)`, for error texts; nothing where the source is not known."""
-    return f" (from {sources[name]})" if name in sources else ""
 
 
 def described(job: Job, name: str) -> str:

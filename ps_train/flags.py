@@ -15,8 +15,9 @@ from typing import Any
 from absl import flags
 
 from ps_train.cluster import spec
-from ps_train.config import Job, Task, check_fields, option_fields
+from ps_train.config import Job, Task
 from ps_train.errors import ConfigError
+from ps_train.options import check_fields, option_fields
 
 COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
 

@@ -13,8 +13,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ps_train.config import Job, Task, described, source_of
+from ps_train.config import Job, Task, described
 from ps_train.errors import ConfigError
+from ps_train.options import source_of
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
 

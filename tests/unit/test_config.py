@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from ps_train.config import Job, Task, described, option_fields
+from ps_train.config import Job, Task, described
 from ps_train.errors import EXIT_CONFIG, ConfigError
+from ps_train.options import option_fields
 
 
 def test_the_defaults_are_a_valid_job_and_task():
@@ -103,7 +104,7 @@ def test_a_job_that_would_never_save_is_refused():
 def test_an_unknown_job_name_is_refused_with_the_known_ones():
     for allowed in ("ps", "worker", "chief", "evaluator", "local"):
         assert Task(allowed, 0).job_name == allowed
-    from ps_train.config import check_fields
+    from ps_train.options import check_fields
 
     with pytest.raises(ConfigError, match=r"job_name=master \(from TF_CONFIG\).*ps, worker, chief, evaluator, local"):
         check_fields(Task("master", 0), {"job_name": "TF_CONFIG"})

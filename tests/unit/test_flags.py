@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ps_train import flags
 from ps_train.cluster.spec import Cluster
-from ps_train.config import OPTIMIZERS, Job, Task, option_fields
+from ps_train.config import OPTIMIZERS, Job, Task
 from ps_train.errors import ConfigError
+from ps_train.options import option_fields
 
 PRESETS = sorted((pathlib.Path(__file__).parents[2] / "flags").glob("*.flags"))
 TF_CONFIG = {

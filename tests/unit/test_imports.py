@@ -17,7 +17,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 FLOORS = {
-    0: ["errors", "checks", "combinations", "config", "console", "restarts", "faults", "held_ports"],
+    0: ["errors", "checks", "combinations", "config", "console", "restarts", "faults", "held_ports", "options"],
     1: ["cluster", "cluster.*", "metrics", "model", "optimizers", "data", "data.*"],
     2: [
         "embeddings",
