@@ -14,10 +14,11 @@ from benchmarks.contenders import Setting, contender_of
 from benchmarks.errors import ContenderError
 from benchmarks.processes import Processes, Program, command_of, descendants
 from benchmarks.run import check_loss, measure, time_to_first_steps
+from tests.support.long import long
 from tests.support.processes import eventually, is_alive
 
 
-@pytest.mark.parametrize("name", ["ours-sync", "classic-sync", "pss-100", "single-2x1"])
+@pytest.mark.parametrize("name", ["ours-sync", long("classic-sync"), long("pss-100"), long("single-2x1")])
 def test_a_contender_learns_what_can_be_learned(name: str):
     loss = check_loss(contender_of(name), Setting("tiny", max_steps=100), within_secs=90)
     assert 0.3 < loss < 0.8, f"three classes begin at {math.log(3):.2f}, and a fifth of the labels is random"
@@ -57,6 +58,7 @@ def singles_of(pid: int) -> list[int]:
     return found if len(found) == 2 else []
 
 
+@pytest.mark.long
 def test_a_signal_ends_the_benchmark_and_its_processes_at_once(tmp_path: pathlib.Path):
     command = [sys.executable, "-m", "benchmarks", "--workloads=tiny", "--contenders=single-2x1", "--no-check"]
     with Processes(tmp_path) as processes:

@@ -65,6 +65,7 @@ def test_on_a_full_disk_training_goes_on_and_saves_again_when_there_is_room(
     assert found_in(str(small_disk))[0][0] == 300 and all(whole(path) for _, path in found_in(str(small_disk)))
 
 
+@pytest.mark.long
 def test_a_directory_that_vanishes_is_made_again(processes: Processes) -> None:
     directory = processes.directory / "model"
     run = processes.run(*COUNTING, "--max_steps=150", f"--model_dir={directory}")

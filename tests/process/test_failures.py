@@ -24,6 +24,7 @@ def test_an_exception_in_the_users_own_code_keeps_its_traceback_and_fails_the_wh
     assert "and so the job failed" in run.lines[-1]
 
 
+@pytest.mark.long
 def test_an_operation_of_the_users_that_fails_later_is_reported_as_the_cause(processes: Processes) -> None:
     run = processes.run(MODELS + "FailsLater", f"--model_dir={processes.directory}/m", "--num_workers=1")
     assert run.wait(40) == 1
@@ -41,6 +42,7 @@ def test_a_loss_that_is_no_number_stops_the_job_and_is_not_saved(processes: Proc
         assert np.all(np.isfinite(reader.get_tensor(name))), f"{name} of the last checkpoint"
 
 
+@pytest.mark.long
 def test_a_loss_that_is_not_a_scalar_is_one_line_and_exit_code_2(processes: Processes) -> None:
     run = processes.run(MODELS + "Vector", f"--model_dir={processes.directory}/m")
     assert run.wait(40) == 2
@@ -70,7 +72,7 @@ def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: s
     assert servers[0].wait(15) == 1
 
 
-@pytest.mark.parametrize("update", ["async", long("bounded"), "sync"])
+@pytest.mark.parametrize("update", ["async", long("bounded"), long("sync")])
 def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
     cluster.flags.append(f"--update={update}")
@@ -102,6 +104,7 @@ def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_it
     assert ps.wait(10) == 0
 
 
+@pytest.mark.long
 def test_the_chief_waits_for_a_worker_that_hangs_only_so_long(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=3000", "--log_secs=0.2", "--worker_lease_secs=60")
     cluster.flags += ["--finish_timeout_secs=2", "--model=tests.support.models:Hangs", "--batch_size=4"]

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
+from tests.support.long import long
 from tests.support.processes import Process, Processes, children_of, is_alive
 
 COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
@@ -45,7 +46,7 @@ def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_
         assert counts(path) == {float(step)}
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", ["async", long("sync")])
 def test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_steps(
     processes: Processes, update: str
 ) -> None:
@@ -57,6 +58,7 @@ def test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_st
     assert counts(found_in(str(processes.directory / "model"))[0][1]) == {300.0}
 
 
+@pytest.mark.long
 def test_a_slow_worker_makes_fewer_steps_than_the_others(processes: Processes) -> None:
     run = start(processes, "--max_steps=500", "--inject=slow:worker:1x6")
     result = result_of(processes, run)

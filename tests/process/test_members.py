@@ -113,6 +113,7 @@ def test_with_a_backup_nobody_waits_for_a_worker_that_has_yet_to_come(processes:
         assert process.wait(20) == 130, process.output
 
 
+@pytest.mark.long
 def test_without_a_backup_all_wait_for_him_but_no_longer_than_the_start_up_time_out(processes: Processes) -> None:
     cluster = cluster_of(processes, "sync", ENDLESS)
     cluster.flags.append("--startup_timeout_secs=8")

@@ -82,6 +82,7 @@ def test_the_example_is_what_the_readme_shows_and_it_trains(processes: Processes
     assert 0.85 < metrics["auc"] < 1
 
 
+@pytest.mark.long
 def test_the_launcher_runs_a_flagfile_with_host_lists(processes: Processes) -> None:
     ports = free_ports(2)
     hosts = [f"--ps_hosts=localhost:{ports[0]}", f"--worker_hosts=localhost:{ports[1]}"]

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
+from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
@@ -96,7 +97,7 @@ def test_after_the_loss_of_ps_0_the_step_goes_back_and_the_job_still_ends_at_exa
     assert count(run.value(run.on(1))) >= MAX_STEPS + run.lost - AT_THAT_MOMENT
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, long(1)])
 def test_synchronous_training_goes_back_to_one_step_on_all_ps(processes: Processes, victim: int) -> None:
     run = Disturbed(processes, victim, *COUNTING, "--update=sync")
     assert run.restarted == victim and run.restored >= 50
@@ -104,6 +105,7 @@ def test_synchronous_training_goes_back_to_one_step_on_all_ps(processes: Process
     assert count(run.value("first")) == count(run.value("second")) == MAX_STEPS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [("async", "--ps_recovery=consistent"), ("bounded",)], ids=" ".join)
 def test_other_modes_do_so_too_where_all_goes_back_to_the_checkpoint(
     processes: Processes, update: tuple[str, ...]

@@ -8,6 +8,8 @@ import pathlib
 import re
 import signal
 
+import pytest
+
 from tests.support.processes import Process, Processes, children_of, is_alive
 
 RESTART = "--restart=on_failure"
@@ -40,6 +42,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
     assert not any(is_alive(pid) for pid in children_of(run.pid))
 
 
+@pytest.mark.long
 def test_restarts_are_bounded_and_the_last_lines_of_the_failed_child_are_shown(processes: Processes) -> None:
     run = processes.run(
         RESTART, "--max_restarts=1", "--num_workers=1", "--model=tests.support.models:Raises",
@@ -50,6 +53,7 @@ def test_restarts_are_bounded_and_the_last_lines_of_the_failed_child_are_shown(p
     assert "the last lines of worker:0:" in run.output and "my own mistake" in run.lines[-1]
 
 
+@pytest.mark.long
 def test_a_wrong_configuration_is_not_tried_again(processes: Processes) -> None:
     run = processes.run(RESTART, "--model=tests.support.models:Vector", f"--model_dir={processes.directory}/m")
     assert run.wait(40) == 2

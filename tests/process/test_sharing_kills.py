@@ -17,10 +17,12 @@ import pytest
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
-from tests.chaos.storm import LATE
+from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
 COUNT, EPOCHS = 4000, 2
+LATE = ("waiting for ps:", "no worker has come", "all of them are gone")
+"""What a process may say that was started again when the job was over."""
 FLAGS = (
     "--model=tests.support.recording:Recording", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
     "--sharding=dynamic", "--batch_size=4", f"--epochs={EPOCHS}", "--max_steps=100000", "--log_secs=0.1",
@@ -77,7 +79,9 @@ def told(workers: list[Process]) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed, num_ps, update", [(1, 1, "async"), (2, 2, "async"), (3, 2, "sync"), (4, 1, "bounded")])
+@pytest.mark.parametrize(
+    "seed, num_ps, update", [long(1, 1, "async"), (2, 2, "async"), (3, 2, "sync"), long(4, 1, "bounded")]
+)
 def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twice(
     processes: Processes, seed: int, num_ps: int, update: str
 ) -> None:
@@ -100,7 +104,7 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, long(2)])
 def test_a_job_that_is_killed_altogether_goes_on_from_its_checkpoint_with_the_examples_that_it_had_not_used(
     processes: Processes, seed: int
 ) -> None:
@@ -119,6 +123,7 @@ def test_a_job_that_is_killed_altogether_goes_on_from_its_checkpoint_with_the_ex
     run.assert_each_was_used(EPOCHS)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_worker_that_sleeps_beyond_its_lease_and_wakes_uses_nothing_twice(processes: Processes) -> None:
     chance = random.Random(7)

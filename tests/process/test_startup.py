@@ -32,6 +32,7 @@ def test_a_ps_that_refuses_connections_is_named_with_its_address_and_the_cause(p
     )
 
 
+@pytest.mark.long
 def test_a_name_that_does_not_resolve_is_named(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 1)
     hosts = f"--ps_hosts=no-such-host.invalid:{free_ports(1)[0]}"
@@ -40,6 +41,7 @@ def test_a_name_that_does_not_resolve_is_named(processes: Processes) -> None:
     assert "no-such-host.invalid" in only_error(worker.output) and "not resolved" in worker.output
 
 
+@pytest.mark.long
 def test_a_port_that_accepts_but_never_answers_does_not_hang_the_worker(processes: Processes) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -93,6 +95,7 @@ def test_a_second_process_of_the_same_task_is_refused_and_told_who_has_it(proces
     assert holder.process.poll() is None
 
 
+@pytest.mark.long
 def test_workers_of_an_asynchronous_job_neither_need_nor_wait_for_absent_ones(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 3, "--max_steps=200")
     ps, chief = cluster.start("ps", 0), cluster.start("worker", 0)
@@ -109,6 +112,7 @@ def test_a_ps_to_which_no_worker_comes_gives_up(processes: Processes) -> None:
     assert "no worker has come" in only_error(ps.output)
 
 
+@pytest.mark.long
 def test_a_proxy_in_the_environment_is_not_used_for_the_cluster(processes: Processes) -> None:
     proxy = f"http://127.0.0.1:{free_ports(1)[0]}"
     run = processes.run(
@@ -117,6 +121,7 @@ def test_a_proxy_in_the_environment_is_not_used_for_the_cluster(processes: Proce
     assert run.wait(60) == 0, run.output
 
 
+@pytest.mark.long
 def test_ipv6_addresses_work(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 1, "--max_steps=50", host="[::1]")
     (ps,), (worker,) = cluster.start_all()
@@ -174,6 +179,7 @@ def test_wrong_configuration_is_one_line_and_exit_code_2(
     assert all(word in error for word in words), error
 
 
+@pytest.mark.long
 def test_a_ps_and_a_worker_wait_for_a_late_chief_longer_than_for_a_lost_one(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100", "--recovery_secs=2", "--worker_lease_secs=1")
     ps, worker = cluster.start("ps", 0), cluster.start("worker", 1)

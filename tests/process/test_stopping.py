@@ -49,6 +49,7 @@ def test_ctrl_c_on_the_launcher_stops_the_cluster_and_leaves_no_process(processe
     assert not any(is_alive(pid) for pid in children)
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_the_launcher_and_its_children_at_once(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
     launcher.wait_for("step ")
@@ -78,6 +79,7 @@ def test_children_die_with_a_launcher_that_is_killed(processes: Processes) -> No
     eventually(lambda: not any(is_alive(pid) for pid in children), 10, "the children's end")
 
 
+@pytest.mark.long
 def test_even_a_child_that_is_stopped_dies_with_a_launcher_that_is_killed(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
     launcher.wait_for("step ")

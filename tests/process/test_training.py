@@ -64,7 +64,7 @@ def events_in(directory: pathlib.Path) -> set[str]:
     return {*accumulator.Tags()["scalars"], *accumulator.Tags()["histograms"]}
 
 
-@pytest.mark.parametrize(("workers", "update"), [(1, "async"), (4, "async"), long(4, "sync")])
+@pytest.mark.parametrize(("workers", "update"), [long(1, "async"), (4, "async"), long(4, "sync")])
 def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers: int, update: str) -> None:
     directory = processes.directory / "model"
     run = processes.run(
@@ -100,7 +100,7 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     assert result_of(directory)["global_step"] == last
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_input_that_ends_early_on_one_worker_does_not_end_the_job(processes: Processes, update: str) -> None:
     cluster = TestCluster(
         processes, 1, 2, f"--update={update}", "--model=tests.support.models:Linear", "--batch_size=4"
@@ -130,6 +130,7 @@ def test_a_named_chief_trains_and_an_evaluator_scores_the_last_checkpoint(proces
     assert f"evaluation at step 400: accuracy {accuracy:.4f}" in evaluator.output
 
 
+@pytest.mark.long
 def test_the_other_workers_begin_within_a_second_of_the_initialisation(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--verbose")
     ps = cluster.start("ps", 0)
@@ -151,6 +152,7 @@ def test_the_other_workers_begin_within_a_second_of_the_initialisation(processes
     assert ps.process.poll() is None
 
 
+@pytest.mark.long
 def test_a_ps_needs_no_disk_of_the_chief(processes: Processes) -> None:
     """The ps runs in another directory, and what it sees at model_dir is an empty disk that cannot be written to."""
     directory = processes.directory / "model"
@@ -179,6 +181,7 @@ def test_a_ps_needs_no_disk_of_the_chief(processes: Processes) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_launcher_stays_small(processes: Processes) -> None:
     run = processes.run("--max_steps=100000000", f"--model_dir={processes.directory}/m", "--log_secs=0.2")
     run.wait_for("step ")
@@ -189,6 +192,7 @@ def test_the_launcher_stays_small(processes: Processes) -> None:
     assert run.wait(12) == 143
 
 
+@pytest.mark.long
 def test_mnist_files_train_the_softmax_regression(processes: Processes) -> None:
     random = np.random.default_rng(3)
     for prefix, count in (("train", 300), ("t10k", 60)):
@@ -208,6 +212,7 @@ def test_mnist_files_train_the_softmax_regression(processes: Processes) -> None:
     assert result_of(processes.directory / "m")["metrics"]["accuracy"] > 0.95
 
 
+@pytest.mark.long
 def test_a_worker_that_comes_when_all_is_done_does_not_keep_a_local_cluster(processes: Processes) -> None:
     directory = processes.directory / "m"
     run = processes.run(
