@@ -17,12 +17,11 @@ import pytest
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
+from tests.chaos.verdict import LATE
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
 COUNT, EPOCHS = 4000, 2
-LATE = ("waiting for ps:", "no worker has come", "all of them are gone")
-"""What a process may say that was started again when the job was over."""
 FLAGS = (
     "--model=tests.support.recording:Recording", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
     "--sharding=dynamic", "--batch_size=4", f"--epochs={EPOCHS}", "--max_steps=100000", "--log_secs=0.1",
