@@ -94,7 +94,7 @@ class Rule:
 
     def _check_tables(self, gradients: Mapping[str, Any]) -> None:
         graph = v1.get_default_graph()
-        for name in self._tables & gradients.keys():
+        for name in sorted(self._tables & gradients.keys()):
             handle = self._variables[name].handle
             inside = handle if handle.graph is graph else graph.capture(handle)
             for reader in inside.consumers():

@@ -42,7 +42,7 @@ def never() -> bool:
 
 @every_mode
 @one_or_two_ps
-@pytest.mark.parametrize("optimizer", [long("sgd"), "momentum", "adam", long("adagrad")])
+@pytest.mark.parametrize("optimizer", [long("sgd"), long("momentum"), "adam", long("adagrad")])
 def test_a_worker_that_is_left_alone_equals_a_plain_session(mode: dict, num_ps: int, optimizer: str) -> None:
     model = Linear(count=120, width=5)
     cluster = cluster_of(2, mode, num_ps, model, optimizer=optimizer)

@@ -16,6 +16,8 @@ from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
 from tests.support.tables import COMBINERS, DIMENSION, MISSING, ROWS, Bags, NumpyRule, PlainBags, gradients_of_bags
 
+QUICK = ("adagrad", "lazy_adam")
+"""Of the optimizers, those that are not among the long cases."""
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "lazy_adam", "rowwise_adagrad"]
 TENSORFLOWS = ["sgd", "momentum", "adagrad", "ftrl"]
 RATE = 0.05
@@ -51,7 +53,7 @@ def assert_tables(found: dict, expected: dict, tolerance: float) -> None:
         np.testing.assert_allclose(found[name], expected[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", [one if one in QUICK else long(one) for one in OPTIMIZERS])
 def test_every_optimizer_and_combiner_equal_numpy(cluster_of, optimizer: str) -> None:
     cluster, initial = cluster_of(2, 1, optimizer=optimizer)
     cluster.train(8)
@@ -79,7 +81,7 @@ def test_ftrl_with_both_penalties_equals_numpy(cluster_of) -> None:
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 3])
-@pytest.mark.parametrize("optimizer", TENSORFLOWS)
+@pytest.mark.parametrize("optimizer", [one if one in QUICK else long(one) for one in TENSORFLOWS])
 def test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_lookup(
     cluster_of, optimizer: str, num_ps: int
 ) -> None:

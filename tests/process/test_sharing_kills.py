@@ -79,7 +79,7 @@ def told(workers: list[Process]) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "seed, num_ps, update", [long(1, 1, "async"), (2, 2, "async"), (3, 2, "sync"), long(4, 1, "bounded")]
+    "seed, num_ps, update", [long(1, 1, "async"), (2, 2, "async"), long(3, 2, "sync"), long(4, 1, "bounded")]
 )
 def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twice(
     processes: Processes, seed: int, num_ps: int, update: str
@@ -137,6 +137,7 @@ def test_a_worker_that_sleeps_beyond_its_lease_and_wakes_uses_nothing_twice(proc
     run.assert_each_was_used(EPOCHS)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_after_the_loss_of_a_ps_every_ps_uses_every_example_once(processes: Processes) -> None:
     """Relative to its own part of the checkpoint: the other keeps what is newer."""
