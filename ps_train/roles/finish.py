@@ -85,7 +85,8 @@ class Ending:
             lines.append(f"{self.tally.skipped} gradients were skipped because they were no finite numbers")
         if self.saving:
             count, mean, most = (self.saving[name] for name in ("count", "hold_secs_mean", "hold_secs_max"))
-            lines.append(f"saved {count} checkpoints; pushes were held for {mean}s on average, {most}s at most")
+            saved = "1 checkpoint" if count == 1 else f"{count} checkpoints"
+            lines.append(f"saved {saved}; pushes were held for {mean}s on average, {most}s at most")
         if self.tally.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
             late += ", or were lost by --inject" if lost_share(job.inject) else ""
