@@ -8,6 +8,7 @@ A burst takes about a fifth of a second, so that the loop reacts in time; its la
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable
@@ -86,6 +87,7 @@ class Loop:
         self._clocks = clocks
         self._slow = Slow(slowness)
         self._rhythm = rhythm or Rhythm()
+        self._run_of = functools.cache(step.run_of)
         self.global_step = first_step
         self.made_any = False
 
@@ -140,7 +142,7 @@ class Loop:
         try:
             while begun < count - 1 and not self._should_stop():
                 length = self._rhythm.run(count - 1 - begun)
-                steps = run(self._step.run_of(length))["examples"]
+                steps = run(self._run_of(length))["examples"]
                 made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length
             fetched = run_with_hooks(fetches)

@@ -41,13 +41,9 @@ class Hold:
     gate: the lock on ps 0 that every step passes at its end; None where steps are held up otherwise.
     may_last: whether an update that was made in part may stay so: its worker died.  Else it will be completed, or its
       worker's absence noticed, and until then there is no such moment.
-
-    Attributes:
-      secs: how long each hold has lasted.
     """
 
     def __init__(self, marks: Sequence[Any], gate: str | None, may_last: bool = True) -> None:
-        self.secs: list[float] = []
         self._may_last = may_last
         self._known: np.ndarray[Any, Any] | None = None
         self._marks = [mark.read_value() for mark in marks]
@@ -89,8 +85,7 @@ class Hold:
 
         Raises what TensorFlow raises when a ps is lost, also after a body through which the hold did not last, and
         DeadlineExceededError after `most_secs`; SaveError where there is no such moment."""
-        began = time.monotonic()
-        held = self._taken(session, most_secs, began + SETTLE_SECS)
+        held = self._taken(session, most_secs, time.monotonic() + SETTLE_SECS)
         try:
             yield
         except BaseException:
@@ -98,7 +93,6 @@ class Hold:
                 self._end(session, held)
             raise
         self._end(session, held)
-        self.secs.append(time.monotonic() - began)
 
     def _taken(self, session: v1.Session, most_secs: float, deadline: float) -> _Pending:
         while True:
