@@ -18,6 +18,7 @@ def refuse_combinations(job: Job, named: Callable[[str], str]) -> None:
     _check_update(job, named)
     _check_prefetch(job, named)
     _check_sharding(job, named)
+    _check_elastic(job, named)
 
 
 def _check_update(job: Job, named: Callable[[str], str]) -> None:
@@ -58,4 +59,14 @@ def _check_sharding(job: Job, named: Callable[[str], str]) -> None:
         raise ConfigError(
             f"{named('accumulate')} is not possible with {named('sharding')}: a push is of one "
             "batch, use accumulate=1 and a larger batch_size."
+        )
+
+
+def _check_elastic(job: Job, named: Callable[[str], str]) -> None:
+    if "max_workers" in job.sources and not job.elastic:
+        raise ConfigError(f"{named('max_workers')} is for --elastic, which is not given.")
+    if job.elastic and job.epochs and not job.is_dynamic:
+        raise ConfigError(
+            f"{named('elastic')} is not possible with {named('epochs')} and {named('sharding')}: the workers in the "
+            "host lists read all of an epoch between them, use --sharding=dynamic."
         )

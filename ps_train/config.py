@@ -76,6 +76,10 @@ class Job:
         kind=int,
     )
 
+    cluster_file: str = option("", "cluster", "JSON file with the host lists, like TF_CONFIG; it may change any time.")
+    elastic: bool = option(False, "cluster", "Workers in nobody's host list may join, and any may leave.", shared=True)
+    max_workers: int = option(16, "cluster", "elastic: at most so many workers at a time.", at_least(1), shared=True)
+
     restart: str = option(
         "never", "cluster", "Local mode: whether a process that failed is started again.", one_of(RESTARTS)
     )
@@ -276,6 +280,8 @@ class Job:
         """The fields on which all tasks must agree, in a form that survives JSON unchanged."""
         shared = {f.name: getattr(self, f.name) for f in option_fields(Job) if f.metadata["shared"]}
         shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
+        if self.cluster_file:  # who reads it later may find other addresses in it
+            shared |= {"worker_hosts": (), "ps_hosts": len(self.ps_hosts), "chief_hosts": len(self.chief_hosts)}
         return json.loads(json.dumps(shared))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from ps_train.cluster import spec
+from ps_train.cluster import descriptions
 from ps_train.config import Job, Task
 from ps_train.errors import ConfigError
 from ps_train.options import check_fields, option_fields
@@ -45,7 +45,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Parsed:
     file_options, rest = _split_flagfiles(arguments)
     in_files = _parse_flags(_read(file_options), "a flagfile")
     on_line = _parse_flags(rest, COMMAND_LINE)
-    job_fields, task_fields = spec.parse_tf_config(environ.get("TF_CONFIG", ""))
+    job_fields, task_fields = descriptions.parse_tf_config(environ.get("TF_CONFIG", ""))
     from_tf_config = {**job_fields, **task_fields}
     _refuse_contradictions(on_line, from_tf_config)
     values: dict[str, Any] = {}
@@ -55,6 +55,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Parsed:
             found = {**found, "model_arg": values.get("model_arg", ()) + found["model_arg"]}
         values.update(found)
         sources.update(dict.fromkeys(found, source))
+    _read_cluster_file(values, sources)
     names = {field.name for field in option_fields(Task)}
     task = Task(**{name: value for name, value in values.items() if name in names})
     check_fields(task, sources)
@@ -160,6 +161,23 @@ def _refuse_contradictions(on_line: Mapping[str, Any], from_tf_config: Mapping[s
                 f"--{name}={_shown(on_line[name])} (from {COMMAND_LINE}) contradicts {name}="
                 f"{_shown(from_tf_config[name])} (from TF_CONFIG): drop one of them."
             )
+
+
+def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
+    """The file's host lists take the place of those of TF_CONFIG, whose `task` still counts."""
+    path = values.get("cluster_file")
+    if not path:
+        return
+    for name in ("ps_hosts", "worker_hosts", "chief_hosts"):
+        if sources.get(name, TF_CONFIG) != TF_CONFIG:
+            raise ConfigError(
+                f"{name}={_shown(values[name])} (from {sources[name]}) and cluster_file={path} are both given: "
+                "drop one of them."
+            )
+        values.pop(name, None)
+    found = descriptions.read_cluster_file(path)
+    values.update(found)
+    sources.update(dict.fromkeys(found, f"cluster_file {path}"))
 
 
 def _shown(value: Any) -> str:

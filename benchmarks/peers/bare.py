@@ -59,7 +59,7 @@ def build(workload_name: str, job: Job, task: Task, cluster: Cluster) -> Step:
     source = Source(lambda: workload.data("train", ""))
     traced = trace(workload, source, job.batch_size)
     plan = make_plan(traced.specs(), len(job.ps_hosts))
-    replica = Replica(cluster.replica_index(task), cluster.num_replicas)
+    replica = Replica.of(cluster, task)
     return build_step(job, workload, source, traced, plan, replica, device_of(task))
 
 

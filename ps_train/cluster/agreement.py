@@ -12,15 +12,16 @@ from typing import Any
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job
 
-CLUSTER_FIELDS = ("ps_hosts", "worker_hosts", "chief_hosts")
+CLUSTER_FIELDS = ("ps_hosts", "worker_hosts", "chief_hosts", "elastic")
 
 
 def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name: str, my_name: str) -> list[str]:
-    """One line for each field that differs; worker lists with gaps are compared where both name a worker."""
+    """One line for each field that differs; worker lists with gaps, and those of elastic jobs, are compared where both
+    name a worker."""
     lines = []
     for name in sorted({*theirs, *mine}):
         left, right = theirs.get(name), mine.get(name)
-        if left == right or (name == "worker_hosts" and _compatible(left, right)):
+        if left == right or (name == "worker_hosts" and _compatible(left, right, bool(mine.get("elastic")))):
             continue
         lines.append(f"{name}: {_shown(left)} at {their_name}, {_shown(right)} at {my_name}")
     return lines
@@ -33,12 +34,12 @@ def described(job: Job) -> dict[str, Any]:
 
 
 def cluster_part(shared: Mapping[str, Any]) -> dict[str, Any]:
-    """The host lists alone: all that matters to a ps."""
+    """What says who the others are: all that matters to a ps."""
     return {name: shared[name] for name in CLUSTER_FIELDS}
 
 
-def _compatible(left: Any, right: Any) -> bool:
-    if not any("=" in host for host in [*(left or []), *(right or [])]):
+def _compatible(left: Any, right: Any, elastic: bool) -> bool:
+    if not elastic and not any("=" in host for host in [*(left or []), *(right or [])]):
         return False
     ours, others = _by_index(left or []), _by_index(right or [])
     return all(ours[index] == others[index] for index in ours.keys() & others.keys())

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -38,8 +38,8 @@ class Board:
         graph = tf.Graph()
         with graph.as_default():
             self._build()
-        config = v1.ConfigProto(operation_timeout_in_ms=int(timeout_secs * 1000))
-        self._connect: Callable[[], v1.Session] = lambda: v1.Session(target, graph=graph, config=config)
+        self._graph, self._config = graph, v1.ConfigProto(operation_timeout_in_ms=int(timeout_secs * 1000))
+        self._target = target
         self._session = self._connect()
         self._broken: list[v1.Session] = []  # kept: to close one asks a process that is gone
         self._lock = threading.Lock()
@@ -61,6 +61,11 @@ class Board:
     def items(self) -> dict[str, str]:
         """Everything on the board."""
         return dict(json.loads(entry) for entry in self._run(self._all, {}))
+
+    def move(self, target: str, name: str) -> None:
+        """From now on it is at another address: what is running fails or ends where it began."""
+        self._target, self.name = target, name
+        self._reconnect(self._session)
 
     def close(self) -> None:
         self._session.close()
@@ -104,6 +109,9 @@ class Board:
             if self._session is broken:
                 self._broken.append(broken)
                 self._session = self._connect()
+
+    def _connect(self) -> v1.Session:
+        return v1.Session(self._target, graph=self._graph, config=self._config)
 
     @staticmethod
     def _value_of(entry: bytes) -> str:

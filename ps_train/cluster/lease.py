@@ -18,7 +18,7 @@ import time
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
-from ps_train.cluster.notices import Seat
+from ps_train.cluster.notices import LEFT, Seat
 from ps_train.errors import RefusedError
 
 _LOOK_SECS = 0.2
@@ -42,7 +42,7 @@ class Lease:
                 return
             held = before
             holder = Seat.from_json(before)
-            if not is_gone(holder) and not self._falls_silent(before, lease_secs):
+            if holder.state != LEFT and not is_gone(holder) and not self._falls_silent(before, lease_secs):
                 raise RefusedError(
                     f"{self.seat.task} is already running ({holder.place()}, on the board of {self._board.name}): "
                     "stop that process, or use another task_index."

@@ -33,9 +33,9 @@ OUTCOME = "outcome"
 
 
 STARTING, TRAINING, RECOVERING = "starting", "training", "recovering"
-WAITING, INPUT_ENDED, LEAVING = "waiting", "input ended", "leaving"
+WAITING, INPUT_ENDED, LEAVING, LEFT = "waiting", "input ended", "leaving", "left"
 """What a training task says of itself; it is recovering when it has lost a ps, waiting when there are no more steps,
-and leaving when it has read the outcome."""
+leaving when it has read the outcome, and has left when the job goes on without it."""
 
 
 def seat(task: str) -> str:

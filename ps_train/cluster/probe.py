@@ -1,6 +1,6 @@
 """Is every ps reachable, and is it who the cluster says it is?  Asked with a deadline, before any training session.
 
-boards = reach_all(cluster, task, shared, timeout_secs=120)      # one Board for each ps, or UnreachableError
+boards = reach_all(whereabouts, task, shared, timeout_secs=120)      # one Board for each ps, or UnreachableError
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ps_train.cluster import notices
 from ps_train.cluster.agreement import cluster_part, differences
 from ps_train.cluster.board import Board
 from ps_train.cluster.notices import Identity
-from ps_train.cluster.spec import Address, Cluster
+from ps_train.cluster.spec import Address
+from ps_train.cluster.whereabouts import Whereabouts
 from ps_train.config import Task
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 
@@ -48,15 +49,15 @@ def wait_for(attempt: Callable[[], Any], timeout_secs: float, waiting_for: str) 
             time.sleep(_PAUSE_SECS)
 
 
-def reach_all(cluster: Cluster, task: Task, shared: Mapping[str, Any], timeout_secs: float) -> list[Board]:
+def reach_all(whereabouts: Whereabouts, task: Task, shared: Mapping[str, Any], timeout_secs: float) -> list[Board]:
     """Boards of all ps, in order.  Raises UnreachableError or RefusedError, naming task, address and cause."""
     deadline = time.monotonic() + timeout_secs
     boards = []
-    for index, address in enumerate(cluster.ps):
+    for index, address in enumerate(whereabouts.look().ps):
         expected = Task("ps", index)
 
-        def attempt(expected: Task = expected, address: Address = address) -> Board:
-            return reach(expected, address, task, shared)
+        def attempt(expected: Task = expected, index: int = index) -> Board:
+            return reach(expected, whereabouts.look().ps[index], task, shared)
 
         left = max(0.0, deadline - time.monotonic())
         try:
@@ -69,7 +70,7 @@ def reach_all(cluster: Cluster, task: Task, shared: Mapping[str, Any], timeout_s
 def reach(expected: Task, address: Address, task: Task, shared: Mapping[str, Any]) -> Board:
     """One attempt.  Raises NotYetError where waiting may help and RefusedError where it will not."""
     connect(address)
-    board = Board(f"grpc://{address}", f"{expected} ({address})")
+    board = Board(address.target, f"{expected} ({address})")
     try:
         text = board.get(notices.IDENTITY)
     except LostTaskError as error:

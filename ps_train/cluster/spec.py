@@ -1,4 +1,4 @@
-"""Addresses: what `ps_hosts`, `worker_hosts` and `TF_CONFIG` say, checked, and which of them is me.
+"""Addresses: what `ps_hosts` and `worker_hosts` say, checked, and which of them is me.
 
     cluster = Cluster.of(job)
     cluster.address(Task("worker", 1))      # Address(host='b', port=2222)
@@ -9,15 +9,11 @@ Knows nothing of TensorFlow and never touches the network.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ps_train.config import Job, Task, described
 from ps_train.errors import ConfigError
 from ps_train.options import source_of
-
-_LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +29,14 @@ class Address:
         bare = host[1:-1] if bracketed else host
         if not colon or not bare or (":" in bare and not bracketed) or any(c in "/,[]" or c.isspace() for c in bare):
             raise ConfigError(f'"{text}" in {where} is not an address: use host:port or [ipv6]:port.')
-        if not _is_number(port) or not 1 <= int(port) <= 65535:
+        if not is_number(port) or not 1 <= int(port) <= 65535:
             raise ConfigError(f'port "{port}" of "{text}" in {where} is out of range: use 1 to 65535.')
         return cls(bare, int(port))
+
+    @property
+    def target(self) -> str:
+        """By which TensorFlow reaches a server there."""
+        return f"grpc://{self}"
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -43,12 +44,18 @@ class Address:
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Every task's address.  `workers` may have gaps: a task need not know all other workers."""
+    """Every task's address.  `workers` may have gaps: a task need not know all other workers.
+
+    Attributes:
+      num_workers: how many are declared: the job begins with them.
+      max_workers: how many there may be at a time; more than that only under --elastic.
+    """
 
     ps: tuple[Address, ...]
     workers: Mapping[int, Address]
     chief_host: Address | None
     num_workers: int
+    max_workers: int
 
     @classmethod
     def of(cls, job: Job) -> Cluster:
@@ -64,7 +71,9 @@ class Cluster:
             raise ConfigError(
                 f"chief_hosts names {len(chiefs)} addresses{source_of(job.sources, 'chief_hosts')}: use one."
             )
-        cluster = cls(ps, workers, chiefs[0] if chiefs else None, _count(job, workers, sparse))
+        declared = _count(job, workers, sparse)
+        most = _most(job, workers, declared)
+        cluster = cls(ps, workers, chiefs[0] if chiefs else None, declared, most)
         cluster._refuse_duplicates()
         cluster._refuse_what_needs_more_workers(job)
         return cluster
@@ -82,16 +91,20 @@ class Cluster:
 
     @property
     def num_replicas(self) -> int:
-        """How many processes compute gradients: the workers, and the chief where one is named."""
+        """How many processes compute gradients: the declared workers, and the chief where one is named."""
         return self.num_workers + (1 if self.chief_host else 0)
 
     def replicas(self) -> list[Task]:
-        """All training tasks in the order of their replica index; the chief is always the first."""
+        """All declared training tasks in the order of their replica index; the chief is always the first."""
+        return self.possible_replicas()[: self.num_replicas]
+
+    def possible_replicas(self) -> list[Task]:
+        """The same, and those that may join under --elastic."""
         named = [Task("chief", 0)] if self.chief_host else []
-        return named + [Task("worker", index) for index in range(self.num_workers)]
+        return named + [Task("worker", index) for index in range(self.max_workers)]
 
     def replica_index(self, task: Task) -> int:
-        return self.replicas().index(task)
+        return self.possible_replicas().index(task)
 
     def address(self, task: Task) -> Address:
         """The address of one task; raises ConfigError when the cluster has no such task."""
@@ -136,7 +149,7 @@ def _indexed(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool
     found: dict[int, Address] = {}
     for text in texts:
         index, equals, address = text.partition("=")
-        if not equals or not _is_number(index.strip()):
+        if not equals or not is_number(index.strip()):
             raise ConfigError(f'"{text}" in {where} is not INDEX=host:port, but other entries are: write all alike.')
         if int(index) in found:
             raise ConfigError(f"worker {int(index)} stands twice in {where}: every index once.")
@@ -147,6 +160,8 @@ def _indexed(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool
 def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
     """How many workers the job has.  Shares of the data depend on it, so a guess would be a silent error."""
     if not sparse:
+        if job.elastic and job.num_workers is not None and job.num_workers < len(workers):
+            return job.num_workers
         if job.num_workers is not None and job.num_workers != len(workers):
             raise ConfigError(
                 f"num_workers={job.num_workers}{source_of(job.sources, 'num_workers')} but "
@@ -161,90 +176,32 @@ def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
             f"worker_hosts{source_of(job.sources, 'worker_hosts')} has only the workers {sorted(workers)}: "
             "say with --num_workers how many the job has."
         )
-    if max(workers) >= job.num_workers:
+    if max(workers) >= job.num_workers and not job.elastic:
         raise ConfigError(
             f"worker_hosts has worker {max(workers)}, but "
             f"num_workers={job.num_workers}{source_of(job.sources, 'num_workers')}: "
-            f"use 0 to {job.num_workers - 1}."
+            f"use 0 to {job.num_workers - 1}, or --elastic."
         )
     return job.num_workers
+
+
+def _most(job: Job, workers: Mapping[int, Address], declared: int) -> int:
+    """How many workers there may be."""
+    if not job.elastic:
+        return declared
+    named = max([declared - 1, *workers]) + 1
+    if named > job.max_workers:
+        raise ConfigError(
+            f"{described(job, 'max_workers')} is too few: the job has {declared} workers, and worker_hosts"
+            f"{source_of(job.sources, 'worker_hosts')} names worker {named - 1}: use at least {named}, everywhere."
+        )
+    return job.max_workers
 
 
 def _where(job: Job, name: str) -> str:
     return name + source_of(job.sources, name)
 
 
-def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`TF_CONFIG` as (fields of the Job, fields of the Task); both empty where it describes no cluster.
-
-    Understood: `cluster` (or `sparseCluster`) with `ps`, `worker`, and `chief` or the older `master`; lists of
-    addresses or maps of index to address; `task` with `type` and `index`; `model_dir`.  `environment`, `rpc_layer`
-    and the like say nothing that is needed here.  An `evaluator` list is ignored: it is never a cluster member.
-    """
-    if not text.strip():
-        return {}, {}
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"TF_CONFIG is not JSON ({error}): {_short(text)}") from None
-    config = _mapping(config, "TF_CONFIG")
-    cluster = _mapping(config.get("cluster") or config.get("sparseCluster") or {}, "TF_CONFIG cluster")
-    if not cluster:
-        return {}, {}
-    job_fields = _hosts_from(cluster)
-    if "model_dir" in config:
-        job_fields["model_dir"] = str(config["model_dir"])
-    return job_fields, _task_from(_mapping(config.get("task") or {}, "TF_CONFIG task"))
-
-
-def _hosts_from(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    if "chief" in cluster and "master" in cluster:
-        raise ConfigError("TF_CONFIG cluster has both chief and master: they mean the same; use chief.")
-    fields: dict[str, Any] = {}
-    for name, hosts in cluster.items():
-        if name == "evaluator":
-            continue
-        if name not in _LISTS:
-            raise ConfigError(f"TF_CONFIG cluster has the unknown job {name!r}: use ps, worker, chief (or master).")
-        if isinstance(hosts, dict):
-            if not all(_is_number(str(index)) for index in hosts):
-                raise ConfigError(f"TF_CONFIG cluster {name} has the indices {sorted(hosts)}: use whole numbers.")
-            ordered = sorted((int(index), host) for index, host in hosts.items())
-            if name == "worker":
-                hosts = [f"{index}={host}" for index, host in ordered]
-            elif [index for index, _ in ordered] != list(range(len(ordered))):
-                raise ConfigError(f"TF_CONFIG cluster {name} has gaps: only worker may be a map with gaps.")
-            else:
-                hosts = [host for _, host in ordered]
-        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-            raise ConfigError(f"TF_CONFIG cluster {name} is {_short(hosts)}: use a list of host:port.")
-        fields[_LISTS[name]] = tuple(hosts)
-    return fields
-
-
-def _task_from(task: Mapping[str, Any]) -> dict[str, Any]:
-    if not task:
-        return {}
-    kind, index = task.get("type"), task.get("index", 0)
-    kind = "chief" if kind == "master" else kind
-    if kind not in ("ps", "worker", "chief", "evaluator"):
-        raise ConfigError(f"TF_CONFIG task type is {kind!r}: use ps, worker, chief (or master) or evaluator.")
-    if isinstance(index, bool) or not _is_number(str(index)):
-        raise ConfigError(f"TF_CONFIG task index is {index!r}: use a whole number from 0.")
-    return {"job_name": kind, "task_index": int(index)}
-
-
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     """Whether int() takes it and it is not negative; nine digits are enough for ports and indices."""
     return text.isascii() and text.isdigit() and len(text) <= 9
-
-
-def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{what} is {_short(value)}: use a JSON object.")
-    return value
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,6 +1,6 @@
 """Assembles the graph of one replica: batch, pull, forward, backward, push, update.
 
-    step = build_step(job, model, source, traced, plan, Replica(index=0, count=2), worker_device)
+    step = build_step(job, model, source, traced, plan, Replica(index=0, count=2, declared=2), worker_device)
     session.run(step.ops.train)
 
 Two passes build a model: `trace` ran it once to learn its variables; `backward` builds it again with the pulled values.
@@ -166,7 +166,9 @@ def build_step(
 
 
 def _static_batches(job: Job, source: Source, replica: Replica, lockstep: bool) -> Batches:
-    share, endless = Share(replica.index, replica.count), lockstep or job.may_run_dry
+    """Who was not declared reads all of the data: each of the others has its own share of it already."""
+    share = Share(replica.index, replica.declared) if replica.is_declared() else Share(0, 1)
+    endless = lockstep or job.may_run_dry
     return training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
 
 

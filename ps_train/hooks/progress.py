@@ -17,16 +17,22 @@ from ps_train.hooks.tally import Tally
 
 
 class ProgressHook(v1.train.SessionRunHook):
-    """Args: `names` of the replicas; `show` is given a Progress; `model_dir` is where the event files go.
+    """Args: `tally_of` makes a Tally of what was fetched; `show` is given a Progress; `model_dir` is where the event
+    files go.
 
     Attributes:
       step: the last that was observed.
     """
 
     def __init__(
-        self, reading: Reading, job: Job, names: list[str], show: Callable[[Progress], None], model_dir: str
+        self,
+        reading: Reading,
+        job: Job,
+        tally_of: Callable[..., Tally],
+        show: Callable[[Progress], None],
+        model_dir: str,
     ) -> None:
-        self._reading, self._job, self._names, self._show = reading, job, names, show
+        self._reading, self._job, self._tally_of, self._show = reading, job, tally_of, show
         self._model_dir = model_dir
         self._last: tuple[float, int, float] | None = None
         self._writer: Any = None
@@ -63,7 +69,7 @@ class ProgressHook(v1.train.SessionRunHook):
             return
         if elapsed > 0 and step > self._last[1]:
             rates = (step - self._last[1]) / elapsed, (examples - self._last[2]) / elapsed
-            self._report(step, rates, Tally(self._job.update, self._names, **counted))
+            self._report(step, rates, self._tally_of(**counted))
         self._last = (now, step, examples)
 
     def end(self, session: Any) -> None:

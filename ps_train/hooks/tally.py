@@ -1,7 +1,7 @@
 """What has been counted over the whole run: the values of the variables of `updates.base.Counts`.
 
 fetched = session.run(tensors(counts))
-tally = Tally(**fetched, update="async", names=["worker:0", "worker:1"])
+tally = Tally(update="async", names=["worker:0", "worker:1"], declared=2, **fetched)
 tally.staleness_report()["mean"]
 """
 
@@ -25,10 +25,12 @@ def tensors(counts: Counts) -> dict[str, tf.Tensor]:
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """See `Counts`; `names` are the replicas' in the order of their index."""
+    """See `Counts`; `names` are those of all replicas that there may be, by their index.  Of those after the
+    first `declared` only such are reported on that took part."""
 
     update: str
     names: list[str]
+    declared: int
     examples: float
     skipped: int
     dropped: int
@@ -37,8 +39,12 @@ class Tally:
 
     def staleness_report(self) -> dict[str, Any] | None:
         """None under synchronous updates, where nothing is stale."""
-        return None if self.update == "sync" else staleness.report(self.staleness, self.names)
+        return None if self.update == "sync" else staleness.report(*self._of_those_who_took_part(self.staleness))
 
     def waiting_report(self) -> dict[str, Any] | None:
         """None under asynchronous updates, where nobody waits."""
-        return None if self.update == "async" else waiting.shares(self.waiting, self.names)
+        return None if self.update == "async" else waiting.shares(*self._of_those_who_took_part(self.waiting))
+
+    def _of_those_who_took_part(self, rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[str]]:
+        those = [index for index, row in enumerate(rows) if index < self.declared or row.any()]
+        return rows[those], [self.names[index] for index in those]

@@ -4,6 +4,7 @@ job: waits for the others, saves last, scores the test split, writes the result,
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import time
@@ -56,12 +57,13 @@ class Chief(Training):
 
     def _hooks(self) -> list[Any]:
         job, directory = self._s.job, self._s.directory
-        self._names = [str(task) for task in self._s.cluster.replicas()]
+        names = [str(task) for task in self._s.cluster.possible_replicas()]
+        self._tally_of = functools.partial(Tally, job.update, names, self._s.cluster.num_replicas)
         self._counted = tensors(self._step.counts)
         with tf.control_dependencies([self._step.ops.step_after]):
             reading = Reading(self._step.loss, self._step.ops.step_after, tensors(self._step.counts))
         self._progress = ProgressHook(
-            reading, job, self._names, lambda progress: self._s.console.progress(progress.text()), directory
+            reading, job, self._tally_of, lambda progress: self._s.console.progress(progress.text()), directory
         )
         self._checkpoints, self._snapshots = saving(job, self._step, directory, device_of(self._s.task))
         self._saver = SaveHook(self._snapshots, reading, job.save_steps, job.save_secs)
@@ -176,7 +178,7 @@ class Chief(Training):
         if step != self._saver.step:
             self._snapshots.save(raw)
         metrics = self._score()
-        tally = Tally(job.update, self._names, **counted)
+        tally = self._tally_of(**counted)
         made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
         ending = Ending(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally, self._snapshots.report()

@@ -17,7 +17,7 @@ from ps_train.cluster.board import Board
 from ps_train.cluster.lease import Lease
 from ps_train.cluster.notices import Identity, Outcome, Ready, Seat, Stop
 from ps_train.cluster.probe import NotYetError, check_identity, connect
-from ps_train.cluster.spec import Cluster
+from ps_train.cluster.whereabouts import Whereabouts
 from ps_train.config import Job
 from ps_train.errors import JobFailedError, LostTaskError, PsTrainError, RefusedError, UnreachableError
 from ps_train.roles.lives import Lives
@@ -97,9 +97,17 @@ class Heart:
       lives: what is known of the ps.
     """
 
-    def __init__(self, boards: list[Board], lease: Lease, attention: Attention, job: Job, watch: Watcher) -> None:
+    def __init__(
+        self,
+        boards: list[Board],
+        whereabouts: Whereabouts,
+        lease: Lease,
+        attention: Attention,
+        job: Job,
+        watch: Watcher,
+    ) -> None:
         self._boards, self._lease, self._attention, self._job, self._watch = boards, lease, attention, job, watch
-        self._addresses = Cluster.of(job).ps
+        self._whereabouts = whereabouts
         self.stop_notice: Stop | None = None
         self.lives = Lives([b.name for b in boards], [b.incarnation for b in boards], job.recovery_secs)
 
@@ -117,12 +125,12 @@ class Heart:
         if not self._lease.say(state=state):
             raise RefusedError(f"{self._lease.seat.task} was given up and taken over by another process.")
 
-    def say_farewell(self) -> None:
-        """Tells every ps that this task has read the outcome: they need not stay for it."""
+    def say_farewell(self, state: str = notices.LEAVING) -> None:
+        """Tells every ps that this task goes: they need not stay for it."""
         for board in self._boards:
             try:
                 if board is self._boards[0]:
-                    self._lease.say(state=notices.LEAVING)
+                    self._lease.say(state=state)
                 else:
                     board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
             except LostTaskError as error:
@@ -131,6 +139,7 @@ class Heart:
     def _beat(self, index: int) -> None:
         board, answered = self._boards[index], time.monotonic()
         while True:
+            self._follow(index)
             asked = time.monotonic()
             try:
                 if index == 0:
@@ -153,6 +162,14 @@ class Heart:
                     return self._attention.raise_verdict(LostTaskError(f"lost {board.name} for {secs}: {error}"))
             time.sleep(BEAT_SECS)
 
+    def _follow(self, index: int) -> None:
+        """Where the ps is at another address now, it is asked there."""
+        address, board = self._whereabouts.look().ps[index], self._boards[index]
+        name = f"ps:{index} ({address})"
+        if name != board.name:
+            board.move(address.target, name)
+            _tell(self.lives.moved(index, name))
+
     def knock(self) -> None:
         """A ps has just been lost: finds out at once which, if it is gone altogether."""
         for index in range(len(self._boards)):
@@ -161,7 +178,7 @@ class Heart:
     def _knock(self, index: int) -> bool:
         """Whether it was found to be gone."""
         try:
-            connect(self._addresses[index])
+            connect(self._whereabouts.look().ps[index])
         except NotYetError as missing:
             self._silent(index, str(missing))
             return True

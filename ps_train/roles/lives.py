@@ -53,6 +53,11 @@ class Lives:
             return f"lost {life.name}: it was restarted; waiting for the chief to restore what it had"
         return f"{life.name} is back, as a new process; waiting for the chief to restore what it had"
 
+    def moved(self, index: int, name: str) -> str:
+        """A ps is at another address; returns what is to be said."""
+        before, self._lives[index].name = self._lives[index].name, name
+        return f"{before} is now {name} (cluster_file)"
+
     def is_silent(self, index: int) -> bool:
         return not self._lives[index].answers
 

@@ -31,8 +31,10 @@ class Members:
 
     def __init__(self, job: Job, cluster: Cluster, now: float) -> None:
         self._job = job
-        self._tasks = [str(task) for task in cluster.replicas()]
-        self._attendance = Attendance(self._tasks, job.startup_timeout_secs, job.worker_lease_secs, now)
+        self._tasks = [str(task) for task in cluster.possible_replicas()]
+        declared = self._tasks[: cluster.num_replicas]
+        self._of = "" if job.elastic else f" of {len(declared)}"
+        self._attendance = Attendance(declared, job.startup_timeout_secs, job.worker_lease_secs, now, job.elastic)
         self.dismiss: Callable[[int], object] | None = None
         self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
         self._stall, self._asked = Stall(_STALL_SECS), now
@@ -57,9 +59,8 @@ class Members:
     def _dismiss_absent(self) -> None:
         """At every look: a ps may not have answered, and a step of somebody thought dead may have come after all."""
         if self.dismiss is not None:
-            for index, task in enumerate(self._tasks):
-                if task not in self._attendance.present:
-                    self.dismiss(index)
+            for task in self._attendance.absent:
+                self.dismiss(self._tasks.index(task))
 
     def _tell_of_a_stall(self, now: float) -> None:
         if self.awaited is None or now - self._asked < _ASK_SECS:
@@ -72,12 +73,12 @@ class Members:
                 log.warning("%s", told)
 
     def _rest(self) -> str:
-        present, declared = len(self._attendance.present), len(self._tasks)
+        present = len(self._attendance.present)
         if present == 0:
             return "nobody is left to train"
         if self._job.update == "sync":
-            return f"the quorum is now {max(1, present - self._job.backup_workers)} of {declared} workers"
-        return f"training goes on with {present} of {declared} workers"
+            return f"the quorum is now {max(1, present - self._job.backup_workers)}{self._of} workers"
+        return f"training goes on with {present}{self._of} workers"
 
     def _too_few(self, changes: Iterable[Change]) -> PsTrainError | None:
         left = [change for change in changes if not change.present]
@@ -85,6 +86,6 @@ class Members:
         if not left or present >= self._job.min_workers or present == 0:
             return None  # nobody is present when the chief itself has no input left: it ends the job
         return TooFewWorkersError(
-            f"{left[-1].place} {left[-1].why}: {present} of {len(self._tasks)} workers remain, "
+            f"{left[-1].place} {left[-1].why}: {present}{self._of} workers remain, "
             f"fewer than min_workers={self._job.min_workers}"
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
-from ps_train.cluster.notices import LEAVING, Outcome, Stop
+from ps_train.cluster.notices import LEAVING, LEFT, Outcome, Stop
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
@@ -77,7 +77,9 @@ def run(job: Job, task: Task, console: Console) -> int:
 def _linger(board: Board, replicas: set[str]) -> None:
     deadline = time.monotonic() + LINGER_SECS
     while time.monotonic() < deadline:
-        if replicas <= {seat.task for seat in seats_of(board.items()) if seat.state == LEAVING}:
+        seats = seats_of(board.items())
+        there = replicas | {seat.task for seat in seats}
+        if there <= {seat.task for seat in seats if seat.state in (LEAVING, LEFT)}:
             return
         time.sleep(_LOOK_SECS)
 

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import gc
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from ps_train.cluster.budget import Budget
 from ps_train.cluster.notices import INPUT_ENDED, RECOVERING, TRAINING, WAITING, Ready
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
+from ps_train.cluster.whereabouts import Whereabouts
 from ps_train.config import AUTO, Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import Source, derived_seed
@@ -66,6 +68,7 @@ class Setting:
 
     job: Job
     task: Task
+    whereabouts: Whereabouts
     cluster: Cluster
     model: Model
     source: Source
@@ -89,6 +92,7 @@ class Training:
         self._world = World("", "", 0.0)
         self._barren = 0
         self._input_open = self._input_ended = False
+        self._at_rest = threading.Event()
         self.begun = False
 
     def run(self) -> None:
@@ -96,16 +100,16 @@ class Training:
         job, cluster, task = self._s.job, self._s.cluster, self._s.task
         self._agree()
         server = start_server(cluster.address(task), job)
-        replica = self._replica = Replica(cluster.replica_index(task), cluster.num_replicas)
+        replica = self._replica = Replica.of(cluster, task)
         self._step = build_step(
             job, self._s.model, self._s.source, self._s.traced, self._s.plan, replica, device_of(task)
         )
-        self._shares = Shares(self._step, replica, job, replica.count) if self._step.leased else None
+        self._shares = Shares(self._step, replica, job, replica.declared) if self._step.leased else None
         with self._step.graph.as_default():
             hooks = [*self._hooks(), *self._hooks_of_shares()]
             self._step.graph.finalize()
-            config = session_config(cluster, task, job)
             while True:
+                config = session_config(self._s.whereabouts.look(), task, job)
                 try:
                     return self._live(Sessions(server.target, self._step.graph, config, self._prepare), hooks)
                 except (*LOST, LostConnectionError, LostTaskError) as error:
@@ -178,7 +182,7 @@ class Training:
         if self._input_open or self._shares:  # what is shared is opened whenever the loop begins
             return
         self._input_open = True
-        seed = derived_seed(self._s.job.seed, "shuffle", self._s.cluster.replica_index(self._s.task), step)
+        seed = derived_seed(self._s.job.seed, "shuffle", self._replica.index, step)
         session.run(self._step.batches.initializer, self._step.batches.feeds(seed))
 
     def _train(self, session: Any) -> None:
@@ -243,14 +247,26 @@ class Training:
     def _clocks(self) -> Clocks | None:
         return Clocks(self._s.job.clocks_dir, str(self._s.task)) if self._s.job.clocks_dir else None
 
+    def depart(self, within_secs: float) -> None:
+        """From another thread: makes no steps any more, and nobody waits for this worker; or the job has ended."""
+        deadline = time.monotonic() + within_secs
+        self._s.attention.stop.set()
+        while self.begun and self._s.attention.verdict is None and time.monotonic() < deadline:
+            if self._at_rest.wait(POLL_SECS):
+                self._dismiss(self._replica.index)
+                return
+
     def _rest(self) -> None:
         """Does nothing any more; the main thread ends the process."""
+        self._at_rest.set()
         while True:
             time.sleep(60)
 
     def _wait_for_more(self, why: str) -> None:
         """Returns when steps are handed out again; else the heart hears of the outcome and the main thread exits."""
         while not self._is_more(why):
+            if self._s.attention.stop.is_set():
+                self._rest()
             if self._has_ended():
                 raise LostConnectionError("a ps was restarted")
             time.sleep(POLL_SECS)

@@ -20,7 +20,7 @@ from ps_train.cluster.board import Board
 from ps_train.cluster.lease import Lease
 from ps_train.cluster.notices import Outcome, Stop, new_seat
 from ps_train.cluster.probe import reach_all
-from ps_train.cluster.spec import Cluster
+from ps_train.cluster.whereabouts import Whereabouts
 from ps_train.config import Job, Task
 from ps_train.console import Console
 from ps_train.data.readers import described_shards
@@ -53,7 +53,8 @@ _REST_SECS = 2.0
 
 def run(job: Job, task: Task, console: Console) -> int:
     """Trains; returns the exit code when the job is done or was stopped, raises when it failed."""
-    cluster = Cluster.of(job)
+    whereabouts = Whereabouts(job)
+    cluster = whereabouts.cluster
     cluster.address(task)  # raises where there is no such task
     is_chief = task == cluster.chief
     if is_chief and not job.model_dir:
@@ -66,7 +67,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     traced = trace(model, source, job.batch_size)
     plan = make_plan(traced.specs(), len(cluster.ps))
     description = {**described(job), **traced.described(), **described_shards(job, source)}
-    boards = reach_all(cluster, task, job.shared_fields(), job.startup_timeout_secs)
+    boards = reach_all(whereabouts, task, job.shared_fields(), job.startup_timeout_secs)
     lease = Lease(boards[0], new_seat(str(task)))
     lease.take(job.worker_lease_secs)
     if is_chief:
@@ -75,9 +76,22 @@ def run(job: Job, task: Task, console: Console) -> int:
     attention = Attention()
     members = Members(job, cluster, time.monotonic())
     watch = Watch({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
-    heart = Heart(boards, lease, attention, job, members if is_chief else watch)
+    heart = Heart(boards, whereabouts, lease, attention, job, members if is_chief else watch)
     setting = Setting(
-        job, task, cluster, model, source, traced, plan, description, boards, heart, attention, console, directory
+        job,
+        task,
+        whereabouts,
+        cluster,
+        model,
+        source,
+        traced,
+        plan,
+        description,
+        boards,
+        heart,
+        attention,
+        console,
+        directory,
     )
     training = Chief(setting, members) if is_chief else Training(setting)
     heart.start()
@@ -110,6 +124,8 @@ def _supervise(training: Training, setting: Setting) -> int:
         if result.code is not None:
             setting.heart.say_farewell()
             return result.code
+        if attention.signum is not None and setting.job.elastic and not isinstance(training, Chief):
+            return _depart(training, setting)
         if attention.signum is not None and not told:
             told = True
             log.warning("%s got signal %d: the chief saves, then the job stops", setting.task, attention.signum)
@@ -133,6 +149,16 @@ def _train(training: Training, attention: Attention, result: _Result) -> None:
     except BaseException as error:  # reported by the main thread, whatever it is
         attention.raise_verdict(error)
     attention.wake()
+
+
+def _depart(training: Training, setting: Setting) -> int:
+    """An elastic job goes on without this worker."""
+    log.warning("%s got signal %d: it leaves the job (elastic)", setting.task, setting.attention.signum)
+    training.depart(setting.job.worker_lease_secs)
+    if setting.attention.verdict is not None:
+        return _conclude(setting.attention.verdict, setting)
+    setting.heart.say_farewell(notices.LEFT)
+    return EXIT_DONE
 
 
 def _stop(chief: Chief, thread: threading.Thread, stop: Stop, setting: Setting) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Task
 from ps_train.graph.transport import Arrived, Header
 from ps_train.graph.variables import ps_device
 from ps_train.updates.ledger import Ledger
@@ -85,10 +87,27 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Replica:
-    """Which of the processes that compute gradients."""
+    """Which of the processes that compute gradients.
+
+    Attributes:
+      count: how many there may be.
+      declared: how many there are from the beginning, the first ones; the others may join.
+    """
 
     index: int
     count: int
+    declared: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, task: Task) -> Replica:
+        return cls(cluster.replica_index(task), len(cluster.possible_replicas()), cluster.num_replicas)
+
+    def is_declared(self) -> bool:
+        return self.index < self.declared
+
+    def each(self, declared: int, other: int) -> list[int]:
+        """One number for each that there may be."""
+        return [declared if index < self.declared else other for index in range(self.count)]
 
 
 @dataclasses.dataclass(frozen=True)

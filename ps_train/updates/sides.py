@@ -17,7 +17,7 @@ from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard
 from ps_train.updates.ledger import RoundLedger
 from ps_train.updates.lock import lock_of, under_lock
-from ps_train.updates.quorum import COMING, LIVE, UNKNOWN, UNWANTED, WANTED, Roll, Told
+from ps_train.updates.quorum import COMING, GONE, LIVE, UNKNOWN, UNWANTED, WANTED, Roll, Told
 from ps_train.updates.sums import Sums
 from ps_train.updates.turnstile import Turnstile
 
@@ -129,8 +129,8 @@ class First(Side):
         max_steps: int,
         backups: int,
     ) -> None:
-        # Everybody is a member from the beginning: no first step is wasted.
-        state = np.array([[LIVE] * replica.count, [0] * replica.count], np.int64)
+        # All who are declared are members from the beginning: no first step is wasted.
+        state = np.array([replica.each(LIVE, GONE), replica.each(0, 0)], np.int64)
         super().__init__(shard, arrived, round, replica, may_be_empty, state)
         self._max_steps, self._backups = max_steps, backups
 
@@ -207,7 +207,7 @@ class Other(Side):
     """A ps that is told."""
 
     def __init__(self, shard: Shard, arrived: Arrived, round: Any, replica: Replica, may_be_empty: bool) -> None:
-        state = np.array([[1] * replica.count, [0] * replica.count, [UNKNOWN] * replica.count], np.int64)
+        state = np.array([replica.each(1, 0), replica.each(0, 0), replica.each(UNKNOWN, UNKNOWN)], np.int64)
         super().__init__(shard, arrived, round, replica, may_be_empty, state)
 
     def visit(self, verdict: tf.Tensor) -> tf.Operation:

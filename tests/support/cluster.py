@@ -37,8 +37,11 @@ class InProcessCluster:
         num_workers: int,
         directory: pathlib.Path | None = None,
         partition_bytes: int = 1 << 10,
+        declared: int | None = None,
         **fields: Any,
     ) -> None:
+        if declared is not None:  # the other workers join
+            fields |= {"elastic": True, "num_workers": declared}
         servers = POOL.take(num_ps + num_workers)
         hosts = [server.host for server in servers]
         self.job = Job(
@@ -58,7 +61,7 @@ class InProcessCluster:
         self.checkpoints: Checkpoints | None = None
         self.snapshots: Snapshots | None = None
         for index, task in enumerate(tasks):
-            replica = Replica(index, num_workers)
+            replica = Replica.of(cluster, task)
             step = build_step(self.job, model, source, traced, self.plan, replica, device_of(task))
             if index == 0 and directory is not None:
                 with step.graph.as_default():

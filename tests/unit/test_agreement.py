@@ -89,4 +89,21 @@ def test_all_that_matters_to_a_ps_is_the_host_lists():
         "ps_hosts": ["p:1"],
         "worker_hosts": ["a:1"],
         "chief_hosts": ["c:1"],
+        "elastic": False,
     }
+
+
+def test_host_lists_of_a_file_agree_whatever_stands_in_it_now_but_for_their_number():
+    def of(*ps, workers=("a:1",)):
+        return described(Job(ps_hosts=ps, worker_hosts=workers, cluster_file="hosts.json"))
+
+    assert compared(of("p:1", "q:1"), of("p:1", "r:1")) == []
+    assert compared(of("p:1"), of("p:1", "r:1")) == ["ps_hosts: 1 at the chief, 2 at worker:1"]
+
+
+def test_in_an_elastic_job_a_worker_may_be_named_that_others_do_not_know():
+    def of(*workers):
+        return described(Job(ps_hosts=("p:1",), worker_hosts=workers, num_workers=1, elastic=True))
+
+    assert compared(of("a:1"), of("a:1", "b:1")) == compared(of("a:1"), of("3=b:1")) == []
+    assert len(compared(of("a:1"), of("c:1", "b:1"))) == 1

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ps_train.cluster.notices import INPUT_ENDED, TRAINING, Seat
+from ps_train.cluster.notices import INPUT_ENDED, LEFT, TRAINING, Seat
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job
 from ps_train.errors import ConfigError, TooFewWorkersError
@@ -55,7 +55,7 @@ class TestAttendance:
         assert made.look([seat(0)], 119.0) == []
         changes = made.look([seat(0, 1)], 120.5)
         assert told(changes) == [("worker:1", False, "has not joined within 20s (startup_timeout_secs)")]
-        assert told(made.look([seat(0, 2), seat(1)], 121.0)) == [("worker:1", True, "is back")]
+        assert told(made.look([seat(0, 2), seat(1)], 121.0)) == [("worker:1", True, "has joined")]
 
     def test_who_has_no_input_left_takes_no_part_although_it_beats(self):
         made = attendance()
@@ -63,6 +63,19 @@ class TestAttendance:
         assert told(changes) == [("worker:1", False, "has no input left")]
         assert made.look([seat(0, 2), seat(1, 2, INPUT_ENDED), seat(2, 2)], 102.0) == []
         assert told(made.look([seat(0, 3), seat(1, 3), seat(2, 3)], 103.0)) == [("worker:1", True, "is back")]
+
+    def test_whom_nobody_expects_is_told_when_it_joins_and_leaves_if_others_may(self):
+        made = Attendance(TASKS[:1], join_secs=20, lease_secs=10, now=100.0, is_open=True)
+        assert made.look([seat(0)], 101.0) == []
+        assert told(made.look([seat(0, 1), seat(7)], 102.0)) == [("worker:7", True, "has joined")]
+        assert (made.present, made.absent) == (["worker:0", "worker:7"], [])
+        assert told(made.look([seat(0, 2), seat(7, 1, LEFT)], 103.0)) == [("worker:7", False, "has left")]
+        assert (made.present, made.absent) == (["worker:0"], ["worker:7"])
+
+    def test_whom_nobody_expects_takes_no_part_if_others_may_not(self):
+        made = attendance()
+        assert made.look([*(seat(index, 1) for index in range(3)), seat(7)], 101.0) == []
+        assert made.present == TASKS
 
     def test_a_new_process_in_a_seat_is_told(self):
         made = attendance()

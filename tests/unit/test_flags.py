@@ -212,6 +212,57 @@ def test_a_command_line_that_repeats_tf_config_is_accepted():
     assert parsed.task == Task("worker", 1)
 
 
+@pytest.fixture
+def cluster_file(tmp_path):
+    def write(content, name="cluster.json"):
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return f"--cluster_file={path}"
+
+    return write
+
+
+IN_FILE = {"ps": ["f:1"], "worker": {"0": "f:2", "1": "f:3"}}
+
+
+@pytest.mark.parametrize("content", [IN_FILE, {"cluster": IN_FILE, "task": {"type": "ps", "index": 0}}])
+def test_a_cluster_file_gives_the_host_lists_and_is_named_as_their_source(cluster_file, content):
+    argument = cluster_file(content)
+    parsed = flags.parse([argument, "--job_name=worker", "--task_index=1"], {})
+    assert parsed.job.ps_hosts == ("f:1",)
+    assert str(Cluster.of(parsed.job).address(parsed.task)) == "f:3"
+    assert parsed.job.sources["ps_hosts"] == argument.removeprefix("--").replace("=", " ")
+    assert "ps_hosts" not in parsed.given
+
+
+def test_a_cluster_file_takes_the_place_of_tf_configs_lists_but_not_of_its_task(cluster_file):
+    parsed = flags.parse([cluster_file(IN_FILE)], TF_CONFIG)
+    assert parsed.job.ps_hosts == ("f:1",)
+    assert parsed.task == Task("worker", 1)
+
+
+def test_a_cluster_file_and_a_host_list_together_are_refused(cluster_file):
+    message = refusal([cluster_file(IN_FILE), "--ps_hosts=a:1"], {})
+    assert "ps_hosts=a:1 (from the command line) and cluster_file=" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "use a JSON object"),
+        ({"worker": ["a:1"]}, "names no ps"),
+        ({"ps": "a:1"}, "use a list of host:port"),
+        ({"ps": ["a:1"], "parrot": []}, "unknown job 'parrot'"),
+    ],
+)
+def test_what_is_wrong_with_a_cluster_file_is_said_with_its_path(cluster_file, content, part):
+    argument = cluster_file(content)
+    message = refusal([argument], {})
+    assert part in message
+    assert argument.partition("=")[2] in message
+
+
 def test_a_model_dir_of_tf_config_counts_and_is_said_to_come_from_there():
     environ = {"TF_CONFIG": json.dumps({"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "model_dir": "/models"})}
     job = flags.parse([], environ).job

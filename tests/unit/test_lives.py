@@ -28,6 +28,14 @@ def test_a_ps_that_only_was_away_has_lost_nothing():
     assert not made.left("w", 0.0)
 
 
+def test_a_ps_that_moved_is_told_with_both_addresses_and_goes_by_the_new_one():
+    made = lives()
+    made.silent(1, "refused")
+    assert made.moved(1, "ps:1 (c:2)") == "ps:1 (b:1) is now ps:1 (c:2) (cluster_file)"
+    told = made.heard(1, "three", "", 12.0)
+    assert told is not None and told.startswith("ps:1 (c:2) is back, as a new process")
+
+
 def test_a_ps_that_was_restarted_is_in_no_world():
     made = lives()
     made.silent(1, "refused")

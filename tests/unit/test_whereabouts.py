@@ -1,0 +1,84 @@
+"""Where the ps are: what is made of a file that changes, and of one that is spoilt."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+
+import pytest
+
+from ps_train.cluster.whereabouts import Whereabouts
+from ps_train.config import Job
+
+
+class File:
+    def __init__(self, path):
+        self.path, self._time = path, 0
+        self.write({"ps": ["a:1", "b:1"], "worker": ["w:1"]})
+
+    def write(self, content):
+        """A file system may keep times in whole seconds; here no two are the same."""
+        self.path.write_text(content if isinstance(content, str) else json.dumps(content))
+        self._time += 10
+        os.utime(self.path, (self._time, self._time))
+
+
+@pytest.fixture
+def file(tmp_path):
+    return File(tmp_path / "cluster.json")
+
+
+@pytest.fixture
+def whereabouts(file):
+    path = str(file.path)
+    sources = {"ps_hosts": f"cluster_file {path}"}
+    return Whereabouts(Job(ps_hosts=("a:1", "b:1"), worker_hosts=("w:1",), cluster_file=path, sources=sources))
+
+
+def ps(whereabouts):
+    return [str(address) for address in whereabouts.look().ps]
+
+
+@pytest.fixture
+def said(caplog):
+    logging.getLogger("ps_train").propagate = True
+    caplog.set_level(logging.WARNING, "ps_train")
+    return caplog
+
+
+def test_without_a_file_the_ps_are_where_they_were():
+    assert ps(Whereabouts(Job(ps_hosts=("a:1",), worker_hosts=("w:1",)))) == ["a:1"]
+
+
+def test_a_new_address_counts_as_soon_as_it_stands_there(file, whereabouts):
+    assert ps(whereabouts) == ["a:1", "b:1"]
+    file.write({"ps": ["a:1", "c:1"], "worker": ["w:1"]})
+    assert ps(whereabouts) == ["a:1", "c:1"]
+    assert [str(address) for address in whereabouts.cluster.ps] == ["a:1", "b:1"]
+
+
+def test_what_was_written_before_the_first_look_counts_too(file, whereabouts):
+    file.write({"ps": ["a:1", "c:1"], "worker": ["w:1"]})
+    assert ps(whereabouts) == ["a:1", "c:1"]
+
+
+def test_a_file_that_is_replaced_or_gone_for_a_moment_changes_nothing(file, whereabouts):
+    file.path.unlink()
+    assert ps(whereabouts) == ["a:1", "b:1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "is not JSON"),
+        ({"ps": ["a:1", "b"], "worker": ["w:1"]}, '"b" in ps_hosts'),
+        ({"ps": ["a:1"], "worker": ["w:1"]}, "names 1 ps now, and this run has 2: it will be the next one's"),
+    ],
+)
+def test_what_cannot_be_used_is_told_once_and_all_stays_as_it_was(file, whereabouts, said, content, told):
+    file.write(content)
+    assert ps(whereabouts) == ps(whereabouts) == ["a:1", "b:1"]
+    assert len(said.messages) == 1 and told in said.messages[0] and str(file.path) in said.messages[0]
+    file.write({"ps": ["a:1", "c:1"], "worker": ["w:1"]})
+    assert ps(whereabouts) == ["a:1", "c:1"]
