@@ -108,7 +108,7 @@ class Checkpoints:
 
     def _saving_all(self, stored: Sequence[Stored]) -> _Saves:
         step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
-        saved = [chunks for some in _in_order(stored) for chunks in grouped(some, CHUNK_BYTES)]
+        saved = grouped([one for one in stored if not one.follower], CHUNK_BYTES)
         if len(saved) == 1:
             return _Saves(step.read_value(), [self._saving(saved[0], "")])
         parts = [f"_temp/part-{number:05}" for number in range(len(saved))]
@@ -229,12 +229,6 @@ def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:
     for one in stored:
         found.setdefault(ps_of(one.variable), []).append(one)
     return found
-
-
-def _in_order(stored: Sequence[Stored]) -> list[list[Stored]]:
-    """Those that are saved, by their order."""
-    saved = [one for one in stored if not one.follower]
-    return [[one for one in saved if one.order == order] for order in sorted({one.order for one in saved})]
 
 
 def _shapes_in(path: str) -> dict[str, list[int]]:

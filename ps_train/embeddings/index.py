@@ -20,9 +20,6 @@ from ps_train.embeddings.words import digests_of
 KEYS, USED, CLOCK, CANDIDATES = "keys", "used", "clock", "candidates"
 """Beginning with the table's name and a slash, names of the variables beside it."""
 
-SAVED = {CLOCK: -1, USED: 1, f"{CANDIDATES}/{USED}": 1}
-"""What is saved before (-1) or after (1) everything else; see `Index.taken`."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Book:
@@ -110,12 +107,8 @@ class Index:
         return tf.raw_ops.LookupTableRemoveV2(table_handle=self._table, keys=digests_of(words))
 
     def taken(self) -> tf.Tensor:
-        """Which rows ids have, bool [rows].
-
-        While a checkpoint is written training may go on.  The clock is saved before everything else and what is used
-        after it (`SAVED`): a row that was given to its id in between may be that of the id before, and is free."""
-        used, made = self._book.used.read_value(), self._book.clock.read_value()
-        return (used[:, 0] > 0) & (used[:, 2] <= tf.repeat(made, self._rows_of_heap))
+        """Which rows ids have, bool [rows]."""
+        return self._book.used.read_value()[:, 0] > 0
 
     def rebuild(self) -> tf.Operation:
         """Makes the hash table anew."""

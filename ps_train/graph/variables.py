@@ -58,7 +58,6 @@ class Stored:
 
     Keys do not depend on the number of ps, so a checkpoint of one topology restores into any other.
     `follower`: restored from the key but not saved, because another variable saves it.
-    `order`: what has a smaller one is read completely, when a checkpoint is written, before this is.
     `advice`: what to say where a checkpoint does not have the key, if that has a reason of its own.
     """
 
@@ -66,7 +65,6 @@ class Stored:
     slice_spec: str
     variable: Any
     follower: bool = False
-    order: int = 0
     advice: str = ""
 
 
@@ -74,7 +72,6 @@ def stored_variables(
     plan: Plan,
     variables: Mapping[str, Any],
     own: Mapping[int, Mapping[str, Sequence[Any]]],
-    order: Mapping[str, int],
 ) -> list[Stored]:
     """How the slices, and what optimizers added to them, are named in a checkpoint.
 
@@ -83,12 +80,8 @@ def stored_variables(
       own: ps to group to the variables that the group's optimizer made there, in the order of their making.  A slot
         of a slice is recognised by its name, `<slice>/<slot>`; the others (Adam's powers of beta) exist once on each
         ps with the same value, and are saved from the first ps that has them.
-      order: name of a variable of the plan to its `Stored.order`, where it is not 0.
     """
-    found = [
-        Stored(piece.variable, _spec(plan, piece), variables[piece.name], order=order.get(piece.variable, 0))
-        for piece in plan.slices
-    ]
+    found = [Stored(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
     seen: set[str] = set()
     for ps, groups in sorted(own.items()):
         pieces = plan.on(ps)

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from ps_train.data.shard import derived_seed
 from ps_train.embeddings.fresh import fresh_rows
-from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, SAVED, USED, Book, Seen
+from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED, Book, Seen
 from ps_train.embeddings.table import Table
 from ps_train.embeddings.words import heaps_at, unique
 from ps_train.graph.directory import Directory
@@ -180,16 +180,6 @@ def make_vocabularies(
 def rebuilt(vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
     """Makes the indices of all anew."""
     return tf.group(*[vocabulary.rebuild() for vocabulary in vocabularies.values()])
-
-
-def saving_order(traced: Traced) -> dict[str, int]:
-    """Of the variables beside open vocabularies, see `index.SAVED`."""
-    return {
-        f"{name}/{part}": order
-        for name in traced.tables()
-        for part, order in SAVED.items()
-        if (table := traced.variables[name].table) and table.open
-    }
 
 
 def _is_beside(name: str, table: str) -> bool:

@@ -172,7 +172,7 @@ def test_lost_steps_are_handed_out_again_only_if_nothing_happened_since(board_of
 
 def test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected(server: v1.train.Server) -> None:
     address = Address.parse(server.target.removeprefix("grpc://"), "a test")
-    shared = {"ps_hosts": [str(address)], "worker_hosts": ["a:1"], "chief_hosts": []}
+    shared = {"ps_hosts": [str(address)], "worker_hosts": ["a:1"], "chief_hosts": [], "elastic": False}
     me = Task("worker", 0)
     with pytest.raises(NotYetError, match="does not say that it is ps:0"):
         reach(Task("ps", 0), address, me, shared)

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.updates.waiting import shares
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.processes import eventually
 
@@ -61,8 +62,8 @@ def trained(lead: int, num_ps: int = 1) -> tuple[Recorded, InProcessCluster, lis
     return model, cluster, began
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
-@pytest.mark.parametrize("lead", [0, 1, 4])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
+@pytest.mark.parametrize("lead", [0, 1, long(4)])
 def test_nobody_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_bound_is_used(
     lead: int, num_ps: int
 ) -> None:

@@ -13,6 +13,7 @@ from ps_train.checkpoint import found_in, prepare_directory
 from ps_train.errors import ConfigError, ModelError
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 
 FIELDS = {"optimizer": "adam", "batch_size": 8}
 
@@ -24,7 +25,7 @@ def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return bool(request.param == "in chunks")
 
 
-@pytest.mark.parametrize("num_ps", [1, 3])
+@pytest.mark.parametrize("num_ps", [long(1), 3])
 def test_a_checkpoint_of_two_ps_restores_into_another_number(
     tmp_path: pathlib.Path, num_ps: int, chunked: bool
 ) -> None:

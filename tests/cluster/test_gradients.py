@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ps_train.gradients.finite import NOT_FINITE
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 
 RATE = 0.1
@@ -50,7 +51,7 @@ def l2_then_global_norm(gradient, values):
     return clipped_by_global_norm(with_l2(gradient, values), values)
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize(
     ("fields", "reference"),
     [
@@ -80,7 +81,7 @@ def test_a_transform_computes_what_numpy_does(fields, reference, num_ps: int) ->
         np.testing.assert_allclose(cluster.values()["b"], b, atol=2e-6)
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_a_gradient_that_is_no_number_is_never_sent(num_ps: int) -> None:
     cluster = InProcessCluster(SomeNan(count=16), num_ps, 1, optimizer="adam", batch_size=2, learning_rate=RATE)
     cluster.start()
@@ -136,7 +137,7 @@ def test_with_on_nan_skip_a_synchronous_step_without_any_number_makes_no_update_
 
 
 @pytest.mark.parametrize("update", ["async", "sync"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", [long("sgd"), "adam"])
 def test_accumulated_batches_equal_one_larger_batch_and_are_sent_once(update: str, optimizer: str) -> None:
     workers = 2 if update == "sync" else 1
     model = Linear(count=48)

@@ -7,6 +7,7 @@ import pytest
 
 from ps_train.updates.quorum import COMING, GONE, LIVE
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.processes import eventually
 
@@ -55,7 +56,7 @@ def standing(cluster: InProcessCluster) -> list[int]:
     return cluster.read("ps_train/round_state_0")[0].tolist()
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_a_round_is_of_those_who_were_declared_until_another_joins_and_then_of_all(num_ps: int) -> None:
     cluster = made("sync", num_ps)
     expected = {name: cluster.values()[name] for name in ("w", "b")}

@@ -26,7 +26,7 @@ MODES = {
 RATE = 0.05
 
 every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
-one_or_two_ps = pytest.mark.parametrize("num_ps", [1, 2])
+one_or_two_ps = pytest.mark.parametrize("num_ps", [long(1), 2])
 
 
 def cluster_of(workers: int, mode: dict, num_ps: int = 1, model: Linear | None = None, **fields) -> InProcessCluster:

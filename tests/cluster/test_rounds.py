@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays
 from ps_train.updates.quorum import COMING
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.processes import eventually
 
@@ -71,7 +72,7 @@ def after_update(w: np.ndarray, model: Linear, number: int, *workers: int) -> np
     return w - RATE * (2 * x.T @ (x @ w[:, 0] - y) / len(y))[:, None]
 
 
-one_or_two_ps = pytest.mark.parametrize("num_ps", [1, 2])
+one_or_two_ps = pytest.mark.parametrize("num_ps", [long(1), 2])
 
 
 @one_or_two_ps
@@ -228,7 +229,7 @@ def standing(cluster: InProcessCluster) -> list[int]:
     return cluster.read("ps_train/round_state_0")[0].tolist()
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_after_a_reset_everybody_is_a_member_who_waits_goes_on_and_what_is_late_does_not_count(num_ps: int) -> None:
     cluster, model = made(num_ps)
     model.hold[0].set()

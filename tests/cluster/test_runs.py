@@ -17,6 +17,7 @@ from tests.cluster.test_bounded import Recorded
 from tests.cluster.test_modes import MODES
 from tests.cluster.test_vocabularies import passing
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.long import long
 from tests.support.loops import pace_for, run_worker
 from tests.support.models import Linear
 from tests.support.tables import Bags
@@ -25,7 +26,7 @@ from tests.support.vocabularies import Visits
 RUN = 5
 every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 every_mode_of_one = pytest.mark.parametrize("mode", [m for m in MODES.values() if "backup_workers" not in m], ids=str)
-one_or_two_ps = pytest.mark.parametrize("num_ps", [1, 2])
+one_or_two_ps = pytest.mark.parametrize("num_ps", [long(1), 2])
 
 
 def cluster_of(model: Model, num_ps: int, workers: int, run: int = RUN, **fields) -> InProcessCluster:
@@ -66,7 +67,7 @@ def test_synchronous_runs_are_the_same_to_the_last_bit_as_single_steps(model: Li
 
 @every_mode
 @one_or_two_ps
-@pytest.mark.parametrize("run", ["3", "auto"])
+@pytest.mark.parametrize("run", ["3", long("auto")])
 def test_the_global_step_is_exactly_max_steps(mode: dict, num_ps: int, run: str) -> None:
     cluster = cluster_of(Linear(count=120, width=5), num_ps, 3, run, max_steps=101, **mode)
     pace, why = pace_for(cluster), {}
@@ -94,8 +95,8 @@ def test_input_that_ends_within_a_run_is_used_to_its_last_example_and_steps_not_
         assert pace.take(1000, made) == 1000 - made
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
-@pytest.mark.parametrize("lead", [0, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
+@pytest.mark.parametrize("lead", [long(0), 2])
 def test_the_bound_holds_within_runs(num_ps: int, lead: int) -> None:
     model = Recorded()
     cluster = cluster_of(model, num_ps, 3, 4, update="bounded", staleness=lead, optimizer="sgd", learning_rate=0.01)

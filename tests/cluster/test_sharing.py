@@ -10,6 +10,7 @@ import pytest
 
 from ps_train import ModelError
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.loops import SharedBudget
 from tests.support.recording import Recording, SharingWorker, used
 
@@ -31,7 +32,7 @@ def assert_each_was_used(cluster, times):
         np.testing.assert_array_equal(counts, np.full(len(counts), times))
 
 
-@pytest.mark.parametrize("num_ps, num_workers, run", [(1, 1, "1"), (2, 2, "1"), (2, 3, "4")])
+@pytest.mark.parametrize("num_ps, num_workers, run", [long(1, 1, "1"), long(2, 2, "1"), (2, 3, "4")])
 def test_of_some_epochs_every_example_is_used_as_many_times(num_ps, num_workers, run):
     fields = {**EPOCHS, "epochs": 3, "steps_per_run": run, "shuffle_buffer": 100}
     cluster = InProcessCluster(Recording(), num_ps, num_workers, **fields)
@@ -42,8 +43,8 @@ def test_of_some_epochs_every_example_is_used_as_many_times(num_ps, num_workers,
     assert cluster.values()["ps_train/dropped"] == 0
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
-@pytest.mark.parametrize("run", ["1", "4"])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
+@pytest.mark.parametrize("run", [long("1"), "4"])
 def test_under_sync_too(num_ps, run):
     cluster = InProcessCluster(Recording(ones=True), num_ps, 2, update="sync", steps_per_run=run, **EPOCHS)
     cluster.start()
@@ -59,7 +60,7 @@ def test_under_bounded_staleness_too():
 
 
 @pytest.mark.parametrize("update, run", [("async", "4"), ("sync", "1")])
-@pytest.mark.parametrize("shuffle_buffer", [0, 10])
+@pytest.mark.parametrize("shuffle_buffer", [long(0), 10])
 def test_the_pieces_of_a_stream_are_handed_out_too(update, run, shuffle_buffer):
     fields = {**EPOCHS, "steps_per_run": run, "shuffle_buffer": shuffle_buffer}
     model = Recording(ones=update == "sync", stream=True)
@@ -106,7 +107,7 @@ def test_as_long_as_a_worker_holds_a_shard_nobody_else_is_given_it():
 
 
 @pytest.mark.parametrize("update", ["async", "sync"])
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_a_push_of_what_others_have_used_meanwhile_changes_nothing(update, num_ps):
     cluster = InProcessCluster(Recording(ones=update == "sync"), num_ps, 2, update=update, shard_examples=40, **EPOCHS)
     cluster.start()
@@ -179,7 +180,7 @@ def test_the_job_still_ends_at_max_steps_and_the_rest_is_left_over(run):
     assert max(counts.max() for counts in used(cluster)) == 1
 
 
-@pytest.mark.parametrize("num_ps, num_workers", [(1, 1), (3, 3)])
+@pytest.mark.parametrize("num_ps, num_workers", [long(1, 1), (3, 3)])
 def test_a_checkpoint_knows_what_was_used_whatever_ps_and_workers_it_goes_to(tmp_path, num_ps, num_workers):
     fields = {**EPOCHS, "epochs": 2, "shard_examples": 40, "shuffle_buffer": 10}
     cluster = InProcessCluster(Recording(), 2, 2, tmp_path, **fields)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,8 +13,8 @@ import tensorflow as tf
 from ps_train.checkpoint import found_in
 from ps_train.errors import SaveError
 from ps_train.updates import hold
-from tests.support.cluster import InProcessCluster, in_parallel
-from tests.support.loops import pace_for, run_worker
+from tests.support.cluster import InProcessCluster
+from tests.support.loops import training
 from tests.support.models import Counting
 from tests.support.processes import eventually
 
@@ -29,26 +27,6 @@ def made(directory: pathlib.Path, num_ps: int, workers: int, **fields: object) -
     cluster = InProcessCluster(Counting(), num_ps, workers, directory, **{**FIELDS, **fields})
     cluster.start()
     return cluster
-
-
-@contextlib.contextmanager
-def training(cluster: InProcessCluster) -> Iterator[None]:
-    """All workers train in the body."""
-    pace, stop = pace_for(cluster), threading.Event()
-
-    def work() -> None:
-        actions = [
-            lambda index=index: run_worker(cluster, index, pace, stop.is_set) for index in range(len(cluster.steps))
-        ]
-        in_parallel(actions, within_secs=60)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(20)
 
 
 def counts(path: str) -> tuple[set[float], int]:

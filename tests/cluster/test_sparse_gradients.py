@@ -41,7 +41,7 @@ def trained(num_ps: int, workers: int, batch: int, steps: int, **fields) -> tupl
 
 
 @pytest.mark.parametrize(("update", "num_ps", "workers"), [long("sync", 1, 2), ("sync", 3, 3), ("async", 2, 1)])
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adagrad"])
+@pytest.mark.parametrize("optimizer", [long("sgd"), long("momentum"), "adam", "adagrad"])
 def test_it_equals_one_process_with_sparse_gradients(optimizer: str, update: str, num_ps: int, workers: int) -> None:
     cluster, initial = trained(num_ps, workers, 12 // workers, 50, update=update, optimizer=optimizer)
     plain = train_plainly(Lookup(), lambda: make_optimizer(optimizer, RATE), initial, batches_of(Lookup(), 12, 50))
@@ -59,7 +59,7 @@ def gradient_of(ids: np.ndarray, y: np.ndarray, table: np.ndarray, w: np.ndarray
     return of_table, (mean.T @ error)[:, None]
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_an_l2_term_leaves_the_rows_alone_that_the_batch_does_not_touch(num_ps: int) -> None:
     cluster, initial = trained(num_ps, 1, 4, 5, optimizer="sgd", l2=0.5)
     table, w = initial["table"].astype(np.float64), initial["w"].astype(np.float64)

@@ -11,6 +11,7 @@ from ps_train import Arrays, embeddings
 from ps_train.errors import ConfigError, DataError, ModelError
 from ps_train.optimizers import LazyAdam
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 from tests.support.loops import SharedBudget, run_worker
 from tests.support.models import Linear
 
@@ -73,7 +74,7 @@ def test_accumulated_batches_are_refused() -> None:
         built(Table(), accumulate=3)
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_an_id_out_of_range_ends_the_job_with_a_line_that_names_table_field_id_and_example(num_ps: int) -> None:
     cluster = InProcessCluster(Table(largest=10), num_ps, 1, optimizer="sgd", batch_size=8)
     cluster.start()

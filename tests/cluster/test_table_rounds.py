@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.processes import eventually
 from tests.support.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
 
@@ -67,7 +68,7 @@ class HeldBags(Bags):
         return outputs + tf.stop_gradient(tf.numpy_function(wait, [outputs], tf.float32) - outputs)
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_gradients_of_rows_that_come_too_late_are_dropped(num_ps: int) -> None:
     model = HeldBags()
     cluster, tables, rules = made(num_ps, model, optimizer="momentum", backup_workers=1)

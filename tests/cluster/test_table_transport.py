@@ -14,6 +14,7 @@ from ps_train import Arrays, embeddings
 from ps_train.embeddings.layout import positions_of
 from ps_train.graph.plan import VariableSpec, make_plan
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 
 ROWS, DIMENSION, BATCH = 5000, 16, 32
@@ -69,8 +70,8 @@ def crossings(metadata: v1.RunMetadata) -> collections.Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("update", ["async", "sync"])
-@pytest.mark.parametrize("num_ps", [1, 2])
-@pytest.mark.parametrize(("fields", "tables", "vocabulary"), [(2, 1, False), (12, 3, False), (12, 3, True)])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
+@pytest.mark.parametrize(("fields", "tables", "vocabulary"), [long(2, 1, False), (12, 3, False), (12, 3, True)])
 def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_of_fields_and_tables(
     update: str, num_ps: int, fields: int, tables: int, vocabulary: bool
 ) -> None:
@@ -85,7 +86,7 @@ def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_o
     assert crossings(traced_step(Fields(fields, tables, vocabulary), num_ps, update)) == expected
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("vocabulary", [False, True])
 def test_the_bytes_are_4_for_an_id_or_12_of_an_open_one_and_8_for_a_number_of_every_row_that_differs(
     num_ps: int, vocabulary: bool
@@ -102,7 +103,7 @@ def test_the_bytes_are_4_for_an_id_or_12_of_an_open_one_and_8_for_a_number_of_ev
     assert expected <= sent <= 1.05 * expected, (sent, expected)
 
 
-@pytest.mark.parametrize("num_ps", [2, 3, 8])
+@pytest.mark.parametrize("num_ps", [2, long(3), 8])
 @pytest.mark.parametrize("exponent", [0.8, 1.0, 1.2])
 def test_bytes_and_traffic_of_zipf_distributed_ids_are_balanced(num_ps: int, exponent: float) -> None:
     rows, batch = 100_000, 1024 * 8

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.model import Model
 from ps_train.models.layers import dense
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 
 
@@ -67,8 +68,8 @@ def crossings(
     return found
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+@pytest.mark.parametrize("optimizer", [long("sgd"), "adam"])
+@pytest.mark.parametrize("update", ["async", long("bounded"), "sync"])
 def test_a_step_sends_one_parcel_each_way_to_each_ps_whatever_the_number_of_variables(
     update: str, optimizer: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from ps_train.model import make_optimizer
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.long import long
 from tests.support.models import Linear
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
@@ -20,7 +21,7 @@ def differences(distributed: dict[str, np.ndarray], plain: dict[str, np.ndarray]
     return {name: float(np.abs(distributed[name] - value).max()) / scale[name] for name, value in plain.items()}
 
 
-@pytest.mark.parametrize("num_ps", [1, 3])
+@pytest.mark.parametrize("num_ps", [long(1), 3])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_one_asynchronous_worker_equals_a_plain_session(optimizer: str, num_ps: int) -> None:
     model = Digits(hidden=16)
@@ -35,7 +36,7 @@ def test_one_asynchronous_worker_equals_a_plain_session(optimizer: str, num_ps: 
     assert num_ps == 1 or any(piece.count > 1 for piece in cluster.plan.slices), "a variable must be in slices"
 
 
-@pytest.mark.parametrize(("num_workers", "num_ps"), [(2, 1), (3, 3), (5, 1)])
+@pytest.mark.parametrize(("num_workers", "num_ps"), [long(2, 1), (3, 3), long(5, 1)])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_synchronous_workers_equal_one_process_on_the_joined_batches(
     optimizer: str, num_workers: int, num_ps: int

@@ -183,7 +183,7 @@ LATE = {"admit_after": 2, "expire_steps": 4}
 
 @pytest.mark.parametrize(
     ("num_ps", "workers", "update", "declared"),
-    [(3, 1, "async", {}), (2, 2, "sync", LATE), (1, 3, "sync", LATE)],
+    [(3, 1, "async", {}), (2, 2, "sync", LATE), long(1, 3, "sync", LATE)],
 )
 def test_several_ps_and_synchronous_workers_compute_what_one_process_does(
     num_ps: int, workers: int, update: str, declared: dict
@@ -245,7 +245,7 @@ def test_a_ps_whose_rows_a_batch_does_not_need_counts_the_update_all_the_same() 
     assert book(values).keys() == {7} and values["users/clock"].tolist() == [3, 3, 3]
 
 
-@pytest.mark.parametrize("update", ["async", "bounded"])
+@pytest.mark.parametrize("update", ["async", long("bounded")])
 def test_concurrent_workers_give_each_id_one_row(update: str) -> None:
     cluster = started(Visits(passing(), capacity=20, admit_after=2), 1, 3, update=update, optimizer="adagrad")
     cluster.train(40)

@@ -28,6 +28,7 @@ def test_wide_and_deep_makes_its_data_and_ends_near_the_planted_models_own_auc(p
     assert pathlib.Path(processes.directory, "export", "saved_model.pb").exists()
 
 
+@pytest.mark.long
 def test_more_malformed_lines_than_allowed_end_the_job_and_no_more_do_not(processes: Processes) -> None:
     data = processes.directory / "data"
     make(str(data), lines=2_000)

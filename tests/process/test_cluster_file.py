@@ -8,6 +8,7 @@ import re
 import signal
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from benchmarks.processes import free_ports
@@ -87,6 +88,7 @@ def test_a_file_with_another_number_of_ps_is_for_the_next_run_which_goes_on_wher
     assert {*saved(cluster.model_dir, "first")} == {*saved(cluster.model_dir, "second")} == {600}
 
 
+@pytest.mark.long
 def test_a_file_that_is_spoilt_while_training_changes_nothing_and_is_told(processes: Processes) -> None:
     cluster = Described(processes, 1)
     servers, workers = cluster.start_all("--max_steps=1000")

@@ -36,6 +36,7 @@ def goes_on(chief: Process) -> None:
     eventually(lambda: max(steps_shown(chief)) > now, 20, "progress")
 
 
+@pytest.mark.long
 @waiting_modes
 def test_training_goes_on_without_a_worker_that_was_killed_and_with_it_when_it_is_started_again(
     processes: Processes, update: str
@@ -102,6 +103,7 @@ def test_a_job_ends_with_a_checkpoint_and_a_named_cause_when_too_few_workers_rem
     assert ps.wait(15) == 1
 
 
+@pytest.mark.long
 def test_with_a_backup_nobody_waits_for_a_worker_that_has_yet_to_come(processes: Processes) -> None:
     cluster = cluster_of(processes, "sync", ENDLESS, "--backup_workers=1", workers=3)
     servers = [cluster.start("ps", 0)]

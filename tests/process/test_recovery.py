@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
-from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
@@ -86,6 +85,7 @@ def test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_t
     assert abs(count(run.value(run.on(0))) - MAX_STEPS) <= AT_THAT_MOMENT
 
 
+@pytest.mark.long
 def test_after_the_loss_of_ps_0_the_step_goes_back_and_the_job_still_ends_at_exactly_max_steps(
     processes: Processes,
 ) -> None:
@@ -97,7 +97,8 @@ def test_after_the_loss_of_ps_0_the_step_goes_back_and_the_job_still_ends_at_exa
     assert count(run.value(run.on(1))) >= MAX_STEPS + run.lost - AT_THAT_MOMENT
 
 
-@pytest.mark.parametrize("victim", [0, long(1)])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [0, 1])
 def test_synchronous_training_goes_back_to_one_step_on_all_ps(processes: Processes, victim: int) -> None:
     run = Disturbed(processes, victim, *COUNTING, "--update=sync")
     assert run.restarted == victim and run.restored >= 50

@@ -25,7 +25,7 @@ def assert_exact(cluster: TestCluster, least: int) -> None:
         assert values == {float(step)}
 
 
-@pytest.mark.parametrize("how", ["--async_save", "--noasync_save", long("--snapshot_mb=0")])
+@pytest.mark.parametrize("how", ["--async_save", long("--noasync_save"), long("--snapshot_mb=0")])
 def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Processes, how: str) -> None:
     cluster = TestCluster(
         processes, 2, 2, *COUNTING, "--max_steps=300", "--save_steps=20", "--keep_checkpoints=100", how

@@ -103,12 +103,12 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", [1, long(2)])
+@pytest.mark.parametrize("seed, update", [(1, "async"), long(2, "sync"), long(3, "bounded")])
 def test_a_job_that_is_killed_altogether_goes_on_from_its_checkpoint_with_the_examples_that_it_had_not_used(
-    processes: Processes, seed: int
+    processes: Processes, seed: int, update: str
 ) -> None:
     chance = random.Random(seed)
-    flags = ("--update=sync", "--save_steps=20", "--model_arg=count=2000", *ones_for("sync"))
+    flags = (f"--update={update}", "--save_steps=20", "--model_arg=count=2000", *ones_for(update))
     run = Run(processes, 1, 2, *flags)
     for num_ps, num_workers in ((2, 3), (1, 1)):
         before = saved(run)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.support.long import long
 from tests.support.processes import Processes, TestCluster, children_of, eventually, is_alive
 
 ENDLESS = "--max_steps=100000000"
@@ -19,7 +20,7 @@ _TGKILL = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
 
 @pytest.mark.parametrize(
     ("target", "signum", "update"),
-    [("worker:0", signal.SIGTERM, "async"), ("worker:1", signal.SIGINT, "sync"), ("ps:0", signal.SIGTERM, "sync")],
+    [("worker:0", signal.SIGTERM, "async"), ("worker:1", signal.SIGINT, "sync"), long("ps:0", signal.SIGTERM, "sync")],
 )
 def test_a_signal_to_any_task_makes_the_chief_save_and_ends_the_whole_job(
     processes: Processes, target: str, signum: int, update: str

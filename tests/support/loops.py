@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ps_train.config import AUTO
 from ps_train.roles.loop import LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
-from tests.support.cluster import InProcessCluster
+from tests.support.cluster import InProcessCluster, in_parallel
 
 
 class SharedBudget:
@@ -59,3 +60,23 @@ def run_worker(cluster: InProcessCluster, index: int, pace: Pace, should_stop: C
     why = loop.run(_Session(cluster.sessions[index]))
     cluster.dismiss(index, by=index)
     return why
+
+
+@contextlib.contextmanager
+def training(cluster: InProcessCluster) -> Iterator[None]:
+    """All workers train in the body."""
+    pace, stop = pace_for(cluster), threading.Event()
+
+    def work() -> None:
+        actions = [
+            lambda index=index: run_worker(cluster, index, pace, stop.is_set) for index in range(len(cluster.steps))
+        ]
+        in_parallel(actions, within_secs=60)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(20)

@@ -47,7 +47,7 @@ FLOORS = {
         "hooks",
         "hooks.*",
     ],
-    3: ["graph.step", "graph.scoring", "checkpoint", "snapshots", "export"],
+    3: ["graph.step", "graph.state", "graph.work", "graph.scoring", "checkpoint", "snapshots", "export"],
     4: ["roles", "roles.*"],
     5: ["__main__", "flags"],
 }

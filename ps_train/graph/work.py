@@ -1,0 +1,115 @@
+"""What a worker does in a step: batch, pull, forward, backward, transforms, push."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.config import Job
+from ps_train.data.leased import Leased
+from ps_train.data.readers import reader_of
+from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
+from ps_train.faults import lost_share
+from ps_train.gradients import finite, transforms_of
+from ps_train.gradients.lost import lose
+from ps_train.graph.backward import mean_gradients
+from ps_train.graph.plan import Plan
+from ps_train.graph.rows import masked, touched
+from ps_train.graph.state import State
+from ps_train.graph.tables import Exchange
+from ps_train.graph.trace import Traced
+from ps_train.graph.transport import Arrived, Transport, nothing
+from ps_train.model import Model
+from ps_train.updates.base import Replica, Update
+
+Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
+"""Given what is to be pushed, what is pushed in its place."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Attributes:
+    leased: what the batches are read from, where shards of the data are handed out.
+    arrived: of each ps.
+    """
+
+    batches: Batches
+    leased: Leased | None
+    loss: tf.Tensor
+    examples: tf.Tensor
+    arrived: list[Arrived]
+
+
+def make_work(
+    job: Job,
+    model: Model,
+    source: Source,
+    traced: Traced,
+    plan: Plan,
+    replica: Replica,
+    update: Update,
+    state: State,
+) -> Work:
+    """To be called in the worker's device scope."""
+    transport = Transport(plan, traced, state.variables, compares=update.lockstep)
+    with tf.device("/device:CPU:0"):
+        leased = _leased(job, source) if job.is_dynamic else None
+        batches = leased.batches if leased else _static_batches(job, source, replica, update.lockstep)
+    values = transport.pull(state.stamps, state.backups)
+    exchange = Exchange(plan, traced.tables(), state.variables, state.vocabularies)
+    found = mean_gradients(
+        model,
+        batches,
+        values,
+        state.variables,
+        traced,
+        lambda wanted: exchange.pull(wanted, state.stamps),
+        job.accumulate,
+    )
+    gradients, seen = found.gradients, masked(values, found.masks) | found.rows
+    for transform in transforms_of(job):
+        gradients = transform(gradients, seen)
+    rows = exchange.push({name: gradients.pop(name) for name in found.rows}) if found.rows else []
+    gradients |= {touched(name): mask for name, mask in found.masks.items()}
+    guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
+    guard = _lossy(job, transport, replica, guard)
+    arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
+    ticketed = [dataclasses.replace(some, ticket=batches.ticket) for some in arrived]
+    return Work(batches, leased, found.loss, found.examples, ticketed)
+
+
+def _static_batches(job: Job, source: Source, replica: Replica, lockstep: bool) -> Batches:
+    """Who was not declared reads all of the data: each of the others has its own share of it already."""
+    share = Share(replica.index, replica.declared) if replica.is_declared() else Share(0, 1)
+    endless = lockstep or job.may_run_dry
+    return training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
+
+
+def _leased(job: Job, source: Source) -> Leased:
+    return Leased(reader_of(source.get(), job), job.batch_size)
+
+
+def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
+    """What becomes of gradients that are no finite numbers; see --on_nan.  `rows`: how many vectors are of tables."""
+    if job.on_nan == "stop":
+        return lambda vectors: finite.stop(loss, vectors)
+    otherwise = [nothing(parcel) for parcels in transport.pushed for parcel in parcels]
+    otherwise += [np.zeros((), np.float32)] * rows
+    return lambda vectors: finite.skip(loss, vectors, otherwise)
+
+
+def _lossy(job: Job, transport: Transport, replica: Replica, guard: Guard) -> Guard:
+    """The same, but that pushes are lost where the job asks for it."""
+    share = lost_share(job.inject)
+    if not share:
+        return guard
+    marked = [parcel.header > 0 for parcels in transport.pushed for parcel in parcels]
+    seed = derived_seed(job.seed, "drop_push", replica.index)
+
+    def lossy(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
+        return lose(share, seed, guard(vectors), marked + [False] * (len(vectors) - len(marked)))
+
+    return lossy
