@@ -94,6 +94,7 @@ def test_a_ps_whose_workers_were_all_killed_gives_up(processes: Processes) -> No
     assert "all of them are gone" in ps.output
 
 
+@pytest.mark.long
 def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_its_steps(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=6000", "--log_secs=0.2", "--worker_lease_secs=2")
     (ps,), (chief, worker) = cluster.start_all()

@@ -40,6 +40,7 @@ def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Proce
     assert ("no copy made of it" in workers[0].output) == (how == "--snapshot_mb=0")
 
 
+@pytest.mark.long
 def test_a_chief_that_is_killed_while_it_holds_the_pushes_holds_nobody_up(processes: Processes) -> None:
     cluster = TestCluster(
         processes, 2, 2, *COUNTING, "--max_steps=1500", "--save_steps=1", "--noasync_save", "--worker_lease_secs=3"

@@ -77,6 +77,7 @@ def told(workers: list[Process]) -> str:
     return "\n".join("\n".join(worker.lines[-15:]) for worker in workers)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "seed, num_ps, update", [long(1, 1, "async"), (2, 2, "async"), long(3, 2, "sync"), long(4, 1, "bounded")]

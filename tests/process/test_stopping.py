@@ -63,6 +63,7 @@ def test_a_second_signal_ends_the_launcher_and_its_children_at_once(processes: P
     eventually(lambda: not any(is_alive(pid) for pid in children), 3, "the children's end")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(_TGKILL is None, reason="the number of tgkill is not known here")
 def test_a_signal_that_the_kernel_gives_to_another_thread_of_the_launcher_is_heard(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")

@@ -101,6 +101,7 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     assert result_of(directory)["global_step"] == last
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_input_that_ends_early_on_one_worker_does_not_end_the_job(processes: Processes, update: str) -> None:
     cluster = TestCluster(
