@@ -14,7 +14,7 @@ from ps_train import Arrays
 from ps_train.model import Model, make_optimizer
 from ps_train.roles.loop import INPUT, STEPS
 from tests.cluster.test_bounded import Recorded
-from tests.cluster.test_modes import MODES
+from tests.cluster.test_modes import MODES, every_mode
 from tests.cluster.test_vocabularies import passing
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
@@ -24,7 +24,6 @@ from tests.support.tables import Bags
 from tests.support.vocabularies import Visits
 
 RUN = 5
-every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 every_mode_of_one = pytest.mark.parametrize("mode", [m for m in MODES.values() if "backup_workers" not in m], ids=str)
 one_or_two_ps = pytest.mark.parametrize("num_ps", [long(1), 2])
 
@@ -53,7 +52,9 @@ def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_oth
 
 @one_or_two_ps
 @pytest.mark.parametrize(
-    "model", [Linear(count=120, width=5), Bags(), Visits(passing(), capacity=8)], ids=["dense", "tables", "open"]
+    "model",
+    [long(Linear(count=120, width=5)), Bags(), long(Visits(passing(), capacity=8))],
+    ids=["dense", "tables", "open"],
 )
 def test_synchronous_runs_are_the_same_to_the_last_bit_as_single_steps(model: Linear, num_ps: int) -> None:
     values = []

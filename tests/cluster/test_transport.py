@@ -90,7 +90,7 @@ def test_a_large_variable_travels_alone() -> None:
     assert crossings(Large(), 1, "async", "sgd") == {(ps, worker): 3, (worker, ps): 3}
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", ["async", long("sync")])
 def test_where_shards_are_handed_out_one_small_message_more_goes_to_each_ps(update: str) -> None:
     static, dynamic = (crossings(Deep(), 2, update, "sgd", sharding=sharding) for sharding in ("static", "dynamic"))
     tickets = {("job:worker/task:1", f"job:ps/task:{ps}"): 1 for ps in range(2)}

@@ -215,6 +215,7 @@ class Mixed(Visits):
         return super().forward(features, training) + tf.reduce_sum(others * fixed, 1) + bias
 
 
+@pytest.mark.long
 def test_open_and_fixed_tables_and_dense_variables_go_together() -> None:
     found = []
     for num_ps, workers in ((1, 1), (2, 2)):
