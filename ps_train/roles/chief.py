@@ -27,7 +27,7 @@ from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
 from ps_train.hooks.tally import Tally, tensors
 from ps_train.roles import evaluator
-from ps_train.roles.finish import Ending, Living, Others, write_result
+from ps_train.roles.finish import Ending, Living, Others, result_step, write_result
 from ps_train.roles.heart import seats_of
 from ps_train.roles.members import Members
 from ps_train.roles.recovery import Recovery
@@ -187,7 +187,7 @@ class Chief(Training):
             console.line(line)
         if metrics:
             console.line("test " + evaluator.text(metrics))
-        if made > 0:
+        if made > 0 or result_step(self._s.directory) != step:  # the chief before may have been stopped on its way here
             write_result(job, self._s.directory, ending.result(job))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if job.export_dir:

@@ -7,7 +7,6 @@ As a role it scores every checkpoint that appears in model_dir and always the la
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -23,6 +22,7 @@ from ps_train.data.shard import Source, evaluation_batches
 from ps_train.errors import EXIT_DONE, ConfigError, UnreachableError
 from ps_train.graph.scoring import BATCH, Scoring, measure
 from ps_train.model import Model, load_model
+from ps_train.roles.finish import result_step
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,5 @@ def _writer(directory: str) -> Any:
 
 def _ended(directory: str) -> bool:
     """Whether the chief has written its result, and the newest checkpoint is the one it speaks of."""
-    try:
-        with open(os.path.join(directory, "result.json")) as file:
-            return bool(json.load(file)["global_step"] == found_in(directory)[0][0])
-    except (OSError, ValueError, KeyError, IndexError):
-        return False
+    newest = found_in(directory)[:1]
+    return bool(newest) and result_step(directory) == newest[0][0]

@@ -57,6 +57,15 @@ def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
     return path
 
 
+def result_step(directory: str) -> int | None:
+    """The global step that result.json speaks of; None where there is none that can be read."""
+    try:
+        with open(os.path.join(directory, "result.json")) as file:
+            return int(json.load(file)["global_step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 @dataclasses.dataclass(frozen=True)
 class Ending:
     """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps;

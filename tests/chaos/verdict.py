@@ -23,7 +23,7 @@ from tests.support.processes import Process, TestCluster
 
 RATE = 0.005
 TOLERANCE = {"sync": 1.002, "bounded": 1.05, "async": 1.05}
-LATE = ("waiting for ps:", "no worker has come", "all of them are gone")
+LATE = ("waiting for ps:", "no worker has come", "all of them are gone", "has not joined within")
 """What a process may say that was started again when the job was over."""
 
 
