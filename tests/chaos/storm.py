@@ -166,7 +166,8 @@ def weather(storm: Storm, processes: Processes) -> None:
     if storm.deserved_end:
         check_failure(storm.text(), expected, storm.deserved_end)
     else:
-        check_end(storm.text(), expected, run.cluster.model_dir, storm.update, MAX_STEPS, run.lost_updates())
+        stopped = {blow.task for blow in storm.blows if blow.signum == signal.SIGTERM}
+        check_end(storm.text(), expected, run.cluster.model_dir, storm.update, MAX_STEPS, run.lost_updates(), stopped)
     if storm.missing:
         run.now[storm.missing].kill()
     check_orphans(storm.text(), run.cluster)
