@@ -82,7 +82,7 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
         "sgd": train.GradientDescentOptimizer,
         "momentum": lambda rate: train.MomentumOptimizer(rate, momentum=0.9),
         "adam": train.AdamOptimizer,
-        "adagrad": train.AdagradOptimizer,
+        "adagrad": optimizers.Adagrad,
         "ftrl": train.FtrlOptimizer,
         "rmsprop": train.RMSPropOptimizer,
         "lazy_adam": optimizers.LazyAdam,

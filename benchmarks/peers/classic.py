@@ -15,10 +15,10 @@ import tensorflow.compat.v1 as v1
 
 from benchmarks.peers import inputs
 from benchmarks.peers.crossings import say_rpcs
+from benchmarks.peers.rules import optimizer_of
 from benchmarks.peers.speech import Marks, parse, say_test_loss
 from benchmarks.workloads import load
 from benchmarks.workloads.base import Workload
-from ps_train.model import make_optimizer
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def build(workload: Workload, index: int, workers: int, sync: bool) -> tuple[lis
     features, labels = iterator.get_next()
     with v1.variable_scope("model"):
         loss = workload.loss(workload.peers_forward(features, training=True), labels)
-    optimizer = make_optimizer(workload.default_optimizer, workload.default_learning_rate)
+    optimizer = optimizer_of(workload)
     hooks = []
     if sync:
         optimizer = v1.train.SyncReplicasOptimizer(optimizer, workers, workers)

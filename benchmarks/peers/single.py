@@ -10,9 +10,9 @@ import gc
 import tensorflow.compat.v1 as v1
 
 from benchmarks.peers import inputs
+from benchmarks.peers.rules import optimizer_of
 from benchmarks.peers.speech import Marks, parse, say_test_loss
 from benchmarks.workloads import load
-from ps_train.model import make_optimizer
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     features, labels = iterator.get_next()
     with v1.variable_scope("model"):
         loss = workload.loss(workload.peers_forward(features, training=True), labels)
-    train_op = make_optimizer(workload.default_optimizer, workload.default_learning_rate).minimize(loss)
+    train_op = optimizer_of(workload).minimize(loss)
     test = workload.data("test", "")
     with v1.variable_scope("model", reuse=True):
         test_loss = workload.loss(

@@ -25,6 +25,9 @@ _WHOLE = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSu
 """How the types of operations begin that read or write all rows of a table."""
 
 
+_ADDING_UP = v1.train.Optimizer._resource_apply_sparse_duplicate_indices
+
+
 class Rule:
     """One ps's optimizers.
 
@@ -116,7 +119,16 @@ class Rule:
                     f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer, or a "
                     "dict from the beginning of variables' names to one."
                 )
+            if self._job.update != "sync":
+                _trust(optimizer)
         return groups
+
+
+def _trust(optimizer: Any) -> None:
+    """TensorFlow's optimizers add up the gradients of rows that come more than once, which takes as long as to read
+    them.  One worker's push has every row once; in a round the same row may come from several."""
+    if type(optimizer)._resource_apply_sparse_duplicate_indices is _ADDING_UP:
+        optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
 
 
 def group_of(name: str, groups: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from ps_train.data.criteo.cached import made_once
 from ps_train.data.stream import Stream
 from ps_train.model import Model, make_optimizer
 from ps_train.models.layers import dense, perceptron
+from ps_train.optimizers import Adagrad
 
 
 class ClickModel(Model):
@@ -107,7 +108,7 @@ class Combined(ClickModel):
     def optimizer(self, name: str, learning_rate: float) -> Any:
         deep = make_optimizer(name, learning_rate)
         if name == "adagrad":  # TensorFlow's initial value, 0.1, is large against gradients of single categories
-            deep = v1.train.AdagradOptimizer(learning_rate, initial_accumulator_value=1e-4)
+            deep = Adagrad(learning_rate, initial_accumulator_value=1e-4)
         return {"wide": v1.train.FtrlOptimizer(self.wide_rate), "": deep}
 
     def deep(self, vectors: tf.Tensor, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
