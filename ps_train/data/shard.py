@@ -103,12 +103,12 @@ def training_batches(
         chunks = data.chunks(share, seed)
         dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
     else:
-        dataset, fed = _dataset(data)
+        dataset, pick, fed = _dataset(data)
         if share.count > 1:
             dataset = dataset.shard(share.count, share.index)
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, share, shuffle_buffer), seed=seed)
-        dataset = dataset.repeat(epochs or None).batch(batch_size)
+        dataset = pick(dataset.repeat(epochs or None).batch(batch_size))
     if endless and epochs:
         after = dataset.take(1).cache().repeat()
         dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
@@ -123,8 +123,8 @@ def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int)
     if isinstance(data, Stream):
         dataset = data.chunks(Share(0, 1), None).rebatch(batch_size)
     else:
-        examples, fed = _dataset(data)
-        dataset = examples.batch(batch_size)
+        examples, pick, fed = _dataset(data)
+        dataset = pick(examples.batch(batch_size))
     return batches_of(_marked(dataset, 1.0).prefetch(2), fed, None)
 
 
@@ -158,11 +158,15 @@ def derived_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 
 
-def _dataset(data: Any) -> tuple[tf.data.Dataset, dict[Any, Any]]:
-    """Arrays are fed through placeholders, because as constants they would be copied into the graph (2 GB at most)."""
+def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf.data.Dataset], dict[Any, Any]]:
+    """What is shuffled and batched, what becomes of its batches, and what is to be fed.
+
+    Of Arrays it is the numbers of the examples, which are picked a batch at a time: one by one they would take three
+    times as long.  The arrays are fed through placeholders, because as constants they would be copied into the graph
+    (2 GB at most)."""
     if isinstance(data, tf.data.Dataset):
         try:
-            return data.map(as_written(lambda *example: example)), {}
+            return data.map(as_written(lambda *example: example)), lambda batches: batches, {}
         except RuntimeError:  # TensorFlow's word for a dataset that was made outside of this graph
             raise ModelError("data() must make its tf.data.Dataset anew each time it is called.") from None
     if not isinstance(data, Arrays):
@@ -172,7 +176,13 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, dict[Any, Any]]:
     arrays = (data.features, data.labels)
     holders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
     fed = dict(zip(tf.nest.flatten(holders), tf.nest.flatten(arrays), strict=True))
-    return tf.data.Dataset.from_tensor_slices(holders), fed
+
+    def pick(batches: tf.data.Dataset) -> tf.data.Dataset:
+        return batches.map(
+            as_written(lambda rows: tf.nest.map_structure(lambda holder: tf.gather(holder, rows), holders))
+        )
+
+    return tf.data.Dataset.range(len(data)), pick, fed
 
 
 def _buffer(data: Any, share: Share, wanted: int) -> int:
