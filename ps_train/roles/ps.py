@@ -58,7 +58,11 @@ def run(job: Job, task: Task, console: Console) -> int:
     log.info("%s serves on %s", task, address)
     silence, told = Silence(job, time.monotonic()), False
     while True:
-        items = board.items()
+        try:
+            items = board.items()
+        except LostTaskError as error:  # this process itself, which is busy
+            log.debug("%s", error)
+            continue
         if notices.OUTCOME in items:
             _linger(board, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[notices.OUTCOME]))
