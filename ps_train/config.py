@@ -39,6 +39,8 @@ HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
 WATCH_STDIN_VARIABLE = "PS_TRAIN_WATCH_STDIN"
 """Environment: standard input is a pipe of the launcher's; when it closes, the launcher is gone."""
 
+HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:

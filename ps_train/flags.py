@@ -15,7 +15,7 @@ from typing import Any
 from absl import flags
 
 from ps_train.cluster import descriptions
-from ps_train.config import Job, Task
+from ps_train.config import HOST_LISTS, Job, Task
 from ps_train.errors import ConfigError
 from ps_train.options import check_fields, option_fields
 
@@ -168,7 +168,7 @@ def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
     path = values.get("cluster_file")
     if not path:
         return
-    for name in ("ps_hosts", "worker_hosts", "chief_hosts"):
+    for name in HOST_LISTS:
         if sources.get(name, TF_CONFIG) != TF_CONFIG:
             raise ConfigError(
                 f"{name}={_shown(values[name])} (from {sources[name]}) and cluster_file={path} are both given: "

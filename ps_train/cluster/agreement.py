@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Job
+from ps_train.config import HOST_LISTS, Job
 
-CLUSTER_FIELDS = ("ps_hosts", "worker_hosts", "chief_hosts", "elastic")
+CLUSTER_FIELDS = (*HOST_LISTS, "elastic")
 
 
 def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name: str, my_name: str) -> list[str]:

@@ -15,7 +15,6 @@ from ps_train.config import Job, Task
 
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
-_OPERATIONS = "TF_NUM_INTEROP_THREADS"
 _PS_THREADS = 4
 
 
@@ -31,13 +30,13 @@ def settings(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> di
         # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
         changes["CUDA_VISIBLE_DEVICES"] = "-1"
     neighbours = _workers_beside(task, job) if task.job_name != "evaluator" else 1
-    for name in ("TF_NUM_INTRAOP_THREADS", _OPERATIONS):
-        if neighbours > 1 and name not in environ:
-            # As many threads as cores in every process: they take the cores from one another, and wait for one another.
-            changes[name] = str(max(1, cores // neighbours))
-    if changes.get(_OPERATIONS) and task.job_name == "ps":
-        # A large variable is initialised or saved for seconds; meanwhile another thread must answer for the board.
-        changes[_OPERATIONS] = str(max(_PS_THREADS, cores // neighbours))
+    fair = max(1, cores // max(1, neighbours))
+    # A ps initialises or saves a large variable for seconds; meanwhile another thread must answer for the board.
+    operations = max(fair, _PS_THREADS) if task.job_name == "ps" else fair
+    for name, threads in (("TF_NUM_INTRAOP_THREADS", fair), ("TF_NUM_INTEROP_THREADS", operations)):
+        # As many threads as cores in every process: they take the cores from one another, and wait for one another.
+        if threads != cores and name not in environ:
+            changes[name] = str(threads)
     if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
         name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
         changes[name] = _without_proxy(job, environ.get(name, ""))

@@ -57,12 +57,12 @@ def run(job: Job, task: Task, console: Console) -> int:
     board.put(notices.IDENTITY, notices.new_identity(str(task), job.shared_fields()).to_json())
     log.info("%s serves on %s", task, address)
     silence, told = Silence(job, time.monotonic()), False
+    items: dict[str, str] = {}
     while True:
         try:
             items = board.items()
-        except LostTaskError as error:  # this process itself, which is busy
+        except LostTaskError as error:  # this process itself, which is busy: what was there before still counts
             log.debug("%s", error)
-            continue
         if notices.OUTCOME in items:
             _linger(board, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[notices.OUTCOME]))

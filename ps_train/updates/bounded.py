@@ -71,7 +71,7 @@ class Bounded(Asynchronous):
         assert counts is not None, "they are on ps 0"
         with tf.device(ps_device(0)):
             self._turnstile = Turnstile("ps_train/turnstile", replica.count)
-            state = np.array([replica.each(1, 0), replica.each(0, 0)], np.int64)
+            state = np.array([replica.each(1, 0), [0] * replica.count], np.int64)
             self._state = v1.get_variable("ps_train/clocks", initializer=state, trainable=False, use_resource=True)
             # Not before the updates on all ps are made: who sees a clock sees what was done until then.
             locked, waits = under_lock(_LOCK, ops.train, lambda: self._visit(replica))

@@ -130,7 +130,7 @@ class First(Side):
         backups: int,
     ) -> None:
         # All who are declared are members from the beginning: no first step is wasted.
-        state = np.array([replica.each(LIVE, GONE), replica.each(0, 0)], np.int64)
+        state = np.array([replica.each(LIVE, GONE), [0] * replica.count], np.int64)
         super().__init__(shard, arrived, round, replica, may_be_empty, state)
         self._max_steps, self._backups = max_steps, backups
 
@@ -207,7 +207,7 @@ class Other(Side):
     """A ps that is told."""
 
     def __init__(self, shard: Shard, arrived: Arrived, round: Any, replica: Replica, may_be_empty: bool) -> None:
-        state = np.array([replica.each(1, 0), replica.each(0, 0), replica.each(UNKNOWN, UNKNOWN)], np.int64)
+        state = np.array([replica.each(1, 0), [0] * replica.count, [UNKNOWN] * replica.count], np.int64)
         super().__init__(shard, arrived, round, replica, may_be_empty, state)
 
     def visit(self, verdict: tf.Tensor) -> tf.Operation:

@@ -100,3 +100,11 @@ def test_a_process_with_all_changes_applied_needs_no_more():
     environ = {"TF_GRPC_REUSE_PORT": "1", "http_proxy": "http://proxy:3128"}
     environment.apply(settings("ps", environ), environ)
     assert settings("ps", environ) == {}
+
+
+@pytest.mark.parametrize("hosts", [("a:1",), ("b:1",)], ids=["beside one worker", "alone"])
+def test_a_ps_has_threads_to_spare_on_a_small_host_whoever_is_beside_it(hosts):
+    job = Job(ps_hosts=("a:9",), worker_hosts=hosts)
+    changes = environment.settings(Task("ps", 0), job, {}, cores=2)
+    assert changes["TF_NUM_INTEROP_THREADS"] == "4" and "TF_NUM_INTRAOP_THREADS" not in changes
+    assert "TF_NUM_INTEROP_THREADS" not in environment.settings(Task("ps", 0), job, {}, cores=8)
