@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
-CHUNK_BYTES = 64 << 20
+CHUNK_BYTES = 32 << 20
 """What the chief holds at once: large enough that its messages and files cost nothing beside their bytes."""
 
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)

@@ -9,11 +9,10 @@ given the value of a row before there is one, and an id that was evicted and com
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tensorflow as tf
 
-from ps_train.embeddings.layout import LIMIT
+from ps_train.embeddings.distributions import Distribution, distribution_of
 from ps_train.embeddings.numbers import mixed
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
@@ -28,22 +27,19 @@ _ODD = -7046029254386353131
 
 def check_initializer(table: Table) -> None:
     """ModelError where the initial value cannot be one of an id alone."""
-    _kind(table)
+    _distribution(table)
 
 
 def fresh_rows(words: tf.Tensor, table: Table, seed: int) -> tf.Tensor:
     """Of ids as words int64 [n, width]."""
-    kind, config = _kind(table)
-    shape = [tf.shape(words)[0], table.dimension]
-    if kind == "constant":
-        return tf.broadcast_to(config["value"], shape)
-    given = config.get("seed")
-    chance = _chance(words, table.dimension, given if isinstance(given, int) else seed)
-    if kind == "uniform":
-        return chance * (config["maxval"] - config["minval"]) + config["minval"]
-    if kind == "truncated":
+    drawn = _distribution(table)
+    if drawn.kind == "constant":
+        return tf.fill([tf.shape(words)[0], table.dimension], tf.constant(drawn.zero, tf.float32))
+    chance = _chance(words, table.dimension, seed if drawn.seed is None else drawn.seed)
+    if drawn.kind == "truncated":
         chance = _BELOW + chance * (1 - 2 * _BELOW)
-    return tf.math.ndtri(chance) * config["stddev"] + config["mean"]
+    standard = chance if drawn.kind == "uniform" else tf.math.ndtri(chance)
+    return standard * (drawn.one - drawn.zero) + drawn.zero
 
 
 def _chance(words: tf.Tensor, dimension: int, seed: int) -> tf.Tensor:
@@ -56,22 +52,12 @@ def _chance(words: tf.Tensor, dimension: int, seed: int) -> tf.Tensor:
     return (tf.cast(bits, tf.float32) + 0.5) / (1 << _BITS)
 
 
-def _kind(table: Table) -> tuple[str, dict[str, Any]]:
-    """The distribution, and its parameters."""
-    initializer = table.initializer() if isinstance(table.initializer, type) else table.initializer
-    if initializer is None:
-        return "uniform", {"minval": -LIMIT, "maxval": LIMIT}
-    if isinstance(initializer, int | float):
-        return "constant", {"value": tf.constant(initializer, tf.float32)}
-    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
-    name = type(initializer).__name__.lower().replace("_", "")
-    if "uniform" in name and config.keys() >= {"minval", "maxval"} and config["maxval"] is not None:
-        return "uniform", config
-    if "normal" in name and config.keys() >= {"mean", "stddev"}:
-        return "truncated" if "truncated" in name else "normal", config
-    if "zeros" in name or "ones" in name or "constant" in name:
-        return "constant", {"value": tf.cast(initializer([1, table.dimension], dtype=tf.float32), tf.float32)}
-    raise ModelError(
-        f"table {table.name} has initializer={type(initializer).__name__}, which is not possible with capacity: use a "
-        "number, zeros, ones, constant, uniform, normal or truncated normal."
-    )
+def _distribution(table: Table) -> Distribution:
+    found = distribution_of(table.initializer)
+    if found is None:
+        kind = table.initializer if isinstance(table.initializer, type) else type(table.initializer)
+        raise ModelError(
+            f"table {table.name} has initializer={kind.__name__}, which is not possible with "
+            "capacity: use a number, zeros, ones, constant, uniform, normal or truncated normal."
+        )
+    return found

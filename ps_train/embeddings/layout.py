@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.embeddings.distributions import distribution_of
+
 HEAPS = 251
 """Many for any likely number of ps, few against the pages of a large table, and prime: ids often have a pattern."""
 
 _STEP = 155
 """Near the golden ratio of the heaps: neighbours are dealt to heaps far apart, a run of them evenly."""
-
-LIMIT = 0.05
-"""Initial values where nothing is said: uniform within this, as those of Keras's embeddings."""
 
 _PHILOX = 1
 _PER_COUNT = 4
@@ -60,64 +59,49 @@ def numbers_at(positions: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, A
     return (positions - first[residues]) * len(first) + residues
 
 
-CHUNK_BYTES = 64 << 20
-"""Of large slices so much is drawn at once, and not all of it beside the slice."""
-
-
-def initial_rows(initializer: Any, begin: int, rows: int, dimension: int, seed: int) -> tf.Tensor:
+def initial_rows(initializer: Any, begin: Any, rows: Any, dimension: int, seed: int) -> tf.Tensor:
     """Initial values of the positions `begin` to `begin + rows`, float32 [rows, dimension].
 
-    Of the distributions that Philox draws by a counter, a position's values depend on the seed and itself alone.
-    Another initializer is called with the shape of the range and a seed that depends on where it begins.
+    Where `distribution_of(initializer)` is known, a position's values depend on the seed and itself alone, and `begin`
+    and `rows` may be int64 tensors.  Another initializer is called with the shape of the range and a seed that depends
+    on where it begins.
     """
+    drawn = distribution_of(initializer)
+    if drawn is None:
+        return tf.convert_to_tensor(_seeded(initializer, seed, begin)([rows, dimension], dtype=tf.float32))
+    if drawn.kind == "constant":
+        return tf.fill([rows, dimension], tf.constant(drawn.zero, tf.float32))
+    standard = _standard(drawn.kind, begin, rows, dimension, seed if drawn.seed is None else drawn.seed)
+    return standard * (drawn.one - drawn.zero) + drawn.zero
+
+
+def _seeded(initializer: Any, seed: int, begin: int) -> Any:
+    """Its own seed counts more than that of the job."""
     if isinstance(initializer, type):
         initializer = initializer()
     config = initializer.get_config() if hasattr(initializer, "get_config") else {}
-    kind = type(initializer).__name__.lower().replace("_", "")
-    if initializer is None:
-        return _drawn("uniform", begin, rows, dimension, seed, -LIMIT, LIMIT)
-    if isinstance(initializer, int | float):
-        return tf.fill([rows, dimension], tf.constant(initializer, tf.float32))
-    given = config.get("seed")
-    seed = given if isinstance(given, int) else seed
-    if "uniform" in kind and config.keys() >= {"minval", "maxval"} and config["maxval"] is not None:
-        return _drawn("uniform", begin, rows, dimension, seed, config["minval"], config["maxval"])
-    if "normal" in kind and config.keys() >= {"mean", "stddev"}:
-        distribution = "truncated" if "truncated" in kind else "normal"
-        mean, stddev = config["mean"], config["stddev"]
-        return _drawn(distribution, begin, rows, dimension, seed, mean, mean + stddev)
-    if "seed" in config:
-        kept = {name: value for name, value in config.items() if name != "dtype"}
-        initializer = type(initializer).from_config({**kept, "seed": (seed + begin) % (1 << 31)})
-    return tf.convert_to_tensor(initializer([rows, dimension], dtype=tf.float32))
+    if "seed" not in config:
+        return initializer
+    own = config["seed"] if isinstance(config["seed"], int) else seed
+    kept = {name: value for name, value in config.items() if name != "dtype"}
+    return type(initializer).from_config({**kept, "seed": (own + begin) % (1 << 31)})
 
 
-def _drawn(distribution: str, begin: int, rows: int, dimension: int, seed: int, zero: float, one: float) -> tf.Tensor:
-    """Numbers of a stream that begins at position 0, scaled so that 0 becomes `zero` and 1 becomes `one`."""
-    step = max(1, CHUNK_BYTES // (4 * dimension))
-    if rows <= step:
-        return _at_once(distribution, begin, rows, dimension, seed, zero, one)
-    whole = tf.raw_ops.Empty(shape=[rows, dimension], dtype=tf.float32)
-    for offset in range(0, rows, step):
-        count = min(step, rows - offset)
-        with tf.control_dependencies([whole]):  # one after the other
-            part = _at_once(distribution, begin + offset, count, dimension, seed, zero, one)
-            whole = tf.raw_ops.InplaceUpdate(x=whole, i=tf.range(offset, offset + count), v=part)
-    return whole
-
-
-def _at_once(distribution: str, begin: int, rows: int, dimension: int, seed: int, zero: float, one: float) -> tf.Tensor:
-    first, skipped = divmod(begin * dimension, _PER_COUNT)
-    counter = first * (_TRUNCATED_COUNTS if distribution == "truncated" else 1)
+def _standard(kind: str, begin: Any, rows: Any, dimension: int, seed: int) -> tf.Tensor:
+    """Numbers of a stream that begins at position 0."""
+    before = begin * dimension
+    aligned = dimension % _PER_COUNT == 0
+    skipped = 0 if aligned else before % _PER_COUNT
+    counter = before // _PER_COUNT * (_TRUNCATED_COUNTS if kind == "truncated" else 1)
     draw = {
         "uniform": tf.raw_ops.StatelessRandomUniformV2,
         "normal": tf.raw_ops.StatelessRandomNormalV2,
         "truncated": tf.raw_ops.StatelessTruncatedNormalV2,
-    }[distribution]
+    }[kind]
     numbers = draw(
-        shape=tf.constant([rows * dimension + skipped], tf.int64),
+        shape=tf.reshape(tf.convert_to_tensor(rows * dimension + skipped, tf.int64), [1]),
         key=tf.constant([seed], tf.uint64),
-        counter=tf.constant([counter, 0], tf.uint64),
+        counter=tf.cast(tf.stack([tf.convert_to_tensor(counter, tf.int64), 0]), tf.uint64),
         alg=_PHILOX,
     )
-    return tf.reshape(numbers[skipped:] if skipped else numbers, [rows, dimension]) * (one - zero) + zero
+    return tf.reshape(numbers if aligned else numbers[skipped:], [rows, dimension])

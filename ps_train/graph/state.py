@@ -16,8 +16,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.config import Job
 from ps_train.graph.plan import Plan
 from ps_train.graph.trace import Traced
-from ps_train.graph.variables import make_variables, ps_device, ps_of
-from ps_train.graph.vocabulary import Vocabulary, make_vocabularies, rebuilt
+from ps_train.graph.variables import make_variables, ps_device
+from ps_train.graph.vocabulary import Vocabulary, make_vocabularies
 from ps_train.updates.base import Counts, Replica, Update
 from ps_train.updates.staleness import BINS
 
@@ -42,13 +42,6 @@ def make_state(job: Job, traced: Traced, plan: Plan, replica: Replica, update: U
     vocabularies = make_vocabularies(traced, plan, variables, job.seed, training=True)
     backups = _backups(plan, traced, replica) if job.delay_compensation else {}
     return State(clocks, counts, stamps, variables, vocabularies, backups)
-
-
-def initialised(ps: int, plan: Plan, vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
-    """Made when all variables are."""
-    there = {piece.name: vocabularies[piece.name] for piece in plan.on(ps) if piece.name in vocabularies}
-    with tf.control_dependencies([v.initializer for v in v1.global_variables() if ps_of(v) == ps]):
-        return rebuilt(there)
 
 
 def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:

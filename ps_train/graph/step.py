@@ -19,10 +19,11 @@ from ps_train.config import Job, described
 from ps_train.data.leased import Leased
 from ps_train.data.shard import Batches, Source, derived_seed
 from ps_train.errors import ConfigError
+from ps_train.graph.beginning import initialised
 from ps_train.graph.handout import Handout
 from ps_train.graph.plan import Plan
 from ps_train.graph.rule import Rule
-from ps_train.graph.state import State, initialised, make_state
+from ps_train.graph.state import State, make_state
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Arrived
 from ps_train.graph.unroll import Copy, repeated
@@ -103,7 +104,7 @@ def build_step(
         if replica.index == 0:
             ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
         stored = _all_stored(plan, state, rules, work.leased, ledgers)
-        initialise = [initialised(ps, plan, state.vocabularies) for ps in range(plan.num_ps)]
+        initialise = [_initialised(ps, job, traced, plan, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, rebuilt(state.vocabularies))  # after a restore
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
@@ -123,6 +124,13 @@ def build_step(
             leased=work.leased,
             handout=handout,
         )
+
+
+def _initialised(ps: int, job: Job, traced: Traced, plan: Plan, state: State) -> tf.Operation:
+    """What is computed from variables follows them."""
+    there = {piece.name: state.vocabularies[piece.name] for piece in plan.on(ps) if piece.name in state.vocabularies}
+    with tf.control_dependencies([initialised(ps, traced, plan, job.seed)]):
+        return rebuilt(there)
 
 
 def _rules(job: Job, model: Model, traced: Traced, plan: Plan, state: State) -> list[Rule]:

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Share, Source, derived_seed, training_batches
 from ps_train.embeddings import layout
+from ps_train.embeddings.distributions import distribution_of
 from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
 from ps_train.embeddings.source import declared
 from ps_train.embeddings.table import Table
@@ -46,8 +47,13 @@ class TracedVariable:
     sparse: bool = False
     table: Table | None = None
 
-    def initial_rows(self, begin: int, rows: int, seed: int) -> tf.Tensor:
-        """Of a table, some rows' initial values."""
+    @property
+    def in_parts(self) -> bool:
+        """Whether it is a table of which any rows' initial values can be had apart from the others."""
+        return self.table is not None and (self.table.open or distribution_of(self.table.initializer) is not None)
+
+    def initial_rows(self, begin: Any, rows: Any, seed: int) -> tf.Tensor:
+        """Of a table, some rows' initial values.  `begin` and `rows` may be int64 tensors if it is `in_parts`."""
         assert self.table is not None
         seed = derived_seed(seed, self.spec.name)
         initializer = 0.0 if self.table.open else self.table.initializer  # they get their values with their ids

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Source
+from ps_train.graph import beginning
 from ps_train.model import make_optimizer
 from ps_train.roles.evaluator import score
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
@@ -194,6 +195,19 @@ def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed(cluste
         assert np.array_equal(one[name], two[name]), name
         assert not np.array_equal(one[name], other[name]), name
     assert not np.array_equal(one["sum"], one["mean"])
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "rowwise_adagrad", "momentum"])
+def test_what_is_filled_in_parts_begins_with_the_same_values(
+    cluster_of, optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cluster_of(2, 1, optimizer=optimizer)[1]
+    monkeypatch.setattr(beginning, "PART_BYTES", 7 * 4 * DIMENSION)
+    cluster, parts = cluster_of(2, 1, optimizer=optimizer)
+    assert any(op.type == "Empty" for op in cluster.steps[0].graph.get_operations())
+    assert whole.keys() == parts.keys()
+    for name, value in whole.items():
+        np.testing.assert_array_equal(parts[name], value, err_msg=name)
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 3])

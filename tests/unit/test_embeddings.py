@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from ps_train import embeddings
 from ps_train.data.stream import data_error
-from ps_train.embeddings import layout
 from ps_train.embeddings.layout import initial_rows, numbers_at, positions_of
 from ps_train.embeddings.numbers import mixed
 from ps_train.errors import ModelError
@@ -187,18 +186,6 @@ def test_a_range_of_rows_begins_like_the_whole_table_does_there(name: str, dimen
         assert np.array_equal(rows(begin, count), whole[begin : begin + count])
     if name in ("uniform", "normal", "truncated", "nothing"):
         assert not np.array_equal(whole, rows(0, 1003, seed=8))
-
-
-@pytest.mark.parametrize("name", INITIALIZERS)
-def test_rows_that_are_drawn_in_chunks_are_those_that_are_drawn_at_once(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rows():
-        return evaluated(lambda: initial_rows(INITIALIZERS[name], 5, 100, 3, 7))
-
-    at_once = rows()
-    monkeypatch.setattr(layout, "CHUNK_BYTES", 360)
-    assert np.array_equal(rows(), at_once)
 
 
 def test_initial_values_have_the_distribution_that_was_asked_for() -> None:

@@ -25,6 +25,7 @@ FLOORS = {
         "graph",
         "graph.asked",
         "graph.backward",
+        "graph.beginning",
         "graph.chunks",
         "graph.directory",
         "graph.forward",
