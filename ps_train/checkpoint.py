@@ -27,7 +27,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
 from ps_train.errors import ConfigError, ModelError, SaveError
-from ps_train.graph.chunks import Chunk, grouped
+from ps_train.graph.chunks import Whole, parted
 from ps_train.graph.variables import Stored, ps_of
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
 CHUNK_BYTES = 32 << 20
-"""What the chief holds at once: large enough that its messages and files cost nothing beside their bytes."""
+"""What the chief holds at once: its messages and files cost nothing beside so many bytes."""
 
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 _DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
@@ -69,12 +69,15 @@ def path_of(directory: str, step: int) -> str:
     return os.path.join(directory, f"{_NAME}-{step}")
 
 
+_Run = tuple[tf.Operation, Mapping[Any, Any]]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Saves:
-    """What writes a checkpoint: the global step, and what is run in turn."""
+    """What writes a checkpoint: the global step, and what is run in turn, with its feeds."""
 
     step: tf.Tensor
-    runs: list[tf.Operation]
+    runs: list[_Run]
 
 
 class Checkpoints:
@@ -99,42 +102,49 @@ class Checkpoints:
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # Fed, because other workers may go on: what the file says must be what its name says.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
+            self._file = v1.placeholder(tf.string, [], "checkpoint_file")
             self._saves = {False: self._saving_all(stored)} | ({True: self._saving_all(copies)} if copies else {})
             self._restores = {
-                ps: [self._restoring(chunks) for chunks in grouped(some, CHUNK_BYTES)]
+                ps: [run for part in parted(some, CHUNK_BYTES) for run in self._restoring(part)]
                 for ps, some in _by_ps(stored).items()
             }
         self._restored = v1.tables_initializer("checkpoint_tables")
 
     def _saving_all(self, stored: Sequence[Stored]) -> _Saves:
         step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
-        saved = grouped([one for one in stored if not one.follower], CHUNK_BYTES)
-        if len(saved) == 1:
-            return _Saves(step.read_value(), [self._saving(saved[0], "")])
-        parts = [f"_temp/part-{number:05}" for number in range(len(saved))]
+        parts = parted([one for one in stored if not one.follower], CHUNK_BYTES)
+        found = [(operation, turn) for part in parts for operation in [self._saving(part)] for turn in part.turns]
+        if len(found) == 1:
+            return _Saves(step.read_value(), [(found[0][0], {self._file: ""})])
+        files = [f"_temp/part-{number:05}" for number in range(len(found))]
         merge = tf.raw_ops.MergeV2Checkpoints(
-            checkpoint_prefixes=tf.stack([self._prefix + part for part in parts]),
+            checkpoint_prefixes=tf.stack([self._prefix + file for file in files]),
             destination_prefix=self._prefix,
             delete_old_dirs=True,
         )
-        return _Saves(step.read_value(), [self._saving(*pair) for pair in zip(saved, parts, strict=True)] + [merge])
+        runs = [(operation, {**turn, self._file: file}) for (operation, turn), file in zip(found, files, strict=True)]
+        return _Saves(step.read_value(), [*runs, (merge, {})])
 
-    def _saving(self, chunks: Sequence[Chunk], part: str) -> tf.Operation:
+    def _saving(self, part: Whole) -> tf.Operation:
+        keys = [one.key for one in part.stored]
         return tf.raw_ops.SaveV2(
-            prefix=self._prefix + part,
-            tensor_names=[chunk.stored.key for chunk in chunks],
-            shape_and_slices=[chunk.spec for chunk in chunks],
-            tensors=[self._step_saved if c.stored.key == GLOBAL_STEP else c.read() for c in chunks],
+            prefix=self._prefix + self._file,
+            tensor_names=keys,
+            shape_and_slices=part.specs,
+            tensors=[
+                self._step_saved if key == GLOBAL_STEP else value for key, value in zip(keys, part.read(), strict=True)
+            ],
         )
 
-    def _restoring(self, chunks: Sequence[Chunk]) -> tf.Operation:
+    def _restoring(self, part: Whole) -> list[_Run]:
         values = tf.raw_ops.RestoreV2(
             prefix=self._prefix,
-            tensor_names=[chunk.stored.key for chunk in chunks],
-            shape_and_slices=[chunk.spec for chunk in chunks],
-            dtypes=[chunk.stored.variable.dtype.base_dtype for chunk in chunks],
+            tensor_names=[one.key for one in part.stored],
+            shape_and_slices=part.specs,
+            dtypes=[one.variable.dtype.base_dtype for one in part.stored],
         )
-        return tf.group(*[chunk.write(value) for chunk, value in zip(chunks, values, strict=True)])
+        written = part.write(values)
+        return [(written, turn) for turn in part.turns]
 
     def save(self, session: v1.Session, copies: bool = False) -> int:
         """Writes the variables' present values, or those of the copies, as the checkpoint of their global step, which
@@ -154,12 +164,12 @@ class Checkpoints:
             raise SaveError(f"checkpoint {path} could not be written ({cause_of(error)})") from None
         return step
 
-    def _write(self, session: v1.Session, runs: Sequence[Any], feeds: Mapping[Any, Any]) -> None:
+    def _write(self, session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
         os.makedirs(self.directory, exist_ok=True)  # it may have vanished
         for left in glob.glob(glob.escape(os.path.join(self.directory, _NAME)) + "-*_temp"):
             shutil.rmtree(left, ignore_errors=True)  # of a save that did not come to its end
-        for part in runs:
-            session.run(part, feeds)
+        for operation, turn in runs:
+            session.run(operation, {**feeds, **turn})
 
     def _forget_old(self, step: int) -> None:
         everything = found_in(self.directory)
@@ -179,13 +189,13 @@ class Checkpoints:
         Args:
           only: the ps whose variables are restored; None: all.
         """
-        wanted = [part for ps, parts in self._restores.items() if only is None or ps in only for part in parts]
+        wanted = [run for ps, runs in self._restores.items() if only is None or ps in only for run in runs]
         for step, path in found_in(self.directory):
             began = time.monotonic()
             try:
                 self._check(path, _shapes_in(path))
-                for part in wanted:
-                    session.run(part, {self._prefix: path})
+                for operation, turn in wanted:
+                    session.run(operation, {**turn, self._prefix: path})
                 session.run(self._restored)
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))

@@ -258,7 +258,9 @@ class Job:
         """The most steps that one run may make.  Where each step is to be timed it makes one."""
         if self.clocks_dir:
             return 1
-        return LONGEST_AUTO_RUN if self.steps_per_run == AUTO else int(self.steps_per_run)
+        if self.steps_per_run == AUTO:
+            return LONGEST_AUTO_RUN * 2 if self.prefetch_pulls else LONGEST_AUTO_RUN
+        return int(self.steps_per_run)
 
     @property
     def may_run_dry(self) -> bool:

@@ -52,7 +52,7 @@ def _drawn(variable: TracedVariable, piece: Slice, seed: int) -> Part | None:
 
 def _part_of(variable: Any, drawn: Mapping[str, Part | None]) -> Part | None:
     """None where it is small, or has an initial value that can only be had as a whole."""
-    if variable.dtype != tf.float32 or not variable.shape.is_fully_defined():
+    if variable.dtype not in (tf.float32, tf.int64) or not variable.shape.is_fully_defined():
         return None
     shape = variable.shape.as_list()
     if math.prod(shape) * variable.dtype.size <= PART_BYTES:

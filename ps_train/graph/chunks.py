@@ -1,86 +1,94 @@
-"""Stored variables in chunks of bounded size: only its ps ever holds a large variable whole.
+"""Stored variables in parts of bounded size: only its ps ever holds a large variable whole.
 
-for chunks in grouped(stored, limit=64 << 20):
-    tensors = [chunk.read() for chunk in chunks]        # on the ps
-    written = [chunk.write(value) for chunk, value in zip(chunks, values)]
+    for part in parted(stored, limit=32 << 20):
+        values, put = part.read(), part.write(values)
+        for turn in part.turns:
+            session.run(put, turn)                      # what is read or written is fed
+
+To make a graph ready for what it has not run before takes longer than to move a part, so that all parts of a variable
+are moved by the same operations.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.graph.variables import Stored
 
 
-@dataclasses.dataclass(frozen=True)
-class Chunk:
-    """Some rows of a stored variable, or all of it.
+class Whole:
+    """Some small variables together.
 
     Attributes:
-      spec: TensorFlow's notation of which slice of the key's tensor it is; "" for all of it.
-      begin: the first row.
-      rows: how many; None: the whole variable.
+      stored: those variables.
+      specs: TensorFlow's notation of which slice of its key's tensor each is; "" for all of it.  Strings, or a tensor.
+      turns: the feeds of each run.
     """
 
-    stored: Stored
-    spec: str
-    bytes: int
-    begin: int = 0
-    rows: int | None = None
+    def __init__(self, stored: Sequence[Stored]) -> None:
+        self.stored = stored
+        self.specs: Any = [one.slice_spec for one in stored]
+        self.turns: list[dict[Any, Any]] = [{}]
 
-    def read(self) -> tf.Tensor:
-        """Its values, on the variable's ps.  Rows are gathered: to read a variable that has sparse updates copies all
-        of it first."""
-        if self.rows is None:
-            return self.stored.variable.read_value()
-        with tf.device(self.stored.variable.device):
-            return self.stored.variable.sparse_read(self._numbers())
+    def read(self) -> list[tf.Tensor]:
+        """Their values, each on its variable's ps."""
+        return [one.variable.read_value() for one in self.stored]
 
-    def write(self, value: tf.Tensor) -> tf.Operation:
-        """Gives the variable, which must be initialised, these values."""
-        variable: Any = self.stored.variable
-        if self.rows is None:
-            return variable.assign(value, read_value=False)
-        with tf.device(variable.device):
-            return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=self._numbers(), updates=value)
-
-    def _numbers(self) -> tf.Tensor:
-        assert self.rows is not None, "a whole variable has no numbers of rows"
-        return tf.range(self.begin, self.begin + self.rows)
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        return tf.group(*[o.variable.assign(v, read_value=False) for o, v in zip(self.stored, values, strict=True)])
 
 
-def grouped(stored: Sequence[Stored], limit: int) -> list[list[Chunk]]:
-    """All of them in groups of at most so many bytes (or of one row)."""
-    groups: list[list[Chunk]] = [[]]
+class Rows(Whole):
+    """A large variable, some rows in each turn."""
+
+    def __init__(self, stored: Stored, rows: int) -> None:
+        super().__init__([stored])
+        self._variable = stored.variable
+        self._begin, self._end = (v1.placeholder(tf.int32, [], name) for name in ("first_row", "last_row"))
+        self.specs = v1.placeholder(tf.string, [1], "rows_spec")
+        shape = self._variable.shape.as_list()
+        whole, offset = _place(stored, shape)
+        self.turns = []
+        for begin in range(0, shape[0], rows):
+            end = min(begin + rows, shape[0])
+            extents = [f"{offset + begin},{end - begin}", *(f"0,{size}" for size in shape[1:])]
+            spec = f"{whole} {':'.join(extents)}"
+            self.turns.append({self._begin: begin, self._end: end, self.specs: [spec]})
+
+    def read(self) -> list[tf.Tensor]:
+        """Rows are gathered: to read a variable that has sparse updates copies all of it first."""
+        with tf.device(self._variable.device):
+            return [self._variable.sparse_read(tf.range(self._begin, self._end))]
+
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """The variable must be initialised."""
+        with tf.device(self._variable.device):
+            numbers = tf.range(self._begin, self._end)
+            return tf.raw_ops.ResourceScatterUpdate(resource=self._variable.handle, indices=numbers, updates=values[0])
+
+
+def parted(stored: Sequence[Stored], limit: int) -> list[Whole]:
+    """All of them in parts of at most so many bytes (or of one row)."""
+    parts: list[Whole] = []
+    group: list[Stored] = []
     room = limit
     for one in stored:
-        for chunk in _cut(one, limit):
-            if chunk.bytes > room and groups[-1]:
-                groups.append([])
-                room = limit
-            groups[-1].append(chunk)
-            room -= chunk.bytes
-    return groups
-
-
-def _cut(stored: Stored, limit: int) -> Iterator[Chunk]:
-    shape = stored.variable.shape.as_list()
-    total = math.prod(shape) * stored.variable.dtype.size
-    if total <= limit or not shape:
-        yield Chunk(stored, stored.slice_spec, total)
-        return
-    whole, offset = _place(stored, shape)
-    row = total // shape[0]
-    step = max(1, limit // row)
-    for begin in range(0, shape[0], step):
-        rows = min(step, shape[0] - begin)
-        extents = [f"{offset + begin},{rows}", *(f"0,{size}" for size in shape[1:])]
-        yield Chunk(stored, f"{whole} {':'.join(extents)}", rows * row, begin, rows)
+        shape = one.variable.shape.as_list()
+        total = math.prod(shape) * one.variable.dtype.size
+        if total > limit and shape:
+            parts.append(Rows(one, max(1, limit * shape[0] // total)))
+            continue
+        if total > room and group:
+            parts.append(Whole(group))
+            group, room = [], limit
+        group.append(one)
+        room -= total
+    return [*parts, Whole(group)] if group else parts
 
 
 def _place(stored: Stored, shape: Sequence[int]) -> tuple[str, int]:

@@ -59,17 +59,12 @@ def run(job: Job, task: Task, console: Console) -> int:
     silence, told = Silence(job, time.monotonic()), False
     items: dict[str, str] = {}
     while True:
-        try:
-            items = board.items()
-        except LostTaskError as error:  # this process itself, which is busy: what was there before still counts
-            log.debug("%s", error)
+        items = _items(board, items)
         if notices.OUTCOME in items:
             _linger(board, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[notices.OUTCOME]))
         if attention.signum is not None and not told:
-            told = True
-            log.warning("%s got signal %d; asking the chief to save and stop", task, attention.signum)
-            board.put(notices.STOP, Stop(str(task), attention.signum).to_json())
+            told = _ask_to_stop(board, Stop(str(task), attention.signum))
         if attention.signum is not None and not seats_of(items):
             return exit_code_of_signal(attention.signum)  # nobody is there who could save
         failure = silence.look(items, time.monotonic())
@@ -78,10 +73,32 @@ def run(job: Job, task: Task, console: Console) -> int:
         time.sleep(_LOOK_SECS)
 
 
+def _items(board: Board, before: dict[str, str]) -> dict[str, str]:
+    """What is on the board.  While this process itself is too busy to answer, what was there before still counts."""
+    try:
+        return board.items()
+    except LostTaskError as error:
+        log.debug("%s", error)
+        return before
+
+
+def _ask_to_stop(board: Board, stop: Stop) -> bool:
+    """Whether it could be written."""
+    try:
+        board.put(notices.STOP, stop.to_json())
+    except LostTaskError as error:
+        log.debug("%s", error)
+        return False
+    log.warning("%s got signal %d; asking the chief to save and stop", stop.by, stop.signum)
+    return True
+
+
 def _linger(board: Board, replicas: set[str]) -> None:
     deadline = time.monotonic() + LINGER_SECS
+    items: dict[str, str] = {}
     while time.monotonic() < deadline:
-        seats = seats_of(board.items())
+        items = _items(board, items)
+        seats = seats_of(items)
         there = replicas | {seat.task for seat in seats}
         if there <= {seat.task for seat in seats if seat.state in (LEAVING, LEFT)}:
             return

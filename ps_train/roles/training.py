@@ -238,7 +238,8 @@ class Training:
 
     def _new_loop(self, first_step: int) -> Loop:
         pace = self._shares or self._pace()
-        rhythm = Rhythm(self._s.job.longest_run, fixed=self._s.job.steps_per_run != AUTO)
+        job = self._s.job
+        rhythm = Rhythm(job.longest_run, fixed=job.steps_per_run != AUTO, ahead=job.prefetch_pulls > 0)
         name, save_steps = str(self._s.task), self._save_steps
         slow = slowness(self._s.job.inject, name)
         return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks, slow)

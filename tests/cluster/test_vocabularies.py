@@ -12,6 +12,7 @@ from ps_train.data.shard import derived_seed
 from ps_train.embeddings.fresh import fresh_rows
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
+from ps_train.graph import beginning
 from tests.support.cluster import InProcessCluster, batches_of
 from tests.support.long import long
 from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
@@ -82,6 +83,11 @@ def test_every_optimizer_does_to_ids_that_come_and_go_what_numpy_does(optimizer:
 )
 def test_rows_are_given_and_taken_as_declared(declared: dict) -> None:
     assert_replayed("adagrad", declared)
+
+
+def test_a_table_that_is_filled_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beginning, "PART_BYTES", 7 * 4 * DIMENSION)
+    assert_replayed("adagrad", {"capacity": 20})
 
 
 def ids_of(*steps: list[int]) -> np.ndarray:

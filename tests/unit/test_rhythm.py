@@ -81,6 +81,18 @@ def test_a_run_of_a_given_length_is_of_that_length_however_slow_steps_are() -> N
     assert after(rhythm, 1.0).run(20) == 6
 
 
+def test_a_burst_has_a_run_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
+    assert Rhythm(16, fixed=True).burst() == 17
+    assert after(Rhythm(16, fixed=True), BURST_SECS / 5).burst() == 17
+    assert after(Rhythm(16, fixed=True), BURST_SECS / 60).burst() == 49
+    assert after(Rhythm(1, fixed=True), BURST_SECS / 5).burst() == 5
+
+
+def test_runs_may_last_as_long_as_a_burst_where_pulls_are_fetched_ahead() -> None:
+    rhythm = after(Rhythm(16, ahead=True), BURST_SECS / 18)
+    assert rhythm.burst() == 17 and rhythm.run(16) == 16
+
+
 def test_a_burst_is_some_whole_runs_and_one_step() -> None:
     rhythm = after(Rhythm(8), BURST_SECS / 60)
     assert rhythm.burst() == 57
