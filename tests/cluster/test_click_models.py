@@ -10,6 +10,7 @@ import pytest
 from ps_train.data.criteo.made import make
 from ps_train.models import criteo
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return directory
 
 
-@pytest.mark.parametrize("name", ["LogisticRegression", "WideAndDeep", "DeepFM"])
+@pytest.mark.parametrize("name", [long("LogisticRegression"), "WideAndDeep", "DeepFM"])
 def test_a_model_learns_on_two_ps_and_scores_itself(clicks: pathlib.Path, name: str) -> None:
     class Here(getattr(criteo, name)):
         def data(self, split, data_dir):

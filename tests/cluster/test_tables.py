@@ -197,7 +197,7 @@ def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed(cluste
     assert not np.array_equal(one["sum"], one["mean"])
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "rowwise_adagrad", "momentum"])
+@pytest.mark.parametrize("optimizer", ["adagrad", long("rowwise_adagrad"), long("momentum")])
 def test_what_is_filled_in_parts_begins_with_the_same_values(
     cluster_of, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
