@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.processes import Processes, Program, command_of, descendants, peak_bytes_of
+from benchmarks.processes import Processes, Program, descendants, name_of, peak_bytes_of
 from benchmarks.table import markdown
 from benchmarks.workloads.big import ROWS
 from benchmarks.workloads.lookup import DIMENSION
@@ -73,11 +73,8 @@ def _one_run(rows: int, max_steps: int, directory: pathlib.Path, options: argpar
 def _note_peaks(launcher: int, peaks: dict[str, int]) -> None:
     """The kernel keeps each process's peak; it is read as long as the process lives."""
     for pid in descendants(launcher):
-        found = dict(
-            word.lstrip("-").split("=", 1) for word in command_of(pid) if word.startswith("--") and "=" in word
-        )
-        if "task_index" in found:
-            name = f"{found['job_name']}:{found['task_index']}"
+        name = name_of(pid)
+        if ":" in name:
             peaks[name] = max(peaks.get(name, 0), peak_bytes_of(pid))
 
 

@@ -14,12 +14,13 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.contenders import Setting, task_programs
 from benchmarks.peers.sizes import LARGE_BYTES, SMALL_TENSORS
-from benchmarks.processes import Processes
+from benchmarks.processes import Line, Processes
 
 _BLOCK = 64 << 20
 _TIMES = 8
@@ -81,15 +82,25 @@ def socket_secs_per_byte() -> float:
         sender = socket.create_connection(listener.getsockname())
         receiver, _ = listener.accept()
     block, room = bytes(_BLOCK), memoryview(bytearray(1 << 20))
+
+    def send() -> None:
+        for _ in range(_TIMES):
+            sender.sendall(block)
+
     with sender, receiver:
         began = time.process_time()
-        thread = threading.Thread(target=lambda: [sender.sendall(block) for _ in range(_TIMES)])
+        thread = threading.Thread(target=send)
         thread.start()
         left = _TIMES * _BLOCK
         while left:
             left -= receiver.recv_into(room)
         thread.join()
         return (time.process_time() - began) / (_TIMES * _BLOCK)
+
+
+def _says(*words: str) -> Callable[[Line], bool]:
+    """Whether a line begins with these words."""
+    return lambda line: tuple(line.text.split()[: len(words)]) == words
 
 
 def _tensorflow_phases() -> dict[str, float]:
@@ -99,8 +110,8 @@ def _tensorflow_phases() -> dict[str, float]:
         for program in task_programs("probe", Setting("tiny", num_workers=1)):
             worker = processes.start(program)
         for name in ("run", "one", "many", "large"):
-            worker.wait_for(lambda line, name=name: line.text == f"begin {name}", within_secs=60)
+            worker.wait_for(_says("begin", name), within_secs=60)
             before = sum(processes.cpu_secs().values())
-            end = worker.wait_for(lambda line, name=name: line.text.startswith(f"end {name} "), within_secs=60)
+            end = worker.wait_for(_says("end", name), within_secs=60)
             found[name] = (sum(processes.cpu_secs().values()) - before) / int(end.text.split()[2])
     return found

@@ -18,7 +18,8 @@ from benchmarks.calibration import calibrate
 from benchmarks.contenders import Contender, Setting, contenders_of
 from benchmarks.errors import ContenderError
 from benchmarks.run import check_loss, measure
-from benchmarks.workloads import Workload, workload_class
+from benchmarks.workloads import workload_class
+from benchmarks.workloads.base import Workload
 
 DEFAULT_WORKLOADS = "small,wide,large"
 DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,ddp"

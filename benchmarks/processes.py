@@ -74,12 +74,13 @@ class Running:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for text in self._process.stdout:
-            line = Line(time.monotonic(), text.rstrip("\n"))
-            with self._arrived:
-                self._lines.append(line)
-                self.last.append(line.text)
-                self._arrived.notify_all()
+        with self._process.stdout as output:
+            for text in output:
+                line = Line(time.monotonic(), text.rstrip("\n"))
+                with self._arrived:
+                    self._lines.append(line)
+                    self.last.append(line.text)
+                    self._arrived.notify_all()
 
     @property
     def alive(self) -> bool:
@@ -149,7 +150,8 @@ class Processes:
         found: dict[str, list[int]] = {"ps": [], "workers": []}
         for process in self.running:
             for pid in (process.pid, *descendants(process.pid)):
-                found["ps" if "--job_name=ps" in command_of(pid) else "workers"].append(pid)
+                is_ps = name_of(pid).startswith("ps:") or "--job_name=ps" in command_of(pid)
+                found["ps" if is_ps else "workers"].append(pid)
         return found
 
     def cpu_secs(self) -> dict[str, float]:
@@ -175,6 +177,14 @@ def descendants(pid: int) -> list[int]:
     }
     children = [child for child, fields in parents.items() if fields and int(fields[1]) == pid]
     return [found for child in children for found in (child, *descendants(child))]
+
+
+def name_of(pid: int) -> str:
+    """What it calls itself: our tasks, by their names (`ps:0`); they may have their launcher's command line."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def command_of(pid: int) -> list[str]:

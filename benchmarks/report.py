@@ -97,9 +97,15 @@ def _remarks(workload: dict[str, Any]) -> list[str]:
     single = best_of(rates(workload), SINGLE)
     if single:
         lines.append(f"Best single process: {single}.")
-    lines += [f"FAILED: {name}: {text.splitlines()[0]}" for name, text in workload["failures"].items()]
+    lines += [f"FAILED: {name}: {_in_short(text)}" for name, text in workload["failures"].items()]
     lines += [f"Skipped: {name}: {reason}" for name, reason in workload["skipped"].items()]
     return [part for line in lines for part in ("", line)]
+
+
+def _in_short(text: str) -> str:
+    """What failed, and the last line that it printed, which is mostly the error."""
+    lines = [line.strip() for line in text.splitlines()]
+    return " ".join(dict.fromkeys([lines[0], lines[-1]]))
 
 
 def _bounds(record: dict[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import logging
 import os
 import signal
@@ -13,14 +14,14 @@ import threading
 import traceback
 
 from ps_train import flags
-from ps_train.cluster import environment, memory
+from ps_train.cluster import environment, garbage, memory
 from ps_train.cluster.port import check_port
 from ps_train.cluster.spec import Cluster
-from ps_train.config import WATCH_STDIN_VARIABLE, described
+from ps_train.config import WATCH_STDIN_VARIABLE, Job, described
 from ps_train.console import Console, ConsoleHandler
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
 _has_launcher = False
 
 
@@ -43,11 +44,14 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
     job, task = parsed.job, parsed.task
     if task.job_name == "local":
         from ps_train.roles import local
+        from ps_train.roles.children import Template
 
-        return local.run(job, flags.as_arguments(parsed.given), os.environ, console)
+        template = Template(functools.partial(_import_for_children, job), _program)
+        return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject and not _has_launcher:
         raise ConfigError(f"{described(job, 'inject')} is for a cluster that one command starts on this machine.")
     task = flags.identified(task)
+    _name_process(str(task))
     changes = environment.settings(task, job, os.environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
     _prepare_logging(console, job.verbose)
@@ -60,6 +64,7 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
     from ps_train.roles.supervise import exit_on_signals
 
     exit_on_signals()
+    garbage.postpone()
     _import_tensorflow(job.verbose)
     if task.job_name == "ps":
         from ps_train.roles import ps as role
@@ -68,6 +73,16 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
     else:
         from ps_train.roles import worker as role  # type: ignore[no-redef]
     return role.run(job, task, console)
+
+
+def _import_for_children(job: Job) -> None:
+    """Not a thread is started by it, and nothing is read from the environment that differs between tasks."""
+    environment.apply(environment.of_import(job, os.environ), os.environ)
+    garbage.postpone()
+    _import_tensorflow(job.verbose)
+    from ps_train.roles import ps, worker  # noqa: F401
+
+    garbage.leave()
 
 
 def _import_tensorflow(verbose: bool) -> None:
@@ -115,14 +130,26 @@ def _die_with_launcher() -> None:
         threading.Thread(target=wait, daemon=True).start()
 
 
-def run() -> None:
-    """The program: ends the process without unwinding TensorFlow, whose servers cannot be shut down."""
+def _name_process(name: str) -> None:
+    """For `ps -o comm` and `top`: tasks that one command has started have its command line."""
+    with contextlib.suppress(OSError, AttributeError):  # Linux
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
+
+
+def _program(arguments: list[str]) -> int:
     _die_with_launcher()
-    code = main(sys.argv[1:], Console(sys.stdout))
+    if "numpy" in sys.modules:  # a copy of a process whose workers must not all draw the same
+        sys.modules["numpy"].random.seed()
+    code = main(arguments, Console(sys.stdout))
     with contextlib.suppress(OSError):  # nobody reads any more
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(code)
+    return code
+
+
+def run() -> None:
+    """The program: ends the process without unwinding TensorFlow, whose servers cannot be shut down."""
+    os._exit(_program(sys.argv[1:]))
 
 
 if __name__ == "__main__":

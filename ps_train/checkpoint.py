@@ -27,7 +27,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
 from ps_train.errors import ConfigError, ModelError, SaveError
-from ps_train.graph.chunks import Whole, parted
+from ps_train.graph.chunks import Part, parted
 from ps_train.graph.variables import Stored, ps_of
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Checkpoints:
     def _saving_all(self, stored: Sequence[Stored]) -> _Saves:
         step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
         parts = parted([one for one in stored if not one.follower], CHUNK_BYTES)
-        found = [(operation, turn) for part in parts for operation in [self._saving(part)] for turn in part.turns]
+        found = [run for part in parts for run in self._saving(part)]
         if len(found) == 1:
             return _Saves(step.read_value(), [(found[0][0], {self._file: ""})])
         files = [f"_temp/part-{number:05}" for number in range(len(found))]
@@ -125,18 +125,18 @@ class Checkpoints:
         runs = [(operation, {**turn, self._file: file}) for (operation, turn), file in zip(found, files, strict=True)]
         return _Saves(step.read_value(), [*runs, (merge, {})])
 
-    def _saving(self, part: Whole) -> tf.Operation:
+    def _saving(self, part: Part) -> list[_Run]:
         keys = [one.key for one in part.stored]
-        return tf.raw_ops.SaveV2(
+        values = zip(keys, part.read(), strict=True)
+        saved = tf.raw_ops.SaveV2(
             prefix=self._prefix + self._file,
             tensor_names=keys,
             shape_and_slices=part.specs,
-            tensors=[
-                self._step_saved if key == GLOBAL_STEP else value for key, value in zip(keys, part.read(), strict=True)
-            ],
+            tensors=[self._step_saved if key == GLOBAL_STEP else value for key, value in values],
         )
+        return [(saved, turn) for turn in part.turns]
 
-    def _restoring(self, part: Whole) -> list[_Run]:
+    def _restoring(self, part: Part) -> list[_Run]:
         values = tf.raw_ops.RestoreV2(
             prefix=self._prefix,
             tensor_names=[one.key for one in part.stored],
@@ -168,8 +168,7 @@ class Checkpoints:
         os.makedirs(self.directory, exist_ok=True)  # it may have vanished
         for left in glob.glob(glob.escape(os.path.join(self.directory, _NAME)) + "-*_temp"):
             shutil.rmtree(left, ignore_errors=True)  # of a save that did not come to its end
-        for operation, turn in runs:
-            session.run(operation, {**feeds, **turn})
+        _run_each(session, runs, feeds)
 
     def _forget_old(self, step: int) -> None:
         everything = found_in(self.directory)
@@ -194,8 +193,7 @@ class Checkpoints:
             began = time.monotonic()
             try:
                 self._check(path, _shapes_in(path))
-                for operation, turn in wanted:
-                    session.run(operation, {**turn, self._prefix: path})
+                _run_each(session, wanted, {self._prefix: path})
                 session.run(self._restored)
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
@@ -232,6 +230,11 @@ class Checkpoints:
                     f"checkpoint {path} has {stored.key} of shape {shapes[stored.key]}, the model of {wanted}: "
                     "use another --model_dir."
                 )
+
+
+def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
+    for operation, turn in runs:
+        session.run(operation, {**feeds, **turn})
 
 
 def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:

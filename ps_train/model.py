@@ -53,7 +53,11 @@ class Model:
         raise NotImplementedError
 
     def metrics(self, outputs: Any, labels: Any) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
-        """Names to `(value, update)` pairs, as `tf.compat.v1.metrics` makes them; evaluated on the test split."""
+        """Names to `(value, update)` pairs, as `tf.compat.v1.metrics` makes them; evaluated on the test split.
+
+        What they keep in variables of METRIC_VARIABLES are to be sums over the examples, as TensorFlow's are: workers
+        score shares of the test split, and sums are added up.  Where there are other local variables the chief scores
+        alone."""
         return {}
 
     def predictions(self, outputs: Any) -> Mapping[str, tf.Tensor]:

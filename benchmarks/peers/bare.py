@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as v1
 from benchmarks.peers.crossings import say_rpcs
 from benchmarks.peers.speech import Marks, parse
 from benchmarks.workloads import load
+from ps_train.cluster import garbage
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
@@ -22,7 +23,6 @@ from ps_train.data.shard import Source
 from ps_train.graph.plan import make_plan
 from ps_train.graph.step import Step, build_step
 from ps_train.graph.trace import trace
-from ps_train.roles.training import freeze_garbage
 from ps_train.updates.base import Replica
 
 
@@ -40,7 +40,7 @@ def main() -> None:
         while session.run(step.uninitialised).any():
             time.sleep(0.05)
         session.run(step.batches.initializer, step.batches.feeds(seed=task.task_index or 0))
-        freeze_garbage()
+        garbage.begin()
         if arguments.count_rpcs and task.task_index == 0:
             say_rpcs(session, step.ops.train)
         run(session, step, says=task.task_index == 0)

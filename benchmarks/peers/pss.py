@@ -54,7 +54,7 @@ def coordinate(arguments: argparse.Namespace, workload: Workload, cluster: tf.tr
 
     iterator = iter(coordinator.create_per_worker_dataset(dataset))
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def closure(batches: Any, steps: int) -> None:
         if steps == 1:
             strategy.run(model.step, next(batches))

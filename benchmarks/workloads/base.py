@@ -65,7 +65,7 @@ class Workload(Model):
 
     def peers_forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
         """`forward` for the other TensorFlow contenders: of plain variables."""
-        return self.forward(features, training)  # type: ignore[no-any-return]
+        return self.forward(features, training)
 
     def torch_module(self) -> Any:
         """The same model for PyTorch, or None: then it has no DDP contender."""

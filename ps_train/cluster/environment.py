@@ -1,4 +1,4 @@
-"""Environment variables that must stand before TensorFlow is imported.
+"""Environment variables that must stand before TensorFlow reads them.
 
     changes = settings(task, job, os.environ, cores=8)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
     apply(changes, os.environ)
@@ -20,9 +20,7 @@ _PS_THREADS = 4
 
 def settings(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> dict[str, str | None]:
     """The changes that this process needs; pure.  `cores`: how many processors it may use."""
-    changes: dict[str, str | None] = {}
-    if not job.verbose:
-        changes["TF_CPP_MIN_LOG_LEVEL"] = environ.get("TF_CPP_MIN_LOG_LEVEL", "3")
+    changes: dict[str, str | None] = {**of_import(job, environ)}
     if "TF_GRPC_REUSE_PORT" in environ:
         # With it a second server on the same port starts without a word and takes half of the calls.
         changes["TF_GRPC_REUSE_PORT"] = None
@@ -41,6 +39,12 @@ def settings(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> di
         name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
         changes[name] = _without_proxy(job, environ.get(name, ""))
     return {name: value for name, value in changes.items() if value != environ.get(name)}
+
+
+def of_import(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """Those that TensorFlow reads when it is imported; the same for all tasks.  The others are read when a server or a
+    session is made."""
+    return {} if job.verbose else {"TF_CPP_MIN_LOG_LEVEL": environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
 
 
 def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) -> None:

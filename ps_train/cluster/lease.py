@@ -2,7 +2,8 @@
 
     seat = Lease(board, new_seat("worker:1"))
     seat.take(lease_secs=10)           # RefusedError names who holds it
-    seat.say(state="training")         # False when somebody else has taken over
+    seat.say("training")               # False when somebody else has taken over
+    seat.say()                         # as before, and alive
 
 A seat whose holder has fallen silent for the length of a lease is free; on the same machine it is free as soon as the
 holder's process is gone.
@@ -48,16 +49,19 @@ class Lease:
                     "stop that process, or use another task_index."
                 )
 
-    def say(self, **changes: str) -> bool:
-        """Shows that the process lives, with a new state or detail; False if it no longer has the seat."""
+    def say(self, state: str | None = None) -> bool:
+        """Shows that the process lives, and its state, which may be a new one; False if it no longer has the seat.
+
+        What could not be written because the board did not answer is written next time.
+        """
         with self._lock:
-            new = dataclasses.replace(self.seat, beat=self.seat.beat + 1, **changes)  # type: ignore[arg-type]
-            before = self._board.swap(self._key, self.seat.to_json(), new.to_json())
-            if before and Seat.from_json(before).holder != self.seat.holder:
+            old = self.seat
+            self.seat = new = dataclasses.replace(old, beat=old.beat + 1, state=old.state if state is None else state)
+            before = self._board.swap(self._key, old.to_json(), new.to_json())
+            if before and Seat.from_json(before).holder != old.holder:
                 return False
-            if before != self.seat.to_json():  # the board was lost with its ps, or a call was answered too late
+            if before != old.to_json():  # the board was lost with its ps, or a call was answered too late
                 self._board.put(self._key, new.to_json())
-            self.seat = new
             return True
 
     def _falls_silent(self, text: str, lease_secs: float) -> bool:

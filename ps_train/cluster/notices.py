@@ -28,6 +28,9 @@ READY = "ready"
 STOP = "stop"
 """Written by a task that got a signal: the chief is to save and end the job."""
 
+SCORING = "scoring"
+"""Written by the chief when training is over: who scores which share of the test data."""
+
 OUTCOME = "outcome"
 """How the job ended.  The first one written counts."""
 
@@ -41,6 +44,11 @@ leaving when it has read the outcome, and has left when the job goes on without 
 def seat(task: str) -> str:
     """The key of a training task's own notice."""
     return f"seat/{task}"
+
+
+def scored(share: int) -> str:
+    """The key under which whoever scores a share says that it is done."""
+    return f"scored/{share}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +110,15 @@ class Stop(Notice):
 
     by: str
     signum: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Scoring(Notice):
+    """Of `count` shares of the test data, the task of each but share 0, which is the chief's.  `mark` is unique."""
+
+    mark: str
+    shares: dict[str, int]
+    count: int
 
 
 @dataclasses.dataclass(frozen=True)

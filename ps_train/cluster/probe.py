@@ -22,7 +22,7 @@ from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 
 log = logging.getLogger(__name__)
 
-_PAUSE_SECS = 0.1
+_PAUSE_SECS = 0.05
 _CONNECT_SECS = 2.0
 
 

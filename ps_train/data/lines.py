@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ps_train.data.shard import Share
+from ps_train.data.shard import WHOLE, Share
 from ps_train.data.stream import as_written, failure
 from ps_train.errors import DataError
 
@@ -153,7 +153,7 @@ def line_blocks(
     """How many blocks plain files have, and how to read one by its number; None where a file is gzipped."""
     if any(path.suffix == ".gz" for path in files):
         return None
-    blocks = Blocks([_size_of(path) for path in files], Share(0, 1), block_bytes)
+    blocks = Blocks([_size_of(path) for path in files], WHOLE, block_bytes)
     return len(blocks), _block_reader(files, range(len(files)), blocks)
 
 

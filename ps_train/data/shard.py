@@ -31,6 +31,9 @@ class Share:
     count: int
 
 
+WHOLE = Share(0, 1)
+
+
 class Source:
     """A model's data of one split.  Arrays are loaded once; a `tf.data.Dataset` or a Stream belongs to the graph that
     it is made in, so it is made anew in each.
@@ -117,13 +120,15 @@ def training_batches(
     return batches_of(dataset.prefetch(2), fed, seed, "ps_train_input")
 
 
-def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int) -> Batches:
-    """All examples once, in order."""
+def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, share: Share = WHOLE) -> Batches:
+    """All examples of a share once, in order."""
     fed: dict[Any, Any] = {}
     if isinstance(data, Stream):
-        dataset = data.chunks(Share(0, 1), None).rebatch(batch_size)
+        dataset = data.chunks(share, None).rebatch(batch_size)
     else:
         examples, pick, fed = _dataset(data)
+        if share.count > 1:
+            examples = examples.shard(share.count, share.index)
         dataset = pick(examples.batch(batch_size))
     return batches_of(_marked(dataset, 1.0).prefetch(2), fed, None)
 

@@ -87,7 +87,7 @@ def _check_open(name: str, table: Table, width: int) -> None:
 
 def _own_rows(name: str, table: Table, positions: tf.Tensor) -> Looked:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
-        return initial_rows(0.0 if table.open else table.initializer, 0, table.total, table.dimension, seed=0)
+        return initial_rows(table.first_initializer, 0, table.total, table.dimension, seed=0)
 
     with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
         variable = v1.get_variable(

@@ -108,6 +108,11 @@ class Table:
         return rows_of_heap(self.capacity or 1)
 
     @property
+    def first_initializer(self) -> Any:
+        """What all its rows begin with: those of an open vocabulary get their values with their ids."""
+        return 0.0 if self.open else self.initializer
+
+    @property
     def default(self) -> Table:
         """Of an open vocabulary: a table of the one row that unknown ids get."""
         return Table(f"{self.name}/default", self.dimension, rows=1, initializer=self.initializer)

@@ -9,7 +9,6 @@ a part at a time instead, one variable after the other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.trace import Traced, TracedVariable
-from ps_train.graph.variables import ps_device, ps_of
+from ps_train.graph.variables import bytes_of, ps_device, ps_of, put_rows
 
 PART_BYTES = 16 << 20
 """What is computed at once; smaller variables are initialised as TensorFlow does it."""
@@ -55,7 +54,7 @@ def _part_of(variable: Any, drawn: Mapping[str, Part | None]) -> Part | None:
     if variable.dtype not in (tf.float32, tf.int64) or not variable.shape.is_fully_defined():
         return None
     shape = variable.shape.as_list()
-    if math.prod(shape) * variable.dtype.size <= PART_BYTES:
+    if bytes_of(variable) <= PART_BYTES:
         return None
     if variable.op.name in drawn:
         return drawn[variable.op.name]
@@ -74,14 +73,11 @@ def _uniform(op: tf.Operation) -> tf.Tensor | None:
 
 def _filled(variable: Any, part: Part) -> tf.Operation:
     shape = variable.shape.as_list()
-    step = max(1, PART_BYTES // (variable.dtype.size * math.prod(shape[1:])))
+    step = max(1, PART_BYTES * shape[0] // bytes_of(variable))
 
     def fill(begin: tf.Tensor) -> tf.Tensor:
         rows = tf.minimum(tf.constant(step, tf.int64), shape[0] - begin)
-        put = tf.raw_ops.ResourceScatterUpdate(
-            resource=variable.handle, indices=tf.range(begin, begin + rows), updates=part(begin, rows)
-        )
-        with tf.control_dependencies([put]):
+        with tf.control_dependencies([put_rows(variable, tf.range(begin, begin + rows), part(begin, rows))]):
             return begin + rows
 
     # Memory that nobody has written to is not there yet: the assignment makes the variable's alone.

@@ -11,54 +11,65 @@ are moved by the same operations.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import abc
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.variables import Stored
+from ps_train.graph.variables import Stored, bytes_of, put_rows
 
 
-class Whole:
-    """Some small variables together.
+class Part(abc.ABC):
+    """What is read or written at once.
 
     Attributes:
-      stored: those variables.
+      stored: the variables.
       specs: TensorFlow's notation of which slice of its key's tensor each is; "" for all of it.  Strings, or a tensor.
       turns: the feeds of each run.
     """
 
+    def __init__(self, stored: Sequence[Stored], specs: Any, turns: Sequence[Mapping[Any, Any]]) -> None:
+        self.stored, self.specs, self.turns = stored, specs, turns
+
+    @abc.abstractmethod
+    def read(self) -> list[tf.Tensor]:
+        """The values, each on its variable's ps."""
+
+    @abc.abstractmethod
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Gives the variables these values."""
+
+
+class Whole(Part):
+    """Some small variables together."""
+
     def __init__(self, stored: Sequence[Stored]) -> None:
-        self.stored = stored
-        self.specs: Any = [one.slice_spec for one in stored]
-        self.turns: list[dict[Any, Any]] = [{}]
+        super().__init__(stored, [one.slice_spec for one in stored], [{}])
 
     def read(self) -> list[tf.Tensor]:
-        """Their values, each on its variable's ps."""
         return [one.variable.read_value() for one in self.stored]
 
     def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
         return tf.group(*[o.variable.assign(v, read_value=False) for o, v in zip(self.stored, values, strict=True)])
 
 
-class Rows(Whole):
+class Rows(Part):
     """A large variable, some rows in each turn."""
 
     def __init__(self, stored: Stored, rows: int) -> None:
-        super().__init__([stored])
         self._variable = stored.variable
         self._begin, self._end = (v1.placeholder(tf.int32, [], name) for name in ("first_row", "last_row"))
-        self.specs = v1.placeholder(tf.string, [1], "rows_spec")
+        specs = v1.placeholder(tf.string, [1], "rows_spec")
         shape = self._variable.shape.as_list()
         whole, offset = _place(stored, shape)
-        self.turns = []
+        turns = []
         for begin in range(0, shape[0], rows):
             end = min(begin + rows, shape[0])
             extents = [f"{offset + begin},{end - begin}", *(f"0,{size}" for size in shape[1:])]
-            spec = f"{whole} {':'.join(extents)}"
-            self.turns.append({self._begin: begin, self._end: end, self.specs: [spec]})
+            turns.append({self._begin: begin, self._end: end, specs: [f"{whole} {':'.join(extents)}"]})
+        super().__init__([stored], specs, turns)
 
     def read(self) -> list[tf.Tensor]:
         """Rows are gathered: to read a variable that has sparse updates copies all of it first."""
@@ -68,18 +79,17 @@ class Rows(Whole):
     def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
         """The variable must be initialised."""
         with tf.device(self._variable.device):
-            numbers = tf.range(self._begin, self._end)
-            return tf.raw_ops.ResourceScatterUpdate(resource=self._variable.handle, indices=numbers, updates=values[0])
+            return put_rows(self._variable, tf.range(self._begin, self._end), values[0])
 
 
-def parted(stored: Sequence[Stored], limit: int) -> list[Whole]:
+def parted(stored: Sequence[Stored], limit: int) -> list[Part]:
     """All of them in parts of at most so many bytes (or of one row)."""
-    parts: list[Whole] = []
+    parts: list[Part] = []
     group: list[Stored] = []
     room = limit
     for one in stored:
         shape = one.variable.shape.as_list()
-        total = math.prod(shape) * one.variable.dtype.size
+        total = bytes_of(one.variable)
         if total > limit and shape:
             parts.append(Rows(one, max(1, limit * shape[0] // total)))
             continue

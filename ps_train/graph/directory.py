@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.embeddings.index import Book, Index
 from ps_train.embeddings.table import Table
 from ps_train.embeddings.words import heaps_at
+from ps_train.graph.variables import put_rows
 
 _EVICTED_SHARE = 64
 """Who looks for the least used row of a full heap looks at all of them: then so many of them, one in 64, are freed."""
@@ -56,8 +57,8 @@ class Directory:
         place = heap * self._size + tf.gather(counts, heap) - 1 - rank  # the first row is on top
         return tf.group(
             self.index.rebuild(),
-            _write(self._book.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
-            _write(self._free, place, tf.cast(rows, tf.int32)),
+            put_rows(self._book.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
+            put_rows(self._free, place, tf.cast(rows, tf.int32)),
             self._top.assign(counts, read_value=False),
         )
 
@@ -67,7 +68,7 @@ class Directory:
 
     def touch(self, rows: tf.Tensor, uses: tf.Tensor, since: tf.Tensor) -> tf.Operation:
         """Those rows are used by this update; `uses`: with it, by how many; `since`: the one that gave them."""
-        return _write(self._book.used, rows, tf.stack([uses, self.now(rows), since], 1))
+        return put_rows(self._book.used, rows, tf.stack([uses, self.now(rows), since], 1))
 
     def place(self, words: tf.Tensor, uses: int, prepare: Prepare | None = None) -> tf.Tensor:
         """Rows for ids that have none, each once; where a heap is full, those of the least used ids that this update
@@ -91,7 +92,7 @@ class Directory:
         fill = tf.fill(tf.shape(given), tf.constant(uses, tf.int64))
         # First the keys: who had a row and reads it now sees that it is his no more.  Last the index: who is to have it
         # does not find it before it is his.
-        with tf.control_dependencies([_write(self._book.keys, given, words), row]):
+        with tf.control_dependencies([put_rows(self._book.keys, given, words), row]):
             ready = prepare(given, words) if prepare else tf.no_op()
         with tf.control_dependencies([ready]):
             done = [
@@ -108,8 +109,8 @@ class Directory:
         place = heap * self._size + tf.gather(top, heap) + _rank(heap, self._heaps)
         with tf.control_dependencies([self.index.remove(self._book.keys.sparse_read(rows)), place]):
             return tf.group(
-                _write(self._book.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
-                _write(self._free, place, tf.cast(rows, tf.int32)),
+                put_rows(self._book.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
+                put_rows(self._free, place, tf.cast(rows, tf.int32)),
                 self._top.assign(top + self._counts(heap), read_value=False),
             )
 
@@ -139,10 +140,6 @@ def _rank(heap: tf.Tensor, heaps: int) -> tf.Tensor:
     counts = tf.math.unsorted_segment_sum(tf.ones_like(heap), heap, heaps)
     first = tf.gather(tf.cumsum(counts, exclusive=True), tf.gather(heap, order))
     return tf.gather(tf.range(tf.size(heap, tf.int64), dtype=tf.int64) - first, tf.math.invert_permutation(order))
-
-
-def _write(variable: Any, rows: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=rows, updates=values)
 
 
 def _made(name: str, shape: list[int], dtype: tf.DType) -> Any:

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.config import Job
 from ps_train.errors import ModelError
 from ps_train.graph.rows import sparse_again
-from ps_train.graph.variables import ps_device
+from ps_train.graph.variables import ps_device, put_rows
 from ps_train.graph.vocabulary import Vocabulary
 from ps_train.model import Model
 
@@ -86,7 +86,7 @@ class Rule:
                 first = slot.sparse_read(
                     tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].pristine, tf.int64))
                 )
-                done.append(tf.raw_ops.ResourceScatterUpdate(resource=slot.handle, indices=fresh, updates=first))
+                done.append(put_rows(slot, fresh, first))
         return tf.group(*done)
 
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:

@@ -1,6 +1,6 @@
 """Assembles the graph that scores the values which are on the ps: test data, values, rows, metrics.
 
-    scoring = build_scoring(model, source, traced, plan, worker_device)
+    scoring = build_scoring(model, source, traced, plan, worker_device, WHOLE)
     metrics = measure(session, scoring)             # {"accuracy": 0.97}
 
 No table is ever whole on a worker: its rows are looked up as in training.  Other values are pulled once.
@@ -15,11 +15,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Batches, Source, evaluation_batches
+from ps_train.data.shard import Batches, Share, Source, evaluation_batches
 from ps_train.data.stream import data_error
 from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.plan import Plan
 from ps_train.graph.tables import Exchange
+from ps_train.graph.totals import Totals, totals_of
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Transport
 from ps_train.graph.variables import make_variables, ps_device
@@ -35,15 +36,24 @@ class Scoring:
 
     Attributes:
       metrics: name to `(value, update)`, as the model gives them.
+      totals: what they add up, if that is all they do.
     """
 
     graph: tf.Graph
     batches: Batches
     metrics: Mapping[str, tuple[tf.Tensor, Any]]
+    totals: Totals | None = None
 
 
-def build_scoring(model: Model, source: Source, traced: Traced, plan: Plan, worker_device: str) -> Scoring | None:
-    """None where the model has no test data or no metrics.  `source`: of the test split."""
+def build_scoring(
+    model: Model, source: Source, traced: Traced, plan: Plan, worker_device: str, share: Share
+) -> Scoring | None:
+    """None where the model has no test data or no metrics.
+
+    Args:
+      source: of the test split.
+      share: of its examples.
+    """
     with tf.Graph().as_default() as graph:
         data = source.get()
         if data is None:
@@ -52,7 +62,7 @@ def build_scoring(model: Model, source: Source, traced: Traced, plan: Plan, work
         now = [_nothing(ps) for ps in range(plan.num_ps)]
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
-                batches = evaluation_batches(data, BATCH)
+                batches = evaluation_batches(data, BATCH, share)
             pulled = Transport(plan, traced, variables).pull(now)
             copies = {name: _copy(name, value) for name, value in pulled.items()}
             vocabularies = make_vocabularies(traced, plan, variables, seed=0, training=False)
@@ -60,12 +70,20 @@ def build_scoring(model: Model, source: Source, traced: Traced, plan: Plan, work
             fetched = looking_up(lambda wanted: exchange.pull(wanted, now), traced)
             with in_place_of_variables(copies, variables), fetched:
                 outputs = model.forward(batches.features, training=False)
+            before = {id(variable) for variable in v1.local_variables()}
             metrics = model.metrics(outputs, batches.labels)
-        return Scoring(graph, batches, metrics) if metrics else None
+            totals = totals_of([v for v in v1.local_variables() if id(v) not in before], share)
+        return Scoring(graph, batches, metrics, totals) if metrics else None
 
 
 def measure(session: v1.Session, scoring: Scoring) -> dict[str, float]:
     """The metrics over all batches; DataError where the data cannot be read."""
+    add_up(session, scoring)
+    return values_of(session, scoring)
+
+
+def add_up(session: v1.Session, scoring: Scoring) -> None:
+    """All batches; DataError where the data cannot be read."""
     updates = [update for _, update in scoring.metrics.values()]
     with scoring.graph.as_default():
         session.run(v1.local_variables_initializer())
@@ -77,6 +95,10 @@ def measure(session: v1.Session, scoring: Scoring) -> dict[str, float]:
             break
         except tf.errors.InvalidArgumentError as error:
             raise data_error(error) or error from None
+
+
+def values_of(session: v1.Session, scoring: Scoring) -> dict[str, float]:
+    """The metrics of what has been added up."""
     values = session.run({name: value for name, (value, _) in scoring.metrics.items()})
     return {name: float(value) for name, value in values.items()}
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.variables import Stored, ps_of
+from ps_train.graph.variables import Stored, bytes_of, ps_of
 
 
 class Shadows:
@@ -44,7 +43,7 @@ def bytes_by_ps(stored: Sequence[Stored]) -> dict[int, int]:
     """What they take on each ps."""
     found: collections.Counter[int] = collections.Counter()
     for one in stored:
-        found[ps_of(one.variable)] += math.prod(one.variable.shape.as_list()) * one.variable.dtype.size
+        found[ps_of(one.variable)] += bytes_of(one.variable)
     return dict(found)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Share, Source, derived_seed, training_batches
+from ps_train.data.shard import WHOLE, Source, derived_seed, training_batches
 from ps_train.embeddings import layout
 from ps_train.embeddings.distributions import distribution_of
 from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
@@ -50,14 +50,13 @@ class TracedVariable:
     @property
     def in_parts(self) -> bool:
         """Whether it is a table of which any rows' initial values can be had apart from the others."""
-        return self.table is not None and (self.table.open or distribution_of(self.table.initializer) is not None)
+        return self.table is not None and distribution_of(self.table.first_initializer) is not None
 
     def initial_rows(self, begin: Any, rows: Any, seed: int) -> tf.Tensor:
         """Of a table, some rows' initial values.  `begin` and `rows` may be int64 tensors if it is `in_parts`."""
         assert self.table is not None
         seed = derived_seed(seed, self.spec.name)
-        initializer = 0.0 if self.table.open else self.table.initializer  # they get their values with their ids
-        return layout.initial_rows(initializer, begin, rows, self.table.dimension, seed)
+        return layout.initial_rows(self.table.first_initializer, begin, rows, self.table.dimension, seed)
 
     def initial_value(self, seed: int) -> tf.Tensor:
         """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
@@ -107,7 +106,7 @@ def trace(model: Model, source: Source, batch_size: int) -> Traced:
     """Raises ModelError for a model that cannot be trained; an exception of the model's own code passes through."""
     recorded: dict[str, TracedVariable] = {}
     with tf.Graph().as_default() as graph:
-        batches = training_batches(source.get(), Share(0, 1), batch_size, epochs=0, shuffle_buffer=0)
+        batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
         made: dict[str, Any] = {}
         with v1.variable_scope(v1.get_variable_scope(), custom_getter=_recorder(recorded, made)):
             outputs = model.forward(batches.features, training=True)

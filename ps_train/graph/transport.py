@@ -19,38 +19,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.graph.parcels import Parcel, pack, with_header
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.rows import mask_slice, touched
 from ps_train.graph.tables import Rows
 from ps_train.graph.trace import Traced
 from ps_train.graph.variables import ps_device
 
-ALONE_BYTES = 1 << 20
-"""A slice of at least this size is not joined with others."""
-
 _EXACT_FLOAT32 = 1 << 24
 """Whole numbers below this one survive as float32."""
-
-PARCEL_BYTES = 4 << 20
-"""A parcel is closed when it would grow beyond this: receiving, copying and applying several parcels overlap."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Parcel:
-    """Slices of one ps and dtype that travel as one vector, followed by a header of so many elements."""
-
-    ps: int
-    dtype: str
-    slices: tuple[Slice, ...]
-    header: int = 0
-
-    @property
-    def sizes(self) -> list[int]:
-        return [piece.size for piece in self.slices] + ([self.header] if self.header else [])
-
-    @property
-    def length(self) -> int:
-        return sum(self.sizes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,32 +98,6 @@ class Arrived:
         return header_of(self.parcels, self.vectors)
 
 
-def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
-    """The slices of one ps as parcels, in an order that every process computes alike."""
-    parcels: list[Parcel] = []
-    for dtype in sorted({piece.dtype for piece in slices}):
-        together: list[Slice] = []
-        for piece in (piece for piece in slices if piece.dtype == dtype):
-            if piece.bytes >= ALONE_BYTES:
-                parcels.append(Parcel(ps, dtype, (piece,)))
-                continue
-            if sum(p.bytes for p in together) + piece.bytes > PARCEL_BYTES:
-                parcels.append(Parcel(ps, dtype, tuple(together)))
-                together = []
-            together.append(piece)
-        if together:
-            parcels.append(Parcel(ps, dtype, tuple(together)))
-    return parcels
-
-
-def with_header(parcels: list[Parcel], ps: int, size: int) -> list[Parcel]:
-    """The same parcels, the first joined float32 one also carrying a header (or one more for it)."""
-    for number, parcel in enumerate(parcels):
-        if parcel.dtype == "float32" and parcel.slices[0].bytes < ALONE_BYTES:
-            return [*parcels[:number], dataclasses.replace(parcel, header=size), *parcels[number + 1 :]]
-    return [*parcels, Parcel(ps, "float32", (), header=size)]
-
-
 class Transport:
     """Pull and push of one replica's step.
 
@@ -187,14 +138,13 @@ class Transport:
         stamps: list[tf.Tensor] = []
         for parcel in (parcel for parcels in self._pulled for parcel in parcels):
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
-                values = [self._read(piece, backups) for piece in parcel.slices]
-                if parcel.header:
-                    values.append(tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis])
-                vector = tf.concat(values, 0) if len(values) > 1 else values[0]
-            parts = tf.split(vector, parcel.sizes) if len(values) > 1 else [vector]
-            if parcel.header:
-                stamps.append(parts.pop())
-            pieces |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
+                read = {piece.name: self._read(piece, backups) for piece in parcel.slices}
+                stamp = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
+                vector = parcel.join(read, stamp)
+            found, stamp = parcel.split(vector)
+            if stamp is not None:
+                stamps.append(stamp)
+            pieces |= found
         if len(stamps) > 1:
             self._torn = tf.reduce_any(tf.not_equal(tf.concat(stamps[1:], 0), stamps[0]))
         whole = {}
@@ -258,10 +208,7 @@ def _scaled(vector: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
 def _vector(
     parcel: Parcel, pieces: Mapping[str, tf.Tensor], header: list[tf.Tensor], scale: tf.Tensor | None
 ) -> tf.Tensor:
-    parts = [pieces[piece.name] for piece in parcel.slices]
-    if parcel.header:
-        parts.append(tf.stack(header))
-    vector = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+    vector = parcel.join(pieces, tf.stack(header) if parcel.header else None)
     return _scaled(vector, scale)
 
 
@@ -278,10 +225,10 @@ def unpack(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> tuple[dic
     gradients: dict[str, tf.Tensor] = {}
     header = None
     for parcel, vector in zip(parcels, vectors, strict=True):
-        parts = tf.split(vector, parcel.sizes) if len(parcel.sizes) > 1 else [vector]
-        if parcel.header:
-            header = Header(*tf.unstack(parts.pop(), HEADER_SIZE))
-        gradients |= {s.name: tf.reshape(part, s.shape) for s, part in zip(parcel.slices, parts, strict=True)}
+        found, last = parcel.split(vector)
+        if last is not None:
+            header = Header(*tf.unstack(last, HEADER_SIZE))
+        gradients |= found
     assert header is not None, "every ps that is pushed to gets a header"
     return gradients, header
 

@@ -5,7 +5,8 @@
 
 What a run costs whatever is in it (Python, TensorFlow's master, two RPCs for each ps) is shared by its steps.  A copy
 begins on each ps where the one before it ended there, so that a step pulls what the one before it has pushed; that is
-no message more.  Batches are taken in order.
+no message more.  Only where values are pulled ahead the first ps sends each other one a small one for every step.
+Batches are taken in order.
 
 Nodes are copied, the model is not built again: its Python runs once, however many steps there are.
 """
@@ -47,7 +48,7 @@ def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, ti
     """
     copies = [Copy(list(train), examples)]
     if times:
-        pattern = _Pattern(copies[0], num_ps)
+        pattern = _Pattern(copies[0], num_ps, ahead)
         nexts = pattern.nexts
         for number in range(1, times + 1):
             turn = copies[number - 1 - ahead] if number > ahead else None
@@ -63,8 +64,8 @@ class _Pattern:
       nexts: those that take a batch.
     """
 
-    def __init__(self, step: Copy, num_ps: int) -> None:
-        self._step, self._num_ps = step, num_ps
+    def __init__(self, step: Copy, num_ps: int, ahead: int) -> None:
+        self._step, self._num_ps, self._ahead = step, num_ps, ahead
         needed = _needed([*step.train, step.examples.op])
         self._outside = {op.name: op for op in needed if _is_shared(op)}
         inside = [op for op in needed if op.name not in self._outside]
@@ -117,9 +118,12 @@ class _Pattern:
         """What stands for the names that the nodes take from outside."""
         given = {tensor.name: tensor for op in self._outside.values() for tensor in op.outputs}
         for ps in range(self._num_ps):
+            # Who pulls before his turn would also push elsewhere before his turn has come on the first ps, where steps
+            # are held up between two of them (`updates/hold.py`).
+            first = _ends(before, 0) if self._ahead and ps else []
             with tf.device(ps_device(ps)):
                 given["^" + _PULL.format(ps)] = _gate(_PULL.format(ps), _ends(turn, ps))
-                given["^" + _PUSH.format(ps)] = _gate(_PUSH.format(ps), _ends(before, ps))
+                given["^" + _PUSH.format(ps)] = _gate(_PUSH.format(ps), _ends(before, ps) + first)
         if nexts:
             with tf.device(nexts[0].device):
                 given["^" + _READ] = _gate(_READ, nexts)

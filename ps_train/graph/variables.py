@@ -7,6 +7,7 @@ made["w/part_0"]        # a variable on the device of its ps
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +28,16 @@ def ps_of(variable: Any) -> int:
     found = re.search(r"/job:ps/replica:0/task:(\d+)", variable.device)
     assert found is not None, f"{variable.op.name} is on {variable.device}, which is no ps"
     return int(found[1])
+
+
+def bytes_of(variable: Any) -> int:
+    """What its values take; its shape is known."""
+    return math.prod(variable.shape.as_list()) * int(variable.dtype.size)
+
+
+def put_rows(variable: Any, rows: tf.Tensor, values: tf.Tensor) -> tf.Operation:
+    """Gives rows (int32 or int64 [k]) of an initialised variable new values ([k, …])."""
+    return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=rows, updates=values)
 
 
 def make_variables(traced: Traced, plan: Plan, seed: int) -> dict[str, Any]:

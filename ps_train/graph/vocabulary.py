@@ -25,7 +25,7 @@ from ps_train.embeddings.words import heaps_at, unique
 from ps_train.graph.directory import Directory
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.trace import Traced
-from ps_train.graph.variables import ps_device
+from ps_train.graph.variables import ps_device, put_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +122,7 @@ class Vocabulary:
 
     def _begin(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Operation:
         """Gives rows the values that their ids begin with."""
-        values = fresh_rows(words, self._table, self._seed)
-        return tf.raw_ops.ResourceScatterUpdate(resource=self._rows.handle, indices=rows, updates=values)
+        return put_rows(self._rows, rows, fresh_rows(words, self._table, self._seed))
 
     def _sights(self, words: tf.Tensor) -> tuple[tf.Tensor, Seen | None]:
         """By how many updates ids without rows have been used, if this one is counted."""

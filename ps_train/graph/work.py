@@ -11,7 +11,7 @@ import tensorflow as tf
 from ps_train.config import Job
 from ps_train.data.leased import Leased
 from ps_train.data.readers import reader_of
-from ps_train.data.shard import Batches, Share, Source, derived_seed, training_batches
+from ps_train.data.shard import WHOLE, Batches, Share, Source, derived_seed, training_batches
 from ps_train.faults import lost_share
 from ps_train.gradients import finite, transforms_of
 from ps_train.gradients.lost import lose
@@ -83,7 +83,7 @@ def make_work(
 
 def _static_batches(job: Job, source: Source, replica: Replica, lockstep: bool) -> Batches:
     """Who was not declared reads all of the data: each of the others has its own share of it already."""
-    share = Share(replica.index, replica.declared) if replica.is_declared() else Share(0, 1)
+    share = Share(replica.index, replica.declared) if replica.is_declared() else WHOLE
     endless = lockstep or job.may_run_dry
     return training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
 

@@ -24,6 +24,8 @@ class Saves(Protocol):
 
     def collect(self) -> int | None: ...
 
+    def rehearse(self, session: v1.Session) -> None: ...
+
 
 class SaveHook(v1.train.SessionRunHook):
     """Begins a checkpoint when it is due and the one before is written.
@@ -40,11 +42,13 @@ class SaveHook(v1.train.SessionRunHook):
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self._tried = 0
         self._time = 0.0
+        self._observed = 0
 
     def started(self, step: int, saved: int) -> None:
         """Training begins at that step; the last checkpoint is that of `saved`, which may be an earlier one."""
         self._tried, self.step = step, saved
         self._time = time.monotonic()
+        self._observed = 0
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         return self._reading.args()
@@ -56,6 +60,9 @@ class SaveHook(v1.train.SessionRunHook):
         """Saves if it is time."""
         if self._saves.busy:
             return
+        self._observed += 1
+        if self._observed == 2:  # in this session; the first step is waited for
+            self._saves.rehearse(session)
         self.look()
         if self._due(step):
             self._tried, self._time = step, time.monotonic()

@@ -14,14 +14,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import found_in
-from ps_train.cluster import notices
+from ps_train.cluster import garbage, notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome
 from ps_train.cluster.server import device_of
-from ps_train.data.shard import Source
 from ps_train.errors import LostTaskError
 from ps_train.export import export, prepare_export
-from ps_train.graph.scoring import build_scoring, measure
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
@@ -32,8 +30,10 @@ from ps_train.roles.heart import seats_of
 from ps_train.roles.members import Members
 from ps_train.roles.recovery import Recovery
 from ps_train.roles.saving import saving
+from ps_train.roles.scoring import Scorer
 from ps_train.roles.session import LOST, LostConnectionError, ready_notices
-from ps_train.roles.training import BRIEF, POLL_SECS, Setting, Training, freeze_garbage
+from ps_train.roles.setting import Setting
+from ps_train.roles.training import BRIEF, POLL_SECS, Training
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Chief(Training):
     def _prepare(self, session: v1.Session) -> int:
         self._snapshots.wait(_GIVE_UP_SECS)  # it may be the one that will be restored
         session.run(self._step.uninitialised)  # connects to every ps
-        freeze_garbage()
+        garbage.begin()
         self._s.boards[0].put(notices.DESCRIPTION, json.dumps(self._s.description))  # gone, if ps 0 was restarted
         found = ready_notices(self._s.boards)
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
@@ -91,7 +91,6 @@ class Chief(Training):
             if any(found):
                 self._dismiss(self._replica.index, session)  # the chief before this one may have left a step unfinished
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counts.examples)))
-        self._snapshots.rehearse(session)
         self._saver.started(ready.step, max((s for s, _ in found_in(self._s.directory) if s <= ready.step), default=0))
         self._progress.resumed(ready.step)
         self._open_input(session, ready.step)
@@ -177,7 +176,7 @@ class Chief(Training):
         self._saver.look()
         if step != self._saver.step:
             self._snapshots.save(raw)
-        metrics = self._score()
+        metrics = Scorer(self._s).score(self._sessions)
         tally = self._tally_of(**counted)
         made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
         ending = Ending(
@@ -200,13 +199,6 @@ class Chief(Training):
                 board.swap(notices.OUTCOME, "", outcome.to_json())
             except LostTaskError as error:  # all is saved; nobody needs that ps any more
                 log.warning("%s: it cannot be told that the job is done", error)
-
-    def _score(self) -> dict[str, float]:
-        """Of the values on the ps: here is no room for whole tables."""
-        s = self._s
-        source = Source(lambda: s.model.data("test", s.job.data_dir), s.job.max_bad_lines)
-        scoring = build_scoring(s.model, source, s.traced, s.plan, device_of(s.task))
-        return measure(self._sessions.another(scoring.graph), scoring) if scoring else {}
 
     def _raw(self) -> v1.Session:
         assert self._session is not None, "the session exists before training begins"

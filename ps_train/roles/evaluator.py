@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import found_in, restore_plain
+from ps_train.cluster import garbage
 from ps_train.config import Job, Task
 from ps_train.console import Console
 from ps_train.data.shard import Source, evaluation_batches
@@ -53,6 +54,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     model = load_model(job.model, job.model_arguments())
     source = Source(lambda: model.data("test", job.data_dir), job.max_bad_lines)
     directory = os.path.abspath(job.model_dir)
+    garbage.begin()
     writer: Any = None
     scored, heard = -1, time.monotonic()
     while True:

@@ -108,6 +108,7 @@ class Heart:
     ) -> None:
         self._boards, self._lease, self._attention, self._job, self._watch = boards, lease, attention, job, watch
         self._whereabouts = whereabouts
+        self._writing = [threading.Lock() for _ in boards]
         self.stop_notice: Stop | None = None
         self.lives = Lives([b.name for b in boards], [b.incarnation for b in boards], job.recovery_secs)
 
@@ -120,19 +121,27 @@ class Heart:
         for index, board in enumerate(self._boards):
             threading.Thread(target=self._beat, args=[index], daemon=True, name=f"heart {board.name}").start()
 
-    def say(self, state: str) -> None:
-        """Changes the seat's state on the board of ps 0 at once; raises RefusedError if the seat was taken over."""
-        if not self._lease.say(state=state):
+    def say(self, state: str | None = None) -> None:
+        """Shows on the board of ps 0 that the task lives, and its state, which may be a new one; raises RefusedError if
+        the seat was taken over."""
+        if not self._lease.say(state):
             raise RefusedError(f"{self._lease.seat.task} was given up and taken over by another process.")
+
+    def show(self, index: int) -> None:
+        """Shows on a board that the task lives, and its state, whatever that is by the time it is written."""
+        if index == 0:
+            return self.say()
+        with self._writing[index]:  # or an older state could be written after a newer one
+            self._boards[index].put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
 
     def say_farewell(self, state: str = notices.LEAVING) -> None:
         """Tells every ps that this task goes: they need not stay for it."""
-        for board in self._boards:
+        for index in range(len(self._boards)):
             try:
-                if board is self._boards[0]:
-                    self._lease.say(state=state)
+                if index == 0:
+                    self._lease.say(state)
                 else:
-                    board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
+                    self.show(index)
             except LostTaskError as error:
                 log.debug("%s", error)
 
@@ -142,10 +151,7 @@ class Heart:
             self._follow(index)
             asked = time.monotonic()
             try:
-                if index == 0:
-                    self.say(self._lease.seat.state)
-                else:
-                    board.put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
+                self.show(index)
                 found = board.items()
                 if index == 0 and self.lives.is_silent(0):
                     self._watch.excuse(asked - answered)

@@ -1,8 +1,8 @@
 """A whole cluster on this machine: starts the other roles as child processes, shows what they say, sees them end.
 
-The launcher imports neither TensorFlow nor numpy.  Children get ports that are held for them until they serve, die with
-the launcher, and are all ended when one of them fails: the first failure is reported as the cause.  With
-`--restart=on_failure` one that failed is started again instead, on the same port, a bounded number of times.
+The launcher does nothing with TensorFlow but import it for its children.  They get ports that are held for them until
+they serve, die with the launcher, and are all ended when one of them fails: the first failure is reported as the cause.
+With `--restart=on_failure` one that failed is started again instead, on the same port, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import functools
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ps_train.config import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE, Job
+from ps_train.config import Job
 from ps_train.console import PROGRESS_BEGINS, Console, step_of
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
 from ps_train.faults import Schedule, check_tasks, parse
 from ps_train.held_ports import HeldPorts
 from ps_train.restarts import Restarts
+from ps_train.roles import forked
+from ps_train.roles.children import Child, Template, how_it_ended, started
+from ps_train.roles.forked import Process
 
 GRACE_SECS = 10.0
 """From a signal, or a child's failure, to SIGKILL for those that are still there."""
@@ -37,18 +38,7 @@ _LOOK_SECS = 0.5
 """A signal that the kernel gave to another thread does not end the main thread's wait; it is handled when that ends."""
 
 
-@dataclasses.dataclass
-class Child:
-    """One task of the job as a process."""
-
-    name: str
-    is_chief: bool
-    process: subprocess.Popen[str]
-    lines: collections.deque[str]
-    reader: threading.Thread
-
-
-def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console) -> int:
+def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console, template: Template) -> int:
     """Runs the job as child processes; returns its exit code.
 
     Args:
@@ -56,7 +46,8 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     """
     ports = HeldPorts()
     faults = parse(job.inject)
-    launcher = _Launcher(console, ports, Restarts(job.restart == "on_failure", job.max_restarts), Schedule(faults))
+    restarts = Restarts(job.restart == "on_failure", job.max_restarts)
+    launcher = _Launcher(console, ports, restarts, Schedule(faults), template)
     launcher.install_signals()
     job, arguments = _with_addresses(job, list(arguments), ports)
     arguments += [] if job.model_dir else [f"--model_dir={_new_directory(job)}"]
@@ -89,10 +80,13 @@ def _new_directory(job: Job) -> str:
 
 
 class _Launcher:
-    def __init__(self, console: Console, ports: HeldPorts, restarts: Restarts, schedule: Schedule) -> None:
+    def __init__(
+        self, console: Console, ports: HeldPorts, restarts: Restarts, schedule: Schedule, template: Template
+    ) -> None:
         self._console, self._ports, self._restarts, self._schedule = console, ports, restarts, schedule
+        self._template = template
         self._children: list[Child] = []
-        self._starts: dict[str, Callable[[], None]] = {}
+        self._starts: dict[str, Callable[[], Child]] = {}
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._signals: list[int] = []
         self._running: set[str] = set()
@@ -106,46 +100,37 @@ class _Launcher:
             signal.signal(signum, lambda got, frame: self._events.put(("signal", got)))
 
     def run(self, tasks: list[tuple[str, int, str]], arguments: list[str], environ: Mapping[str, str]) -> int:
+        for job_name, index, host in tasks:
+            start = functools.partial(self._start, job_name, index, host, arguments, environ)
+            self._starts[f"{job_name}:{index}"] = start
+        if forked.is_possible():
+            self._template.prepare()
+            if not self._events.empty():
+                return exit_code_of_signal(self._events.get()[1])
         try:
-            for job_name, index, host in tasks:
-                start = functools.partial(self._start, job_name, index, host, arguments, environ)
-                self._starts[f"{job_name}:{index}"] = start
-                start()
+            for child in [start() for start in self._starts.values()]:
+                child.reader.start()  # a process that has threads cannot be copied
             return self._watch()
         finally:
             self._kill_all()
 
-    def _start(self, job_name: str, index: int, address: str, arguments: list[str], environ: Mapping[str, str]) -> None:
+    def _start(
+        self, job_name: str, index: int, address: str, arguments: list[str], environ: Mapping[str, str]
+    ) -> Child:
+        """Its output is not read yet."""
         name = f"{job_name}:{index}"
         if self._restarts.made(name):
             self._ports.hold_again(address)
-        held = self._ports.sockets.pop(address, None)
-        command = [sys.executable, "-m", "ps_train", *arguments, f"--job_name={job_name}", f"--task_index={index}"]
-        environment = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
-        environment |= {WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
-        if held is not None:
-            environment[HELD_PORT_VARIABLE] = str(held.fileno())
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # never written: it closes when the launcher dies, however it dies
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment,
-            pass_fds=[held.fileno()] if held is not None else [],
-            start_new_session=True,  # Ctrl-C reaches the launcher alone, which passes it on
-        )
-        if held is not None:
-            held.close()
+        own = [*arguments, f"--job_name={job_name}", f"--task_index={index}"]
+        process = started(own, environ, self._ports.sockets.pop(address, None), self._template)
         lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
         self._children = [child for child in self._children if child.name != name]
         is_chief = name == ("chief:0" if "chief:0" in self._starts else "worker:0")
         reader = threading.Thread(target=self._read, args=(name, process, lines, is_chief), daemon=True)
         self._children.append(Child(name, is_chief, process, lines, reader))
-        reader.start()
+        return self._children[-1]
 
-    def _read(self, name: str, process: subprocess.Popen[str], lines: collections.deque[str], is_chief: bool) -> None:
+    def _read(self, name: str, process: Process, lines: collections.deque[str], is_chief: bool) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             line = line.rstrip("\n")
@@ -167,7 +152,7 @@ class _Launcher:
             "restart": self._restart,
             "exit": self._ended,
             "step": self._strike,
-            "wake": lambda child: _send(child, signal.SIGCONT),
+            "wake": lambda child: child.send(signal.SIGCONT),
         }
         while self._running:
             try:
@@ -200,7 +185,7 @@ class _Launcher:
         for fault in self._schedule.due(step):
             child = next(child for child in self._children if child.name == fault.task)
             self._console.line(f"ps_train: {fault.text} strikes at step {step}")
-            _send(child, signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
+            child.send(signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
             if fault.amount:
                 self._later(fault.amount, "wake", child)
 
@@ -221,7 +206,9 @@ class _Launcher:
         if delay is None:
             return False
         times = f"{self._restarts.made(child.name)} of {self._restarts.most}"
-        self._console.line(f"ps_train: {child.name} {_how(code)}; it is started again in {delay:g}s (restart {times})")
+        self._console.line(
+            f"ps_train: {child.name} {how_it_ended(code)}; it is started again in {delay:g}s (restart {times})"
+        )
         self._paused.add(child.name)
         self._later(delay, "restart", child.name)
         return True
@@ -229,7 +216,7 @@ class _Launcher:
     def _restart(self, name: str) -> None:
         if not self._over:
             self._paused.discard(name)
-            self._starts[name]()
+            self._starts[name]().reader.start()
 
     def _pass_on(self, signum: int) -> None:
         """The first signal goes to the children; the second one ends them at once."""
@@ -238,7 +225,7 @@ class _Launcher:
             self._kill_all()
             return
         for child in self._children:  # a closed terminal is no reason not to save
-            _send(child, signal.SIGTERM if signum == signal.SIGHUP else signum)
+            child.send(signal.SIGTERM if signum == signal.SIGHUP else signum)
         self._end_soon(GRACE_SECS)
 
     def _terminate_soon(self) -> None:
@@ -246,7 +233,7 @@ class _Launcher:
 
         def terminate() -> None:
             for child in self._children:
-                _send(child, signal.SIGTERM)
+                child.send(signal.SIGTERM)
 
         timer = threading.Timer(GRACE_SECS / 2, terminate)
         timer.daemon = True
@@ -254,27 +241,16 @@ class _Launcher:
 
     def _kill_all(self) -> None:
         for child in self._children:
-            _send(child, signal.SIGKILL)
+            child.send(signal.SIGKILL)
         for child in self._children:
             child.process.wait()
 
     def _report(self, child: Child) -> int:
-        code = child.process.returncode
+        code = child.process.wait()
         told = [line for line in child.lines if line.strip()] or ["it printed nothing"]
         if len(told) > 1:
             self._console.line(f"ps_train: the last lines of {child.name}:")
             for line in told[-_SHOWN_LINES:]:
                 self._console.line(f"  {line}")
-        self._console.line(f"ps_train: {child.name} {_how(code)}, and so the job failed: {told[-1]}")
+        self._console.line(f"ps_train: {child.name} {how_it_ended(code)}, and so the job failed: {told[-1]}")
         return code if code > 0 else EXIT_FAILED
-
-
-def _how(code: int) -> str:
-    if code < 0:
-        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
-    return f"failed with exit code {code}"
-
-
-def _send(child: Child, signum: int) -> None:
-    if child.process.poll() is None:
-        child.process.send_signal(signum)

@@ -4,6 +4,7 @@
     why = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
 
 A burst takes about a fifth of a second, so that the loop reacts in time; its last step is run alone, with the hooks.
+So is what longer runs leave of a burst.
 """
 
 from __future__ import annotations
@@ -127,27 +128,32 @@ class Loop:
 
         return burst
 
+    def _with_hooks(self, run_with_hooks: Callable[[Any], Any]) -> float:
+        """One step; the examples that it stands for."""
+        ops = self._step.ops
+        fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
+        self.global_step = int(fetched["step"])
+        return float(fetched["examples"])
+
     def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
         """Steps made, and whether the input has ended, which is told once."""
         run, run_with_hooks = step_context.session.run, step_context.run_with_hooks
         if self._clocks is not None:
             run, run_with_hooks = self._clocks.timing(run), self._clocks.timing(run_with_hooks)
         run, run_with_hooks = self._slow.slowing(run), self._slow.slowing(run_with_hooks)
-        fetches = {
-            "train": self._step.ops.train,
-            "step": self._step.ops.step_after,
-            "examples": self._step.examples,
-        }
-        begun = made = 0
+        begun = made = first = 0
         try:
             while begun < count - 1 and not self._should_stop():
                 length = self._rhythm.run(count - 1 - begun)
-                steps = run(self._run_of(length))["examples"]
-                made += sum(examples > 0 for examples in steps) if steps else length
+                first = first or length
+                if length == 1 < first:  # what longer runs leave: by the graph that is prepared anyhow
+                    made += self._with_hooks(run_with_hooks) > 0
+                else:
+                    steps = run(self._run_of(length))["examples"]
+                    made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length
-            fetched = run_with_hooks(fetches)
-            self.global_step = int(fetched["step"])
-            return made + int(fetched["examples"] > 0), fetched["examples"] == 0
+            examples = self._with_hooks(run_with_hooks)
+            return made + int(examples > 0), examples == 0
         except tf.errors.OutOfRangeError:
             if self._step.lockstep:
                 raise DataError("this worker's share of the data is empty: use fewer workers.") from None

@@ -9,7 +9,7 @@ import logging
 import time
 from typing import Any
 
-from ps_train.cluster import notices
+from ps_train.cluster import garbage, notices
 from ps_train.cluster.board import Board
 from ps_train.cluster.notices import LEAVING, LEFT, Outcome, Stop
 from ps_train.cluster.server import start_server
@@ -56,6 +56,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     board = Board(server.target, f"{task} ({address})")
     board.put(notices.IDENTITY, notices.new_identity(str(task), job.shared_fields()).to_json())
     log.info("%s serves on %s", task, address)
+    garbage.begin()
     silence, told = Silence(job, time.monotonic()), False
     items: dict[str, str] = {}
     while True:

@@ -1,60 +1,88 @@
 """How many steps make a burst, and how many of them a run: from the time that steps take.
 
-    rhythm = Rhythm(longest_run=8)
+    rhythm = Rhythm.of(job)
     rhythm.burst(), rhythm.run(left=12)               # 1, 1: nothing is known yet
     rhythm.took(steps=1, secs=0.004)
 
-A burst lasts about BURST_SECS; the loop looks up between its runs, none of which shall last longer than RUN_SECS, or
-than a burst where pulls are fetched ahead: that is done within a run only.
+A burst lasts about BURST_SECS, and no run of it longer: the loop looks up between its runs.  To prepare the graph of a
+length that is new takes TensorFlow as long as many steps: so the first steps are made one by one, and few lengths are
+used.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections import deque
 
+from ps_train.config import AUTO, Job
+
 BURST_SECS = 0.2
-RUN_SECS = 0.1
+_FIRST = 3
+"""How many steps are timed one by one before there are runs of several."""
+_ROOMY = 0.75
+"""Of a burst, as much as a run may last to be begun."""
+_GROWTH = 32
+"""How many times longer than the one before it a burst may be: times may be wrong."""
 
 
 class Rhythm:
     """Args:
     longest_run: the most steps that a run may make.
     fixed: whether runs are of just this length, however long they last.
-    ahead: whether pulls are fetched ahead.
     """
 
-    def __init__(self, longest_run: int = 1, fixed: bool = False, ahead: bool = False) -> None:
-        self._lengths = run_lengths(longest_run, fixed)
-        self._fixed, self._run_secs = fixed, BURST_SECS if ahead else RUN_SECS
+    def __init__(self, longest_run: int = 1, fixed: bool = False) -> None:
+        self._lengths, self._fixed = run_lengths(longest_run, fixed), fixed
         self._steps = 1
-        # The shortest of some: where a graph runs for the first time TensorFlow takes time to prepare it.
         self._secs: deque[float] = deque(maxlen=5)
+        self._prepared: set[int] = set()
+        self._prepares = True  # the very first step
+
+    @classmethod
+    def of(cls, job: Job) -> Rhythm:
+        return cls(job.longest_run, fixed=job.steps_per_run != AUTO)
 
     def burst(self) -> int:
         """Steps of the next burst: some runs, and the one step alone that ends it."""
-        steps = self._steps
-        if self._fixed and self._lengths[0] > 1:
-            steps = max(steps, self._lengths[0] + 1)
-        longest = self.run(steps - 1)
+        if self._fixed:
+            steps = max(self._steps, self._lengths[0] + 1) if self._lengths[0] > 1 else self._steps
+        else:
+            steps = self._steps if len(self._secs) >= _FIRST else 1
+        longest = self._longest(steps - 1)
         return steps if longest == 1 else (steps - 1) // longest * longest + 1
 
     def run(self, left: int) -> int:
-        """Steps of the next run, where so many are left; at least 1."""
+        """Steps of the next run, which is made now, where so many are left; at least 1."""
+        length = self._longest(left)
+        if length not in self._prepared:
+            self._prepared.add(length)
+            self._prepares = True
+        return length
+
+    def took(self, steps: int, secs: float) -> None:
+        """Burst by burst.  What was run for the first time says nothing of how long steps take."""
+        if self._prepares:
+            self._prepares = False
+            return
+        self._secs.append(secs / steps)
+        self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), _GROWTH * steps))
+
+    def _longest(self, left: int) -> int:
         fitting = [length for length in self._lengths if length <= left and (self._fixed or self._fits(length))]
         return max(fitting, default=1)
 
-    def took(self, steps: int, secs: float) -> None:
-        """Burst by burst; the next one is at most twice as long as it has been."""
-        self._secs.append(secs / steps)
-        self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), 2 * self._steps))
-
     def _fits(self, length: int) -> bool:
-        return bool(self._secs) and length * min(self._secs) <= self._run_secs
+        """By the fastest of some bursts; a length that is new, by most of them and with room to spare, lest it be too
+        long again soon."""
+        if not self._secs:
+            return False
+        if length in self._prepared:
+            return length * min(self._secs) <= BURST_SECS
+        return length * statistics.median(self._secs) <= _ROOMY * BURST_SECS
 
 
 def run_lengths(longest: int, fixed: bool) -> list[int]:
-    """The lengths that runs may have, longest first: each is a graph that TensorFlow has to prepare."""
-    lengths = [longest]
-    while not fixed and lengths[-1] > 1:
-        lengths.append(lengths[-1] // 2)
-    return lengths if lengths[-1] == 1 else [*lengths, 1]
+    """The lengths that runs may have, longest first: few, since each is a graph of its own."""
+    if fixed:
+        return sorted({longest, 1}, reverse=True)
+    return [longest >> times for times in range(longest.bit_length())]

@@ -80,7 +80,7 @@ def ready_notices(boards: list[Board]) -> list[Ready | None]:
 
 
 def await_ready(boards: list[Board], chief: str, timeout_secs: float) -> Ready:
-    """The chief's notice that the model is ready on all ps; looks ten times a second."""
+    """The chief's notice that the model is ready on all ps; looks twenty times a second."""
 
     def look() -> Ready:
         found = ready_notices(boards)

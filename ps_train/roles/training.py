@@ -11,38 +11,30 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import gc
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.board import Board, cause_of
+from ps_train.cluster import garbage
+from ps_train.cluster.board import cause_of
 from ps_train.cluster.budget import Budget
 from ps_train.cluster.notices import INPUT_ENDED, RECOVERING, TRAINING, WAITING, Ready
 from ps_train.cluster.server import device_of, session_config, start_server
-from ps_train.cluster.spec import Cluster
-from ps_train.cluster.whereabouts import Whereabouts
-from ps_train.config import AUTO, Job, Task
-from ps_train.console import Console
-from ps_train.data.shard import Source, derived_seed
+from ps_train.data.shard import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.faults import slowness
-from ps_train.graph.plan import Plan
 from ps_train.graph.step import build_step
-from ps_train.graph.trace import Traced
 from ps_train.hooks.ticket import TicketHook
-from ps_train.model import Model
 from ps_train.roles.clocks import Clocks
-from ps_train.roles.heart import Heart
 from ps_train.roles.loop import INPUT, STEPS, STOPPED, LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
+from ps_train.roles.scoring import Helper
 from ps_train.roles.session import LOST, LostConnectionError, Sessions, agree_with_chief, await_ready
+from ps_train.roles.setting import Setting
 from ps_train.roles.shares import Shares
-from ps_train.roles.supervise import Attention
 from ps_train.updates.base import Replica
 
 log = logging.getLogger(__name__)
@@ -62,26 +54,6 @@ class World:
     since: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """All that a training thread works with."""
-
-    job: Job
-    task: Task
-    whereabouts: Whereabouts
-    cluster: Cluster
-    model: Model
-    source: Source
-    traced: Traced
-    plan: Plan
-    description: Mapping[str, Any]
-    boards: list[Board]
-    heart: Heart
-    attention: Attention
-    console: Console
-    directory: str
-
-
 class Training:
     """Any worker; what is the same for the chief."""
 
@@ -93,6 +65,7 @@ class Training:
         self._barren = 0
         self._input_open = self._input_ended = False
         self._at_rest = threading.Event()
+        self._helper = Helper(setting)
         self.begun = False
 
     def run(self) -> None:
@@ -162,7 +135,7 @@ class Training:
     def _prepare(self, session: v1.Session) -> int:
         """Makes the new session ready to train; returns the global step at which it begins."""
         session.run(self._step.uninitialised)  # connects to every ps now, not in the first step
-        freeze_garbage()
+        garbage.begin()
         ready = await_ready(self._s.boards, str(self._s.cluster.chief), self._s.job.startup_timeout_secs)
         self._enter(ready)
         step = int(session.run(self._step.global_step))
@@ -239,9 +212,8 @@ class Training:
     def _new_loop(self, first_step: int) -> Loop:
         pace = self._shares or self._pace()
         job = self._s.job
-        rhythm = Rhythm(job.longest_run, fixed=job.steps_per_run != AUTO, ahead=job.prefetch_pulls > 0)
-        name, save_steps = str(self._s.task), self._save_steps
-        slow = slowness(self._s.job.inject, name)
+        name, save_steps, rhythm = str(self._s.task), self._save_steps, Rhythm.of(job)
+        slow = slowness(job.inject, name)
         return Loop(name, self._step, pace, self._rests, first_step, save_steps, rhythm, self._clocks, slow)
 
     @functools.cached_property
@@ -270,6 +242,7 @@ class Training:
                 self._rest()
             if self._has_ended():
                 raise LostConnectionError("a ps was restarted")
+            self._helper.look(self._sessions)
             time.sleep(POLL_SECS)
 
     def _is_more(self, why: str) -> bool:
@@ -280,9 +253,3 @@ class Training:
 
     def _steps_are_left(self) -> bool:
         return self._budget.granted() < self._s.job.max_steps
-
-
-def freeze_garbage() -> None:
-    """The graph's objects stay; a collector that walks them again and again slows every step."""
-    gc.collect()
-    gc.freeze()

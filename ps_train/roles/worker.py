@@ -43,8 +43,9 @@ from ps_train.model import load_model
 from ps_train.roles.chief import Chief
 from ps_train.roles.heart import EndOfJob, Heart, Watch, failure_of
 from ps_train.roles.members import Members
+from ps_train.roles.setting import Setting
 from ps_train.roles.supervise import Attention
-from ps_train.roles.training import Setting, Training
+from ps_train.roles.training import Training
 
 log = logging.getLogger(__name__)
 

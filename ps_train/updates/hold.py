@@ -29,7 +29,7 @@ from ps_train.updates.lock import let_go, lock_of, locked
 
 log = logging.getLogger(__name__)
 
-SETTLE_SECS = 1.0
+SETTLE_SECS = 3.0
 """How long the others' steps may take from their first ps to their last.  Longer: that replica died on the way."""
 
 _BRIEF = v1.RunOptions(timeout_in_ms=5000)

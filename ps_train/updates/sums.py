@@ -11,7 +11,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.transport import Arrived, Header, Parcel, unpack
+from ps_train.graph.parcels import Parcel
+from ps_train.graph.transport import Arrived, Header, unpack
 from ps_train.updates.base import Replica
 from ps_train.updates.kept import KeptRows
 

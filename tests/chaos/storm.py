@@ -156,6 +156,8 @@ def weather(storm: Storm, processes: Processes) -> None:
         for thread in healing:  # a second blow may hit while the first is not healed, but not the same task
             if blow.signum == signal.SIGTERM or run.now[blow.task].process.poll() is not None:
                 thread.join(30)
+        # The chief may be another one by now, which only starts: a signal then ends nobody but itself.
+        eventually(lambda blow=blow: run.step() >= blow.step, 120, f"step {blow.step}")
         thread = run.strike(blow)
         healing += [thread] if thread else []
     for thread in healing:

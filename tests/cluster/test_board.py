@@ -139,7 +139,7 @@ def test_a_seat_survives_the_loss_of_its_board(board_of: Callable[[], Board]) ->
     lease = Lease(board, new_seat("worker:1"))
     lease.take(lease_secs=1)
     board.put(notices.seat("worker:1"), Seat("worker:1", lease.seat.holder, "host", 1).to_json())
-    assert lease.say(state="training")
+    assert lease.say("training")
     assert Seat.from_json(board.get(notices.seat("worker:1"))).state == "training"
 
 

@@ -19,8 +19,15 @@ from tests.support.models import Counting
 from tests.support.processes import eventually
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
-UPDATES = [("async", {}), ("async", {"steps_per_run": "4"}), ("bounded", {"staleness": 2}), ("sync", {})]
-MODES = pytest.mark.parametrize(("update", "fields"), UPDATES, ids=["async", "async in runs", "bounded", "sync"])
+AHEAD = {"steps_per_run": "4", "prefetch_pulls": 1}
+UPDATES = [
+    pytest.param("async", {}, id="async"),
+    pytest.param("async", {"steps_per_run": "4"}, id="async in runs"),
+    pytest.param("async", AHEAD, id="async, pulling ahead"),
+    pytest.param("bounded", {"staleness": 2}, id="bounded"),
+    pytest.param("sync", {}, id="sync"),
+]
+MODES = pytest.mark.parametrize(("update", "fields"), UPDATES)
 
 
 def made(directory: pathlib.Path, num_ps: int, workers: int, **fields: object) -> InProcessCluster:

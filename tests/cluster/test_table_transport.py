@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -46,19 +48,41 @@ class Fields(Linear):
         return tf.add_n([tf.reduce_sum(some, [1, 2]) for some in found])
 
 
-def traced_step(model: Linear, num_ps: int, update: str) -> v1.RunMetadata:
-    """What TensorFlow tells of the second worker's third step."""
+def traced_steps(model: Linear, num_ps: int, update: str) -> Iterator[v1.RunMetadata]:
+    """What TensorFlow tells of the second worker's third step, fourth step, and so on."""
     cluster = InProcessCluster(model, num_ps, 2, update=update, optimizer="adagrad", batch_size=BATCH)
     cluster.start()
     cluster.train(2)
-    metadata = v1.RunMetadata()
     options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=True)
     step, session = cluster.steps[1], cluster.sessions[1]
-    actions = [lambda: session.run(step.ops.train, options=options, run_metadata=metadata)]
-    if update == "sync":
-        actions.append(lambda: cluster.sessions[0].run(cluster.steps[0].ops.train))
-    in_parallel(actions)
-    return metadata
+
+    def traced() -> v1.RunMetadata:
+        metadata = v1.RunMetadata()
+        actions = [lambda: session.run(step.ops.train, options=options, run_metadata=metadata)]
+        if update == "sync":
+            actions.append(lambda: cluster.sessions[0].run(cluster.steps[0].ops.train))
+        in_parallel(actions)
+        return metadata
+
+    while True:
+        yield traced()
+
+
+def received_bytes(metadata: v1.RunMetadata) -> list[int]:
+    """The bytes of every tensor that one process received from another."""
+    labels = [node.timeline_label for device in metadata.step_stats.dev_stats for node in device.node_stats]
+    return [int(match[1]) for label in labels if (match := re.match(r"\[(\d+)B\].* from /job:", label))]
+
+
+def first_whole(traced: Iterator[v1.RunMetadata]) -> tuple[int, v1.RunMetadata]:
+    """The first trace, with the number of its step, that tells of every tensor received.
+
+    On a busy machine TensorFlow loses what one of the ps recorded, about once in fifteen traces.
+    """
+    for number, metadata in enumerate(itertools.islice(traced, 10), start=2):
+        if len(received_bytes(metadata)) == crossings(metadata).total():
+            return number, metadata
+    pytest.fail("no trace of ten was whole")
 
 
 def crossings(metadata: v1.RunMetadata) -> collections.Counter[tuple[str, str]]:
@@ -83,7 +107,7 @@ def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_o
         expected["ps:0", "ps:1"] += 1  # who belongs to the update
         for ps in range(num_ps):
             expected[f"ps:{ps}", "worker:1"] += 1  # the clock, by which values of different steps are recognised
-    assert crossings(traced_step(Fields(fields, tables, vocabulary), num_ps, update)) == expected
+    assert crossings(next(traced_steps(Fields(fields, tables, vocabulary), num_ps, update))) == expected
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
@@ -92,14 +116,13 @@ def test_the_bytes_are_4_for_an_id_or_12_of_an_open_one_and_8_for_a_number_of_ev
     num_ps: int, vocabulary: bool
 ) -> None:
     model = Fields(6, 1, vocabulary)
-    stats = traced_step(model, num_ps, "async").step_stats
-    labels = [node.timeline_label for device in stats.dev_stats for node in device.node_stats]
     ids = model.data("train", "").features
-    third = ids[np.arange(2 * BATCH, 3 * BATCH) * 2 + 1]  # of worker 1
-    unique = len(np.unique(third + np.arange(6) * ROWS))
-    assert unique < 0.8 * third.size, "ids must repeat"
-    sent = sum(int(match[1]) for label in labels if (match := re.match(r"\[(\d+)B\].* from /job:", label)))
+    number, metadata = first_whole(traced_steps(model, num_ps, "async"))
+    traced = ids[np.arange(number * BATCH, (number + 1) * BATCH) * 2 + 1]  # of worker 1
+    unique = len(np.unique(traced + np.arange(6) * ROWS))
+    assert unique < 0.8 * traced.size, "ids must repeat"
     expected = (12 if vocabulary else 4) * unique + 8 * unique * DIMENSION
+    sent = sum(received_bytes(metadata))
     assert expected <= sent <= 1.05 * expected, (sent, expected)
 
 

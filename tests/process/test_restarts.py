@@ -18,8 +18,7 @@ RESTART = "--restart=on_failure"
 def pid_of(launcher: Process, job_name: str, index: int) -> int:
     """The child that is a task."""
     for pid in children_of(launcher.pid):
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if f"--job_name={job_name}" in command and f"--task_index={index}" in command:
+        if pathlib.Path(f"/proc/{pid}/comm").read_text() == f"{job_name}:{index}\n":
             return pid
     raise AssertionError(f"no {job_name}:{index} among the children")
 

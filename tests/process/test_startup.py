@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
 import time
 
 import pytest
@@ -197,3 +198,12 @@ def test_a_signal_ends_a_worker_that_waits_for_the_chief_at_once(processes: Proc
     worker.wait_for("waiting for the chief", 30)
     worker.send(signal.SIGTERM)
     assert worker.wait(3) == 143
+
+
+def test_workers_that_are_copies_of_one_process_do_not_draw_the_same_numbers(processes: Processes) -> None:
+    flags = ["--model=tests.support.models:Drawing", "--max_steps=2", f"--model_dir={processes.directory}/model"]
+    program = f"import sys, numpy.random; from ps_train.__main__ import run; sys.argv[1:] = {flags}; run()"
+    run = processes.command([sys.executable, "-c", program])
+    assert run.wait(60) == 0, run.output
+    drawn = [line.rpartition("drew ")[2] for line in run.lines if "drew " in line]
+    assert len(drawn) >= 2 and len(set(drawn)) == len(drawn), run.output

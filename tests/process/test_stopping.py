@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pathlib
 import platform
 import signal
 import time
@@ -48,6 +49,17 @@ def test_ctrl_c_on_the_launcher_stops_the_cluster_and_leaves_no_process(processe
     assert launcher.wait(10) == 130
     assert "saved " in launcher.output
     assert not any(is_alive(pid) for pid in children)
+
+
+def test_a_signal_while_tensorflow_is_imported_ends_the_launcher_before_it_starts_anything(
+    processes: Processes,
+) -> None:
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model")
+    maps = pathlib.Path(f"/proc/{launcher.pid}/maps")
+    eventually(lambda: "libtensorflow" in maps.read_text(), 20, "the import")
+    launcher.send(signal.SIGTERM)
+    assert launcher.wait(20) == 143
+    assert launcher.output == ""
 
 
 @pytest.mark.long

@@ -15,9 +15,9 @@ from ps_train.checkpoint import Checkpoints
 from ps_train.cluster.server import device_of, session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Job, Task
-from ps_train.data.shard import Source
+from ps_train.data.shard import WHOLE, Share, Source
 from ps_train.graph.plan import make_plan
-from ps_train.graph.scoring import build_scoring, measure
+from ps_train.graph.scoring import Scoring, build_scoring, measure
 from ps_train.graph.step import Step, build_step
 from ps_train.graph.trace import trace
 from ps_train.model import Model
@@ -50,7 +50,7 @@ class InProcessCluster:
             **{"keep_checkpoints": 3, "shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
-        self._model, self._target = model, servers[num_ps].target
+        self._model, self._targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = Source(lambda: model.data("train", ""))
         traced = self._traced = trace(model, source, self.job.batch_size)
@@ -66,10 +66,11 @@ class InProcessCluster:
             if index == 0 and directory is not None:
                 with step.graph.as_default():
                     self.checkpoints, self.snapshots = saving(self.job, step, str(directory), device_of(task))
-            target = servers[num_ps + index].target
             self.steps.append(step)
             self.replicas.append(replica)
-            self.sessions.append(v1.Session(target, graph=step.graph, config=session_config(cluster, task, self.job)))
+            self.sessions.append(
+                v1.Session(self._targets[index], graph=step.graph, config=session_config(cluster, task, self.job))
+            )
 
     def start(self, restore: bool = False) -> int | None:
         """Initialises (or restores) the model and opens every worker's input."""
@@ -100,13 +101,16 @@ class InProcessCluster:
 
     def score(self) -> dict[str, float]:
         """As the chief scores the values on the ps."""
-        task = Task("worker", 0)
-        scoring = build_scoring(
-            self._model, Source(lambda: self._model.data("test", "")), self._traced, self.plan, device_of(task)
-        )
+        return measure(*self.scoring())
+
+    def scoring(self, share: Share = WHOLE, worker: int = 0) -> tuple[v1.Session, Scoring]:
+        """What a worker scores a share of the test data with."""
+        task = Task("worker", worker)
+        source = Source(lambda: self._model.data("test", ""))
+        scoring = build_scoring(self._model, source, self._traced, self.plan, device_of(task), share)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
-        return measure(v1.Session(self._target, graph=scoring.graph, config=config), scoring)
+        return v1.Session(self._targets[worker], graph=scoring.graph, config=config), scoring
 
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored, slices put together, by checkpoint key."""

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ps_train.config import AUTO
 from ps_train.roles.loop import LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
 from tests.support.cluster import InProcessCluster, in_parallel
@@ -55,7 +54,7 @@ def pace_for(cluster: InProcessCluster) -> Pace:
 
 def run_worker(cluster: InProcessCluster, index: int, pace: Pace, should_stop: Callable[[], bool]) -> str:
     """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
-    rhythm = Rhythm(cluster.job.longest_run, fixed=cluster.job.steps_per_run != AUTO)
+    rhythm = Rhythm.of(cluster.job)
     loop = Loop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, rhythm=rhythm)
     why = loop.run(_Session(cluster.sessions[index]))
     cluster.dismiss(index, by=index)

@@ -133,3 +133,32 @@ class Descending(Counting):
 class Paced(Linear):
     def forward(self, features, training):
         return super().forward(paced(features), training)
+
+
+class Drawing(Counting):
+    """Every process says what it draws of numpy's numbers."""
+
+    def data(self, split, data_dir):
+        print(f"drew {np.random.random()}")
+        return super().data(split, data_dir)
+
+
+class Scored(Counting):
+    """Its test data are the numbers below 5000; worker 1 never gets them if it `hangs`, has an error if it `fails`."""
+
+    def __init__(self, trouble: str = "") -> None:
+        super().__init__()
+        self.trouble = trouble
+
+    def data(self, split, data_dir):
+        if split == "train":
+            return super().data(split, data_dir)
+        if self.trouble and "--task_index=1" in sys.argv:
+            while self.trouble == "hangs":
+                time.sleep(1)
+            raise KeyError("no test data here")
+        numbers = tf.data.Dataset.range(5000)
+        return numbers.map(lambda number: (tf.zeros([3]), tf.cast(number, tf.float32)))
+
+    def metrics(self, outputs, labels):
+        return {"mean_square": v1.metrics.mean(tf.square(labels))}

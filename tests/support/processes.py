@@ -51,8 +51,9 @@ class Process:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line.rstrip("\n"))
         self.process.wait()
         self.ended_at = time.monotonic()
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
-from ps_train.config import AUTO
 from ps_train.data.stream import Pieces, Stream
 from ps_train.roles.loop import Loop, Pace
 from ps_train.roles.rhythm import Rhythm
@@ -115,7 +114,7 @@ class SharingWorker:
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
         self.shares = Shares(self.step, replica, cluster.job, len(cluster.steps))
-        rhythm = Rhythm(cluster.job.longest_run, fixed=cluster.job.steps_per_run != AUTO)
+        rhythm = Rhythm.of(cluster.job)
         self._loop = Loop(f"worker:{index}", self.step, self.shares, self._stops, 0, rhythm=rhythm)
         self._should_stop: Callable[[], bool] = lambda: False
 

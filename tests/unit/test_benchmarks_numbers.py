@@ -112,7 +112,7 @@ def record(losses: dict[str, float]) -> dict:
         "updates": {"ours-async": "async", "classic-async": "async", "ddp": "sync"},
         "runs": {"ours-async": [run], "classic-async": [slower], "ddp": []},
         "losses": losses,
-        "failures": {"ddp": "worker:0 ended; its last lines:\n  boom"},
+        "failures": {"ddp": "worker:0 ended; its last lines:\n  on its way\n  boom"},
         "skipped": {},
     }
     machine = {"cpu": "c", "cores": 2, "memory_gib": 1, "kernel": "6", "python": "3", "tensorflow": "2"}
@@ -130,7 +130,7 @@ def test_a_report_shows_ratios_to_the_classic_recipe_failures_and_targets():
     text = report.markdown_of(record({"ours-async": 1.0, "classic-async": 1.0}))
     ours = next(line for line in text.splitlines() if line.startswith("| ours-async"))
     assert "4.00" in ours
-    assert "FAILED: ddp: worker:0 ended" in text and "boom" not in text
+    assert "FAILED: ddp: worker:0 ended; its last lines: boom" in text
     assert "within 10% of their median" in text
     assert "| small    | ours-async | classic-async |  4.00 |   4.00 |     yes |" in text
 

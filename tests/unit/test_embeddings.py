@@ -175,6 +175,10 @@ INITIALIZERS = {
 }
 
 
+def int64(number: int) -> tf.Tensor:
+    return tf.constant(number, tf.int64)
+
+
 @pytest.mark.parametrize("dimension", [1, 3, 8])
 @pytest.mark.parametrize("name", INITIALIZERS)
 def test_a_range_of_rows_begins_like_the_whole_table_does_there(name: str, dimension: int) -> None:
@@ -184,6 +188,8 @@ def test_a_range_of_rows_begins_like_the_whole_table_does_there(name: str, dimen
     whole = rows(0, 1003)
     for begin, count in ((0, 10), (335, 334), (1002, 1)):
         assert np.array_equal(rows(begin, count), whole[begin : begin + count])
+        found = evaluated(lambda b=begin, c=count: initial_rows(INITIALIZERS[name], int64(b), int64(c), dimension, 7))
+        assert np.array_equal(found, whole[begin : begin + count])
     if name in ("uniform", "normal", "truncated", "nothing"):
         assert not np.array_equal(whole, rows(0, 1003, seed=8))
 

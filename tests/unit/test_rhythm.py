@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.roles.rhythm import BURST_SECS, RUN_SECS, Rhythm, run_lengths
+from ps_train.roles.rhythm import BURST_SECS, Rhythm, run_lengths
+
+
+def burst(rhythm: Rhythm, step_secs: float) -> list[int]:
+    """Makes one as the loop does; the lengths of its runs."""
+    count, runs = rhythm.burst(), []
+    while sum(runs) < count - 1:
+        runs.append(rhythm.run(count - 1 - sum(runs)))
+    rhythm.took(count, count * step_secs)
+    return [*runs, 1]
 
 
 def after(rhythm: Rhythm, step_secs: float, bursts: int = 20) -> Rhythm:
     for _ in range(bursts):
-        rhythm.took(rhythm.burst(), rhythm.burst() * step_secs)
+        burst(rhythm, step_secs)
     return rhythm
 
 
-def test_the_first_burst_is_one_step() -> None:
-    assert Rhythm(8).burst() == 1
+def test_the_first_steps_are_made_one_by_one() -> None:
+    rhythm = Rhythm(8)
+    assert [burst(rhythm, 1e-3) for _ in range(4)] == [[1]] * 4
+    assert burst(rhythm, 1e-3) == [8, 8, 8, 1]
 
 
-def test_fast_steps_make_bursts_longer_twofold_at_most() -> None:
-    rhythm = Rhythm()
-    for expected in (2, 4, 8, 16):
-        rhythm.took(rhythm.burst(), 1e-5)
-        assert rhythm.burst() == expected
+def test_what_was_prepared_when_it_was_run_says_nothing_of_how_long_steps_take() -> None:
+    rhythm = Rhythm(8)
+    burst(rhythm, 5.0)
+    after(rhythm, 1e-3, bursts=3)
+    assert burst(rhythm, 5.0) == [8, 8, 8, 1]
+    assert rhythm.burst() == 25
+
+
+def test_bursts_become_longer_by_a_bounded_factor() -> None:
+    rhythm = after(Rhythm(8), 0.0, bursts=4)
+    assert rhythm.burst() == 25
+    after(rhythm, 0.0, bursts=2)
+    assert rhythm.burst() == 793
 
 
 def test_bursts_settle_at_the_time_that_a_burst_should_take() -> None:
@@ -35,15 +54,7 @@ def test_steps_that_become_slow_make_bursts_shorter_at_once() -> None:
 
 
 def test_a_burst_is_never_without_steps() -> None:
-    rhythm = Rhythm(8)
-    rhythm.took(1, 60.0)
-    assert rhythm.burst() == 1
-
-
-def test_a_burst_that_took_no_time_is_no_trouble() -> None:
-    rhythm = Rhythm(8)
-    rhythm.took(1, 0.0)
-    assert rhythm.burst() == 2
+    assert after(Rhythm(8), 60.0).burst() == 1
 
 
 def test_lengths_of_runs() -> None:
@@ -53,25 +64,29 @@ def test_lengths_of_runs() -> None:
 
 
 def test_runs_are_as_long_as_the_loop_may_be_deaf() -> None:
-    assert after(Rhythm(8), RUN_SECS / 100).run(50) == 8
-    assert after(Rhythm(8), RUN_SECS / 5).run(50) == 4
-    assert after(Rhythm(8), RUN_SECS / 1.5).run(50) == 1
+    assert after(Rhythm(8), BURST_SECS / 100).run(50) == 8
+    assert after(Rhythm(8), BURST_SECS / 6).run(50) == 4
+    assert after(Rhythm(8), BURST_SECS / 1.5).run(50) == 1
 
 
 def test_runs_become_shorter_when_steps_become_slow() -> None:
-    rhythm = after(Rhythm(8), RUN_SECS / 100)
-    after(rhythm, RUN_SECS, bursts=5)
+    rhythm = after(Rhythm(8), BURST_SECS / 100)
+    after(rhythm, BURST_SECS, bursts=5)
     assert rhythm.run(50) == 1
 
 
-def test_one_slow_burst_says_nothing_of_runs_since_a_graph_may_have_been_prepared() -> None:
-    rhythm = after(Rhythm(8), RUN_SECS / 100)
-    rhythm.took(9, 2.0)
+def test_a_length_that_is_new_must_fit_for_some_time() -> None:
+    rhythm = after(Rhythm(8), BURST_SECS / 7.5)
+    after(rhythm, BURST_SECS / 20, bursts=2)
+    assert rhythm.run(50) == 4
+    after(rhythm, BURST_SECS / 20, bursts=1)
+    assert rhythm.run(50) == 8
+    after(rhythm, BURST_SECS / 7.5, bursts=4)
     assert rhythm.run(50) == 8
 
 
 def test_no_run_is_longer_than_what_is_left() -> None:
-    rhythm = after(Rhythm(8), RUN_SECS / 100)
+    rhythm = after(Rhythm(8), BURST_SECS / 100)
     assert [rhythm.run(left) for left in (9, 8, 7, 3, 1)] == [8, 8, 4, 2, 1]
 
 
@@ -88,9 +103,11 @@ def test_a_burst_has_a_run_of_a_given_length_even_where_it_takes_longer_than_a_b
     assert after(Rhythm(1, fixed=True), BURST_SECS / 5).burst() == 5
 
 
-def test_runs_may_last_as_long_as_a_burst_where_pulls_are_fetched_ahead() -> None:
-    rhythm = after(Rhythm(16, ahead=True), BURST_SECS / 18)
-    assert rhythm.burst() == 17 and rhythm.run(16) == 16
+def test_a_run_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
+    for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (6, 4), (3, 2), (2, 1)):
+        rhythm = after(Rhythm(16), BURST_SECS / (steps + 0.5))
+        assert rhythm.run(rhythm.burst() - 1) == run
+        assert rhythm.burst() <= steps
 
 
 def test_a_burst_is_some_whole_runs_and_one_step() -> None:

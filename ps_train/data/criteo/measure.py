@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.criteo.files import ALL, Chosen
 from ps_train.data.criteo.reader import Criteo
-from ps_train.data.shard import Share, training_batches
+from ps_train.data.shard import WHOLE, training_batches
 from ps_train.data.stream import data_error
 
 _BATCH, _SHUFFLED, _MOST_SECS = 1024, 10_000, 10.0
@@ -44,7 +44,7 @@ def measure(file: str, most_secs: float = _MOST_SECS) -> Measured:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tf.Graph().as_default():
-        batches = training_batches(Criteo(chosen), Share(0, 1), _BATCH, 0, _SHUFFLED)
+        batches = training_batches(Criteo(chosen), WHOLE, _BATCH, 0, _SHUFFLED)
         config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         with v1.Session(config=config) as session:
             session.run(batches.initializer, batches.feeds(seed=1))

@@ -1,0 +1,115 @@
+"""What a task says of itself on the boards, while its heart beats."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ps_train.cluster import notices
+from ps_train.cluster.lease import Lease
+from ps_train.cluster.notices import LEAVING, TRAINING, WAITING, Seat, new_seat
+from ps_train.config import Job
+from ps_train.errors import LostTaskError
+from ps_train.roles.heart import Heart
+
+KEY = notices.seat("worker:1")
+
+
+class Notebook:
+    """A board in this process; writing takes a while, as it does elsewhere."""
+
+    incarnation = ""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.history: list[str] = []
+        self.answers = True
+        self._value = ""
+        self._lock = threading.Lock()
+
+    def swap(self, key: str, expected: str, value: str) -> str:
+        assert key == KEY
+        before = self._value
+        if before == expected:
+            self.put(key, value)
+        return before
+
+    def put(self, key: str, value: str) -> None:
+        assert key == KEY
+        time.sleep(random.uniform(0, 0.003))
+        if not self.answers:
+            raise LostTaskError(f"{self.name} does not answer")
+        with self._lock:
+            self._value = value
+            self.history.append(Seat.from_json(value).state)
+
+
+Said = tuple[Heart, list[Notebook], Callable[[], None]]
+
+
+@pytest.fixture
+def said() -> Iterator[Said]:
+    """A heart that beats all the time, its boards, and what waits for some more beats on every board."""
+    boards = [Notebook("ps:0"), Notebook("ps:1")]
+    some: Any = boards
+    lease = Lease(some[0], new_seat("worker:1"))
+    lease.take(lease_secs=1)
+    unused: Any = None
+    heart = Heart(some, unused, lease, unused, Job(), unused)
+    stopped = threading.Event()
+
+    def beat(index: int) -> None:
+        while not stopped.is_set():
+            heart.show(index)
+
+    def some_beats() -> None:
+        before, deadline = [len(board.history) for board in boards], time.monotonic() + 10
+        while any(len(board.history) < start + 3 for board, start in zip(boards, before, strict=True)):
+            assert time.monotonic() < deadline, "no heart beats"
+            time.sleep(0.001)
+
+    threads = [threading.Thread(target=beat, args=[index]) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    yield heart, boards, some_beats
+    stopped.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_beat_takes_back_nothing_that_another_thread_says(said: Said) -> None:
+    heart, boards, some_beats = said
+    for number in range(60):
+        state = (TRAINING, WAITING)[number % 2]
+        heart.say(state)
+        some_beats()
+        assert [board.history[-1] for board in boards] == [state, state]
+
+
+def test_after_a_farewell_no_board_shows_an_older_state(said: Said) -> None:
+    heart, boards, some_beats = said
+    for _ in range(30):
+        heart.say(TRAINING)
+        some_beats()
+        heart.say_farewell()
+        said_by_then = [len(board.history) for board in boards]
+        some_beats()
+        for board, since in zip(boards, said_by_then, strict=True):
+            assert set(board.history[since - 1 :]) == {LEAVING}, board.name
+
+
+def test_what_could_not_be_written_is_written_by_the_next_beat() -> None:
+    board: Any = Notebook("ps:0")
+    lease = Lease(board, new_seat("worker:1"))
+    lease.take(lease_secs=1)
+    board.answers = False
+    with pytest.raises(LostTaskError):
+        lease.say(WAITING)
+    board.answers = True
+    assert lease.say()
+    assert board.history[-1] == WAITING
