@@ -17,6 +17,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import Task
 from tests.cluster.test_transport import Deep
 from tests.support.cluster import InProcessCluster
+from tests.support.servers import POOL
 
 ROUNDS, STEPS = 5, 32
 
@@ -34,7 +35,7 @@ def classic(cluster: InProcessCluster, target: str, model: Deep) -> Callable[[],
                 loss = model.loss(model.forward(features, training=True), labels)
             train = v1.train.GradientDescentOptimizer(1e-6).minimize(loss, v1.train.get_global_step())
         config = session_config(Cluster.of(cluster.job), Task("worker", 0), cluster.job)
-        session = v1.Session(target, graph=graph, config=config)
+        session = POOL.session(target, graph, config)
         session.run(v1.global_variables_initializer())
     return lambda: session.run(train)
 

@@ -69,7 +69,7 @@ class InProcessCluster:
             self.steps.append(step)
             self.replicas.append(replica)
             self.sessions.append(
-                v1.Session(self._targets[index], graph=step.graph, config=session_config(cluster, task, self.job))
+                POOL.session(self._targets[index], step.graph, session_config(cluster, task, self.job))
             )
 
     def start(self, restore: bool = False) -> int | None:
@@ -110,7 +110,7 @@ class InProcessCluster:
         scoring = build_scoring(self._model, source, self._traced, self.plan, device_of(task), share)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
-        return v1.Session(self._targets[worker], graph=scoring.graph, config=config), scoring
+        return POOL.session(self._targets[worker], scoring.graph, config), scoring
 
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored, slices put together, by checkpoint key."""

@@ -1,6 +1,7 @@
 """TensorFlow servers for the tests of one process, used again and again: none can ever be stopped.
 
 servers = POOL.take(3)          # for the length of a test
+session = POOL.session(servers[0].target, graph, config)
 POOL.give_back()                # at its end: variables, queues and sessions on them are gone
 """
 
@@ -10,6 +11,7 @@ import dataclasses
 import threading
 from typing import Any
 
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.server import start_server
@@ -36,6 +38,8 @@ class Pool:
     def __init__(self) -> None:
         self._free: list[Running] = []
         self._used: list[Running] = []
+        self._sessions: list[v1.Session] = []
+        self._kept: list[v1.Session] = []
 
     def take(self, count: int) -> list[Running]:
         while len(self._free) < count:
@@ -45,15 +49,26 @@ class Pool:
         self._used += taken
         return taken
 
+    def session(self, target: str, graph: tf.Graph, config: v1.ConfigProto) -> v1.Session:
+        """One that lives until its server is given back.  A session that is collected while an iterator of it fetches
+        ahead takes the iterator's device away: the process dies of a segmentation fault."""
+        session = v1.Session(target, graph=graph, config=config)
+        self._sessions.append(session)
+        return session
+
     def give_back(self) -> None:
-        """A server that does not let go of a step is not used again."""
+        """Resets the servers, which ends iterators before sessions.  A server that does not let go of a step is not
+        used again, nor is any session of this test then closed."""
         used, self._used = self._used, []
+        sessions, self._sessions = self._sessions, []
         for running in used:
             reset = threading.Thread(target=v1.Session.reset, args=[running.target], daemon=True)
             reset.start()
             reset.join(_RESET_SECS)
             if not reset.is_alive():
                 self._free.append(running)
+            else:
+                self._kept += sessions
 
 
 POOL = Pool()
