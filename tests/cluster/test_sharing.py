@@ -5,6 +5,8 @@ It is checked by values: each use of an example adds one to its element of the m
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,14 @@ def test_the_pieces_of_a_stream_are_handed_out_too(update, run, shuffle_buffer):
 def test_a_faster_worker_takes_more():
     cluster = InProcessCluster(Recording(), 1, 2, **EPOCHS)
     cluster.start()
-    fast, slow = SharingWorker(cluster, 0), SharingWorker(cluster, 1, slow_secs=0.05)
+
+    def lag() -> None:
+        """Until the other one has made three steps to one."""
+        deadline = time.monotonic() + 30
+        while fast.made < 3 * slow.made and not fast.idle and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    fast, slow = SharingWorker(cluster, 0), SharingWorker(cluster, 1, pause=lag)
     in_parallel([fast.run, slow.run], within_secs=60)
     assert_each_was_used(cluster, 1)
     assert fast.made > 1.5 * slow.made > 0

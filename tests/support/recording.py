@@ -107,10 +107,24 @@ class Endless:
 
 
 class SharingWorker:
-    """One worker of a cluster in one process: its loop, and what it was given."""
+    """One worker of a cluster in one process: its loop, and what it was given.
 
-    def __init__(self, cluster: InProcessCluster, index: int, pace: Pace | None = None, slow_secs: float = 0.0) -> None:
-        self.cluster, self.index, self.pace, self._slow_secs = cluster, index, pace or Endless(), slow_secs
+    Args:
+      pause: called after each step.
+
+    Attributes:
+      idle: whether there is nothing to take, for now at least.
+    """
+
+    def __init__(
+        self,
+        cluster: InProcessCluster,
+        index: int,
+        pace: Pace | None = None,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.cluster, self.index, self.pace, self._pause = cluster, index, pace or Endless(), pause
+        self.idle = False
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
         self.shares = Shares(self.step, replica, cluster.job, len(cluster.steps))
@@ -138,11 +152,15 @@ class SharingWorker:
             self.begin()
             self._loop.run(self)
             self.cluster.dismiss(self.index, by=self.index)
-            while not self.shares.are_there():
+            while self._finds_nothing():
                 if self.shares.is_over() or should_stop() or self._is_done():
                     return
                 assert time.monotonic() < deadline, "the epochs do not end"
                 time.sleep(0.01)
+
+    def _finds_nothing(self) -> bool:
+        self.idle = not self.shares.are_there()
+        return self.idle
 
     def run_step_fn(self, step_fn):
         """What the loop needs of a MonitoredSession: here, with the hook that tells of tickets."""
@@ -152,8 +170,7 @@ class SharingWorker:
         fetched, ticket = self.session.run([fetches, self.step.batches.ticket])
         self.shares.followed(ticket)
         self.made += 1
-        if self._slow_secs:
-            time.sleep(self._slow_secs)
+        self._pause()
         return fetched
 
     def _stops(self) -> bool:
