@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from benchmarks import compare, results
+from benchmarks import compare, results, startup
 from benchmarks.contenders import ALIASES, NAMES, contenders_of
 from benchmarks.errors import UsageError
 from benchmarks.workloads import names, workload_class
@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         quick = parser.parse_args([*_QUICK, *arguments])
         quick.check = quick.check and "--check" in arguments
         options = quick
-    options.workloads = _list(options.workloads)
+    options.workloads = _list(options.workloads or _DEFAULT_WORKLOADS.get(options.what, compare.DEFAULT_WORKLOADS))
     options.contenders = _list(options.contenders)
     for name in options.workloads:
         workload_class(name)
@@ -63,6 +63,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise UsageError(f"--secs={options.secs:g} is not valid: use a number above 0.")
     return options
 
+
+_DEFAULT_WORKLOADS = {"startup": startup.DEFAULT_WORKLOAD}
+"""Where it is not those that are compared."""
 
 _QUICK = ["--workloads=small", "--contenders=ours-async,classic-async,single-2x1", "--repeats=1", "--secs=2"]
 
@@ -88,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = "; ".join(f"{name}: {about}" for name, about in WHAT.items())
     parser.add_argument("what", nargs="?", default="compare", choices=list(WHAT), help=what)
-    parser.add_argument("--workloads", default=compare.DEFAULT_WORKLOADS, help=f"comma-separated: {', '.join(names())}")
+    parser.add_argument("--workloads", default="", help=f"comma-separated: {', '.join(names())}")
     parser.add_argument("--contenders", default=compare.DEFAULT_CONTENDERS, help="comma-separated; see below")
     parser.add_argument("--repeats", type=int, default=5, help="interleaved rounds [5]")
     parser.add_argument("--secs", type=float, default=4.0, help="steady seconds measured in each run [4]")

@@ -16,6 +16,7 @@ from benchmarks.run import START_SECS, time_to_first_steps
 from benchmarks.summary import ratio_of_medians, spread_of
 from benchmarks.table import markdown
 
+DEFAULT_WORKLOAD = "starting"
 ALONE = "bare TensorFlow import and session"
 
 

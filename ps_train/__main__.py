@@ -9,12 +9,12 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 import traceback
 
 from ps_train import flags
 from ps_train.cluster import environment, garbage, memory
+from ps_train.cluster.importing import import_tensorflow
 from ps_train.cluster.port import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import WATCH_STDIN_VARIABLE, Job, described
@@ -65,7 +65,7 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
 
     exit_on_signals()
     garbage.postpone()
-    _import_tensorflow(job.verbose)
+    import_tensorflow(job.verbose)
     if task.job_name == "ps":
         from ps_train.roles import ps as role
     elif task.job_name == "evaluator":
@@ -79,30 +79,10 @@ def _import_for_children(job: Job) -> None:
     """Not a thread is started by it, and nothing is read from the environment that differs between tasks."""
     environment.apply(environment.of_import(job, os.environ), os.environ)
     garbage.postpone()
-    _import_tensorflow(job.verbose)
+    import_tensorflow(job.verbose)
     from ps_train.roles import ps, worker  # noqa: F401
 
     garbage.leave()
-
-
-def _import_tensorflow(verbose: bool) -> None:
-    """TensorFlow's C++ part writes to file descriptor 2 before its log level counts; that is kept unless it fails."""
-    if verbose:
-        import tensorflow
-
-        return
-    with tempfile.TemporaryFile() as kept:
-        stderr = os.dup(2)
-        os.dup2(kept.fileno(), 2)
-        try:
-            import tensorflow  # noqa: F401
-        except BaseException:
-            kept.seek(0)
-            os.write(stderr, kept.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
 
 
 def _prepare_logging(console: Console, verbose: bool) -> None:

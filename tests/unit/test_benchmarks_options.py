@@ -70,5 +70,12 @@ def test_a_synchronous_step_counts_for_all_workers():
 
 
 def test_an_unknown_workload_is_refused_with_those_that_are_known():
-    with pytest.raises(UsageError, match=r"big, large, lookup, lookup_small, rows, sleeper, small, tiny, wide"):
+    known = "big, large, lookup, lookup_small, rows, sleeper, small, starting, tiny, wide"
+    with pytest.raises(UsageError, match=known):
         workloads.load("none")
+
+
+def test_a_start_up_is_of_its_own_workload_unless_another_is_named():
+    assert options.parse(["startup"]).workloads == ["starting"]
+    assert options.parse(["startup", "--workloads=small"]).workloads == ["small"]
+    assert options.parse([]).workloads == ["small", "wide", "large"]
