@@ -1,15 +1,14 @@
 """`python -m benchmarks`: all contenders on all workloads, interleaved; medians, a table, a plot, a dated record.
 
-The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters",
-"batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [Measured as a dict]},
-"losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
+The record: {"date", "machine", "pytorch", "load_before", "calibration", "options", "workloads": {name: {"about",
+"parameters", "batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [a Measured
+as a dict]}, "losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import subprocess
 import sys
 from typing import Any
 
@@ -27,13 +26,15 @@ DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,ddp"
 
 def run(options: argparse.Namespace) -> int:
     contenders = contenders_of(options.contenders)
+    pytorch = machine.pytorch(options.torch_python) if any(_is_ddp(one) for one in contenders) else ""
     record: dict[str, Any] = {
         "date": results.today(),
         "machine": machine.machine(),
+        "pytorch": pytorch,
         "load_before": machine.load_average(),
         "calibration": dataclasses.asdict(calibrate()),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
-        "workloads": {name: _new(name, contenders, options) for name in options.workloads},
+        "workloads": {name: _new(name, contenders, pytorch) for name in options.workloads},
     }
     if options.check:
         for name, workload in record["workloads"].items():
@@ -48,9 +49,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _new(name: str, contenders: list[Contender], options: argparse.Namespace) -> dict[str, Any]:
+def _new(name: str, contenders: list[Contender], pytorch: str) -> dict[str, Any]:
     workload = workload_class(name)
-    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, options))}
+    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, pytorch))}
     return {
         "about": workload.about,
         "parameters": workload.parameters,
@@ -65,13 +66,16 @@ def _new(name: str, contenders: list[Contender], options: argparse.Namespace) ->
     }
 
 
-def _reason_to_skip(contender: Contender, workload: type[Workload], options: argparse.Namespace) -> str:
-    if contender.name.partition(":")[0] != "ddp":
+def _is_ddp(contender: Contender) -> bool:
+    return contender.name.partition(":")[0] == "ddp"
+
+
+def _reason_to_skip(contender: Contender, workload: type[Workload], pytorch: str) -> str:
+    if not _is_ddp(contender):
         return ""
     if workload.torch_module is Workload.torch_module:
         return "this workload has no form for PyTorch"
-    tried = subprocess.run([options.torch_python, "-c", "import torch"], capture_output=True, check=False)
-    return "" if tried.returncode == 0 else "PyTorch is not installed for --torch_python"
+    return "" if pytorch else "PyTorch is not installed for --torch_python"
 
 
 def _one_round(

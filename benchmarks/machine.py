@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import re
+import subprocess
 
 
 def machine() -> dict[str, str | int]:
@@ -25,6 +26,18 @@ def text(of: dict[str, str | int]) -> str:
         f"{of['cpu']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}, Python {of['python']}, "
         f"TensorFlow {of['tensorflow']}"
     )
+
+
+def pytorch(python: str) -> str:
+    """The PyTorch of that interpreter and whether it multiplies by MKL, without which it is several times slower; ""
+    where there is none."""
+    has_mkl = "'with' if torch.backends.mkl.is_available() else 'without'"
+    program = f"import torch; print('PyTorch', torch.__version__, {has_mkl}, 'MKL')"
+    try:
+        asked = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return asked.stdout.strip() if asked.returncode == 0 else ""
 
 
 def load_average() -> float:

@@ -26,7 +26,8 @@ def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
     lines = [
         f"# Measured on {record['date']}",
         "",
-        machine.text(record["machine"]) + f"; load average before: {record['load_before']}",
+        ", ".join(filter(None, [machine.text(record["machine"]), record.get("pytorch")]))
+        + f"; load average before: {record['load_before']}",
         "",
         f"{options['num_ps']} ps and {options['num_workers']} workers, {_rounds(record)} interleaved repeats of "
         f"{options['secs']:g} s each; medians (lowest-highest), and ratios of medians.",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 import xml.etree.ElementTree
 
 import pytest
 
-from benchmarks import report, table
+from benchmarks import machine, report, table
 from benchmarks.calibration import Calibration, bound, overhead_secs
 from benchmarks.plot import bars, curves
 from benchmarks.summary import Spread, best_of, disagreeing, ratio_of_medians, short, spread_of
@@ -133,6 +134,31 @@ def test_a_report_shows_ratios_to_the_classic_recipe_failures_and_targets():
     assert "FAILED: ddp: worker:0 ended; its last lines: boom" in text
     assert "within 10% of their median" in text
     assert "| small    | ours-async | classic-async |  4.00 |   4.00 |     yes |" in text
+
+
+def test_a_report_names_the_pytorch_that_was_measured():
+    whole = record({})
+    assert "TensorFlow 2; load average before: 0.0" in report.markdown_of(whole)
+    whole["pytorch"] = "PyTorch 1.2 with MKL"
+    assert "TensorFlow 2, PyTorch 1.2 with MKL; load average" in report.markdown_of(whole)
+
+
+def test_where_there_is_no_pytorch_nothing_is_said_of_it(tmp_path):
+    assert machine.pytorch(str(tmp_path / "none")) == ""
+    (tmp_path / "torch.py").write_text("raise ImportError")
+    assert machine.pytorch(_python_that_finds(tmp_path)) == ""
+    (tmp_path / "torch.py").write_text(
+        "import types\n__version__ = '1.2'\n"
+        "backends = types.SimpleNamespace(mkl=types.SimpleNamespace(is_available=lambda: False))\n"
+    )
+    assert machine.pytorch(_python_that_finds(tmp_path)) == "PyTorch 1.2 without MKL"
+
+
+def _python_that_finds(directory):
+    program = directory / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={directory} exec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
 
 
 def test_unequal_losses_are_an_error_in_the_report():
