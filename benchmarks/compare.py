@@ -1,8 +1,8 @@
 """`python -m benchmarks`: all contenders on all workloads, interleaved; medians, a table, a plot, a dated record.
 
-The record: {"date", "machine", "pytorch", "load_before", "calibration", "options", "workloads": {name: {"about",
-"parameters", "batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [a Measured
-as a dict]}, "losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
+The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters",
+"batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [Measured as a dict]},
+"losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import machine, report, results
 from benchmarks.calibration import calibrate
-from benchmarks.contenders import Contender, Setting, contenders_of
+from benchmarks.contenders import Contender, Setting, contenders_of, torch_python_for
 from benchmarks.errors import ContenderError
 from benchmarks.run import check_loss, measure
 from benchmarks.workloads import workload_class
@@ -26,15 +26,14 @@ DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,ddp"
 
 def run(options: argparse.Namespace) -> int:
     contenders = contenders_of(options.contenders)
-    pytorch = machine.pytorch(options.torch_python) if any(_is_ddp(one) for one in contenders) else ""
+    here = machine.machine(torch_python_for(contenders, options.torch_python))
     record: dict[str, Any] = {
         "date": results.today(),
-        "machine": machine.machine(),
-        "pytorch": pytorch,
+        "machine": here,
         "load_before": machine.load_average(),
         "calibration": dataclasses.asdict(calibrate()),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
-        "workloads": {name: _new(name, contenders, pytorch) for name in options.workloads},
+        "workloads": {name: _new(name, contenders, bool(here["pytorch"])) for name in options.workloads},
     }
     if options.check:
         for name, workload in record["workloads"].items():
@@ -49,9 +48,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _new(name: str, contenders: list[Contender], pytorch: str) -> dict[str, Any]:
+def _new(name: str, contenders: list[Contender], has_pytorch: bool) -> dict[str, Any]:
     workload = workload_class(name)
-    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, pytorch))}
+    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, has_pytorch))}
     return {
         "about": workload.about,
         "parameters": workload.parameters,
@@ -66,16 +65,12 @@ def _new(name: str, contenders: list[Contender], pytorch: str) -> dict[str, Any]
     }
 
 
-def _is_ddp(contender: Contender) -> bool:
-    return contender.name.partition(":")[0] == "ddp"
-
-
-def _reason_to_skip(contender: Contender, workload: type[Workload], pytorch: str) -> str:
-    if not _is_ddp(contender):
+def _reason_to_skip(contender: Contender, workload: type[Workload], has_pytorch: bool) -> str:
+    if contender.kind != "ddp":
         return ""
     if workload.torch_module is Workload.torch_module:
         return "this workload has no form for PyTorch"
-    return "" if pytorch else "PyTorch is not installed for --torch_python"
+    return "" if has_pytorch else "PyTorch is not installed for --torch_python"
 
 
 def _one_round(
@@ -98,7 +93,7 @@ def _check_losses(
     name: str, workload: dict[str, Any], contenders: list[Contender], options: argparse.Namespace
 ) -> None:
     for contender in contenders:
-        if contender.name not in workload["runs"] or contender.name.partition(":")[0] == "bare":
+        if contender.name not in workload["runs"] or contender.kind == "bare":
             continue  # bare never ends, and is ours
         try:
             loss = check_loss(contender, _setting(name, options, workload["check_steps"]))

@@ -69,6 +69,11 @@ class Contender:
     flags: tuple[str, ...] = ()
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def kind(self) -> str:
+        """Its name without options."""
+        return self.name.partition(":")[0]
+
     def programs(self, setting: Setting) -> list[Program]:
         """In the order of their start.  The last is the one that says how far training is."""
         made = self.make(setting, self.flags)
@@ -168,6 +173,11 @@ def contenders_of(texts: Sequence[str]) -> list[Contender]:
     for text in texts:
         found += [contender_of(name) for name in ALIASES.get(text, (text,))]
     return found
+
+
+def torch_python_for(contenders: Sequence[Contender], torch_python: str) -> str:
+    """That interpreter, where one of them needs it; else ""."""
+    return torch_python if any(one.kind == "ddp" for one in contenders) else ""
 
 
 def contender_of(text: str) -> Contender:

@@ -10,7 +10,8 @@ import re
 import subprocess
 
 
-def machine() -> dict[str, str | int]:
+def machine(torch_python: str = "") -> dict[str, str | int]:
+    """`torch_python`: the interpreter whose PyTorch is measured, too."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
@@ -18,14 +19,16 @@ def machine() -> dict[str, str | int]:
         "kernel": platform.release().split("-")[0],
         "python": platform.python_version(),
         "tensorflow": importlib.metadata.version("tensorflow"),
+        "pytorch": pytorch(torch_python) if torch_python else "",
     }
 
 
 def text(of: dict[str, str | int]) -> str:
-    return (
+    found = (
         f"{of['cpu']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}, Python {of['python']}, "
         f"TensorFlow {of['tensorflow']}"
     )
+    return f"{found}, {of['pytorch']}" if of.get("pytorch") else found
 
 
 def pytorch(python: str) -> str:

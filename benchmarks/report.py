@@ -26,8 +26,7 @@ def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
     lines = [
         f"# Measured on {record['date']}",
         "",
-        ", ".join(filter(None, [machine.text(record["machine"]), record.get("pytorch")]))
-        + f"; load average before: {record['load_before']}",
+        machine.text(record["machine"]) + f"; load average before: {record['load_before']}",
         "",
         f"{options['num_ps']} ps and {options['num_workers']} workers, {_rounds(record)} interleaved repeats of "
         f"{options['secs']:g} s each; medians (lowest-highest), and ratios of medians.",

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from benchmarks import machine, report, results
-from benchmarks.contenders import Setting, contenders_of
+from benchmarks.contenders import Setting, contenders_of, torch_python_for
 from benchmarks.errors import ContenderError
 from benchmarks.namespaces import Network, check_possible
 from benchmarks.run import measure
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     contenders = [one for one in contenders_of(options.contenders) if one.update != "none"]
     record: dict[str, Any] = {
         "date": results.today(),
-        "machine": machine.machine(),
+        "machine": machine.machine(torch_python_for(contenders, options.torch_python)),
         "load_before": machine.load_average(),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
         "network": SHAPE,

@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.contenders import Contender, Setting, contenders_of
+from benchmarks.contenders import Contender, Setting, contenders_of, torch_python_for
 from benchmarks.errors import ContenderError
 from benchmarks.namespaces import Loopback
 from benchmarks.processes import Processes
@@ -28,10 +28,12 @@ _RPCS_AT_LEAST = 4
 
 
 def run(options: argparse.Namespace) -> int:
-    record: dict[str, Any] = {"date": results.today(), "machine": machine.machine(), "workloads": {}}
+    contenders = contenders_of(options.contenders)
+    here = machine.machine(torch_python_for(contenders, options.torch_python))
+    record: dict[str, Any] = {"date": results.today(), "machine": here, "workloads": {}}
     for name in options.workloads:
         record["workloads"][name] = {}
-        for contender in contenders_of(options.contenders):
+        for contender in contenders:
             setting = Setting(name, 0, options.num_ps, options.num_workers, torch_python=options.torch_python)
             try:
                 record["workloads"][name][contender.name] = _counted(contender, setting, options.secs)
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _counted(contender: Contender, setting: Setting, secs: float) -> dict[str, float | None]:
-    counting = contender.name.partition(":")[0] in _COUNTING
+    counting = contender.kind in _COUNTING
     return {
         "bytes": bytes_per_batch(contender, setting, secs),
         "rpcs": rpcs_per_step(contender, setting) if counting else None,

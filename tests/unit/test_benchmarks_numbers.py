@@ -139,7 +139,7 @@ def test_a_report_shows_ratios_to_the_classic_recipe_failures_and_targets():
 def test_a_report_names_the_pytorch_that_was_measured():
     whole = record({})
     assert "TensorFlow 2; load average before: 0.0" in report.markdown_of(whole)
-    whole["pytorch"] = "PyTorch 1.2 with MKL"
+    whole["machine"]["pytorch"] = "PyTorch 1.2 with MKL"
     assert "TensorFlow 2, PyTorch 1.2 with MKL; load average" in report.markdown_of(whole)
 
 
