@@ -20,6 +20,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import Session
 from ps_train.errors import LostTaskError
 
 
@@ -111,7 +112,7 @@ class Board:
                 self._session = self._connect()
 
     def _connect(self) -> v1.Session:
-        return v1.Session(self._target, graph=self._graph, config=self._config)
+        return Session(self._target, graph=self._graph, config=self._config)
 
     @staticmethod
     def _value_of(entry: bytes) -> str:

@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster import notices
 from ps_train.cluster.agreement import differences
 from ps_train.cluster.board import Board, cause_of
+from ps_train.cluster.calls import Session
 from ps_train.cluster.notices import Ready
 from ps_train.cluster.probe import NotYetError, wait_for
 from ps_train.cluster.spec import Cluster
@@ -57,7 +58,7 @@ class Sessions(v1.train.SessionCreator):
         """Called by MonitoredSession; called again by it when a ps was lost, which is then reported."""
         if self.session is not None:
             raise LostConnectionError("its connection broke")
-        session = v1.Session(self._target, graph=self._graph, config=self._config)
+        session = Session(self._target, graph=self._graph, config=self._config)
         _KEPT.append(session)
         try:
             self.first_step = self._prepare(session)
@@ -68,7 +69,7 @@ class Sessions(v1.train.SessionCreator):
 
     def another(self, graph: tf.Graph) -> v1.Session:
         """A session of another graph on the same cluster, and on the same variables where they have the same names."""
-        session = v1.Session(self._target, graph=graph, config=self._config)
+        session = Session(self._target, graph=graph, config=self._config)
         _KEPT.append(session)
         return session
 
