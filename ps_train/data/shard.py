@@ -65,6 +65,7 @@ class Batches:
 
     Attributes:
       examples: float32 scalar, how many examples the batch stands for: its size, or 0 for a batch after the end.
+      taking: the operation that takes the batch from the input.
       ticket: int64 [3], which part of the data it is, where shards are handed out; see `leased.py`.
     """
 
@@ -72,6 +73,7 @@ class Batches:
     labels: Any
     examples: tf.Tensor
     initializer: tf.Operation
+    taking: tf.Operation
     _iterator: Any
     _fed: dict[Any, Any]
     _seed: tf.Tensor | None = None
@@ -212,4 +214,4 @@ def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None) -> Batches
         raise ModelError("data() must give (features, labels) pairs.")
     features, labels = element
     size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
-    return Batches(features, labels, size * live, iterator.initializer, iterator, fed, seed, *ticket)
+    return Batches(features, labels, size * live, iterator.initializer, live.op, iterator, fed, seed, *ticket)

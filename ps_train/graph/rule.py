@@ -1,13 +1,16 @@
 """How a ps makes new values of gradients: by the optimizers that the model asks for.
 
-    rule = Rule(ps=0, job=job, model=model, variables=variables, after=stamp)
+    rule = Rule(ps=0, job=job, model=model, variables=variables, clock=clock)
     rule.apply({"w/part_0": gradient})
 
-Every ps gets optimizers of its own, so that rates and powers of beta live where they are used.
+Every ps has optimizers of its own, so that rates and powers of beta live where they are used.  They are made where the
+update is, under the ps's lock: what depends on the global step (a schedule of the learning rate, AdagradDA) is computed
+from the ps's own clock at the moment of the update (docs/decisions/0022-the-step-of-an-update.md).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
 from ps_train.errors import ModelError
+from ps_train.graph.global_step import global_step_is
 from ps_train.graph.rows import sparse_again
 from ps_train.graph.variables import ps_device, put_rows
 from ps_train.graph.vocabulary import Vocabulary
@@ -33,7 +37,7 @@ class Rule:
 
     Args:
       variables: slice name to variable.
-      after: what an optimizer reads (a rate that depends on the global step) is read after this.
+      clock: int64 variable on this ps, the number of updates made; it is the global step of its optimizers.
       tables: names of the slices of tables.
       vocabularies: slice name to vocabulary, of those that are open.
 
@@ -47,21 +51,20 @@ class Rule:
         job: Job,
         model: Model,
         variables: Mapping[str, Any],
-        after: tf.Tensor,
+        clock: tf.Variable,
         tables: frozenset[str] = frozenset(),
         vocabularies: Mapping[str, Vocabulary] | None = None,
     ) -> None:
         self._vocabularies = vocabularies or {}
         self._job, self._model, self._variables, self._tables = job, model, variables, tables
-        self._device = ps_device(ps)
-        with tf.device(self._device), tf.control_dependencies([after]):
-            self._plain = self._optimizers(None)
-        self.made: dict[str, list[Any]] = {group: [] for group in self._plain}
+        self._device, self._clock = ps_device(ps), clock
+        self._first: dict[str, Any] = {}
+        self.made: dict[str, list[Any]] = {}
 
     def apply(self, gradients: Mapping[str, Any], slowdown: tf.Tensor | None = None) -> tf.Operation:
-        """See `Shard.apply`.  May be built more than once, except with a slowdown."""
+        """See `Shard.apply`.  May be built more than once; all that is built uses the same slots."""
         with tf.device(self._device):
-            optimizers = self._plain if slowdown is None else self._optimizers(slowdown)
+            optimizers = self._optimizers(slowdown)
             admitted = {name: self._vocabularies[name].admit(gradients[name]) for name in self._open(gradients)}
             ready = tf.group(*[some.done for some in admitted.values()])
             pairs: dict[str, list[tuple[Any, Any]]] = {}
@@ -90,9 +93,16 @@ class Rule:
         return tf.group(*done)
 
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
+        is_first = group not in self.made
         before = {id(v) for v in v1.global_variables()}
         done = optimizer.apply_gradients(pairs)
-        self.made[group].extend(v for v in v1.global_variables() if id(v) not in before)
+        made = [v for v in v1.global_variables() if id(v) not in before]
+        if made and not is_first:
+            raise ModelError(
+                f"the optimizer {type(optimizer).__name__} makes variables that are no slots ({made[0].op.name}), which "
+                "several updates cannot share: make them by _zeros_slot or _create_non_slot_variable."
+            )
+        self.made.setdefault(group, []).extend(made)
         return done
 
     def _check_tables(self, gradients: Mapping[str, Any]) -> None:
@@ -111,17 +121,25 @@ class Rule:
         """The beginning of variables' names to their optimizer."""
         name = self._job.optimizer or self._model.default_optimizer
         rate = self._job.learning_rate or self._model.default_learning_rate
-        found = self._model.optimizer(name, rate if slowdown is None else rate / slowdown)
+        with global_step_is(self._clock):
+            found = self._model.optimizer(name, rate if slowdown is None else rate / slowdown)
         groups = dict(found) if isinstance(found, Mapping) else {"": found}
-        for optimizer in groups.values():
-            if not isinstance(optimizer, v1.train.Optimizer):
-                raise ModelError(
-                    f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer, or a "
-                    "dict from the beginning of variables' names to one."
-                )
-            if self._job.update != "sync":
-                _trust(optimizer)
-        return groups
+        return {group: self._own(group, optimizer) for group, optimizer in groups.items()}
+
+    def _own(self, group: str, optimizer: Any) -> Any:
+        """A copy, in case that the model gives the same one twice, with the slots of the first one of its group."""
+        if not isinstance(optimizer, v1.train.Optimizer):
+            raise ModelError(
+                f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer, or a "
+                "dict from the beginning of variables' names to one."
+            )
+        own = copy.copy(optimizer)
+        own._slots, own._non_slot_dict = {}, {}
+        first = self._first.setdefault(group, own)
+        own._slots, own._non_slot_dict = first._slots, first._non_slot_dict
+        if self._job.update != "sync":
+            _trust(own)
+        return own
 
 
 def _trust(optimizer: Any) -> None:

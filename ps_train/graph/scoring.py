@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches, Share, Source, evaluation_batches
 from ps_train.data.stream import data_error
+from ps_train.graph.begun import once_begun
 from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.plan import Plan
 from ps_train.graph.tables import Exchange
@@ -70,6 +71,9 @@ def build_scoring(
             fetched = looking_up(lambda wanted: exchange.pull(wanted, now), traced)
             with in_place_of_variables(copies, variables), fetched:
                 outputs = model.forward(batches.features, training=False)
+            if traced.tables():  # else a call that a ps refuses would have taken a batch
+                holders = sorted({piece.ps for name in traced.tables() for piece in plan.of(name)})
+                batches.taking._add_control_input(once_begun(tf.constant(0), holders).op)
             before = {id(variable) for variable in v1.local_variables()}
             metrics = model.metrics(outputs, batches.labels)
             totals = totals_of([v for v in v1.local_variables() if id(v) not in before], share)

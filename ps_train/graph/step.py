@@ -137,8 +137,8 @@ def _rules(job: Job, model: Model, traced: Traced, plan: Plan, state: State) -> 
     """One for each ps."""
     tables = frozenset(piece.name for name in traced.tables() for piece in plan.of(name))
     return [
-        Rule(ps, job, model, state.variables, stamp, tables, state.vocabularies)
-        for ps, stamp in enumerate(state.stamps)
+        Rule(ps, job, model, state.variables, clock, tables, state.vocabularies)
+        for ps, clock in enumerate(state.clocks)
     ]
 
 
@@ -167,7 +167,7 @@ def _all_stored(
     ledgers: Mapping[int, Ledger],
 ) -> list[Stored]:
     made = {ps: rule.made for ps, rule in enumerate(rules)}
-    stored = _stored(state.clocks[0], state.counts)
+    stored = _stored(state.clocks, state.counts)
     stored += stored_variables(plan, state.variables, made)
     return stored + (_stored_progress(leased.name, ledgers) if leased else [])
 
@@ -189,9 +189,11 @@ def _freeing(ops: StepOps, handout: Handout) -> StepOps:
     return dataclasses.replace(ops, leave=tf.group(free, *([ops.leave] if ops.leave else [])), leaver=leaver)
 
 
-def _stored(global_step: Any, counts: Counts) -> list[Stored]:
+def _stored(clocks: Sequence[Any], counts: Counts) -> list[Stored]:
+    """The clocks of all ps begin with the global step of the checkpoint: rates are computed from them."""
     counted = (counts.examples, counts.skipped, counts.dropped)
-    return [Stored("global_step", "", global_step), *(Stored(v.op.name, "", v) for v in counted)]
+    steps = [Stored("global_step", "", clock, follower=ps > 0) for ps, clock in enumerate(clocks)]
+    return [*steps, *(Stored(v.op.name, "", v) for v in counted)]
 
 
 def _stored_progress(name: str, ledgers: Mapping[int, Ledger]) -> list[Stored]:

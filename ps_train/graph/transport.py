@@ -30,6 +30,10 @@ _EXACT_FLOAT32 = 1 << 24
 """Whole numbers below this one survive as float32."""
 
 
+BEGUN = "ps_train_begun"
+"""Begins the name of the operation before which a step takes no batch; see `begun.py`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Header:
     """What every push says of itself, float32 scalars.
@@ -116,6 +120,7 @@ class Transport:
             read = [bool(some) or ps in spread or ps == 0 for ps, some in enumerate(self._pulled)]
             self._pulled = [with_header(some, ps, 1) if read[ps] else [] for ps, some in enumerate(self._pulled)]
         self._torn: tf.Tensor | None = None
+        self._begun: dict[int, tf.Tensor] = {}
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
         sparse = set(traced.sparse())
         self._masks = {touched(name): [mask_slice(piece) for piece in plan.of(name)] for name in sparse}
@@ -145,6 +150,7 @@ class Transport:
             if stamp is not None:
                 stamps.append(stamp)
             pieces |= found
+            self._begun.setdefault(parcel.ps, stamp if stamp is not None else next(iter(found.values())))
         if len(stamps) > 1:
             self._torn = tf.reduce_any(tf.not_equal(tf.concat(stamps[1:], 0), stamps[0]))
         whole = {}
@@ -152,6 +158,14 @@ class Transport:
             parts = [pieces[piece.name] for piece in self._plan.of(name)]
             whole[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
         return whole
+
+    def begun(self, after: Sequence[tf.Tensor]) -> tf.Operation:
+        """Makes an operation on the worker that follows the first answer of every ps that takes part in a step.
+
+        Call it after `pull`, with the same `after`."""
+        answers = [self._begun.get(ps, after[ps]) for ps, parcels in enumerate(self.pushed) if parcels]
+        with tf.control_dependencies([tf.identity(answer) for answer in answers]):
+            return tf.no_op(BEGUN)
 
     def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
         """A slice's value as a vector, on its ps; not there before its backup is."""

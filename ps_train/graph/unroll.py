@@ -8,7 +8,9 @@ begins on each ps where the one before it ended there, so that a step pulls what
 no message more.  Only where values are pulled ahead the first ps sends each other one a small one for every step.
 Batches are taken in order.
 
-Nodes are copied, the model is not built again: its Python runs once, however many steps there are.
+Nodes are copied, the model is not built again: its Python runs once, however many steps there are.  A copy draws other
+random numbers, in functions too (`copied_functions.py`).  Where the model does anything on the worker that may be seen
+later (`effects.py`), the worker's part of a copy begins when that of the copy before it has ended.
 """
 
 from __future__ import annotations
@@ -19,12 +21,16 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.graph.copied_functions import FunctionLibrary, make_seed_distinct
+from ps_train.graph.effects import has_effect
+from ps_train.graph.transport import BEGUN
 from ps_train.graph.variables import ps_device
 
 _NEXT, _LOCK = "IteratorGetNext", "MutexLock"
 _PULL, _PUSH, _READ = "ps_train_gate/pull_{}", "ps_train_gate/push_{}", "ps_train_gate/read"
-"""What the nodes of a copy call what they wait for: before they pull from a ps, before they change anything there, and
-before they take a batch."""
+_WORK = "ps_train_gate/work"
+"""Names that the nodes of a copy give to their gates: before they pull from a ps, before they change anything there,
+before they take a batch, and before they do anything else on the worker."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,15 +52,14 @@ def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, ti
     Args:
       ahead: how many steps before its turn a step pulls, so that its values come while another one is computed.
     """
-    copies = [Copy(list(train), examples)]
-    if times:
-        pattern = _Pattern(copies[0], num_ps, ahead)
-        nexts = pattern.nexts
-        for number in range(1, times + 1):
-            turn = copies[number - 1 - ahead] if number > ahead else None
-            copy, nexts = pattern.copy(number, copies[-1], turn, nexts)
-            copies.append(copy)
-    return copies[1:]
+    if not times:
+        return []
+    pattern = _Pattern(Copy(list(train), examples), num_ps, ahead)
+    placed = [pattern.first()]
+    for number in range(1, times + 1):
+        turn = placed[number - 1 - ahead] if number > ahead else None
+        placed.append(pattern.copy(number, placed[-1], turn))
+    return [copy.step for copy in placed[1:]]
 
 
 class _Pattern:
@@ -70,30 +75,49 @@ class _Pattern:
         self._outside = {op.name: op for op in needed if _is_shared(op)}
         inside = [op for op in needed if op.name not in self._outside]
         self.nexts = [op for op in inside if op.type == _NEXT]
+        self._functions = FunctionLibrary.of(inside)
+        self._sent = self._sent_of(inside)
         self._nodes = v1.GraphDef(versions=step.examples.graph.graph_def_versions)
         for op in inside:
             self._nodes.node.append(self._node(op))
         self._taken = {_full_name(taken) for node in self._nodes.node for taken in node.input}
 
-    def copy(
-        self, number: int, before: Copy, turn: Copy | None, nexts: Sequence[tf.Operation]
-    ) -> tuple[Copy, list[tf.Operation]]:
-        """The step once more, and those of its nodes that take a batch.
+    def first(self) -> _Placed:
+        """The step that is copied."""
+        return _Placed(self._step, self.nexts, self._sent)
+
+    def copy(self, number: int, before: _Placed, turn: _Placed | None) -> _Placed:
+        """Adds the step once more.
 
         Args:
           before: the step before it.
           turn: the step after which it pulls; None: it need not wait.
-          nexts: the nodes that take the batch before its own.
         """
         name = f"step_{number}"
         nodes = v1.GraphDef()
         nodes.CopyFrom(self._nodes)
         for node in nodes.node:
             _make_distinct(node, name, number)
+        nodes.library.CopyFrom(self._functions.copy_for(nodes.node, number))
         train, examples = self._step.train, self._step.examples
-        wanted = [*(op.name for op in train), examples.name, *(op.name for op in self.nexts)]
-        found = tf.import_graph_def(nodes, self._given(before, turn, nexts), wanted, name)
-        return Copy(list(found[: len(train)]), found[len(train)]), list(found[len(train) + 1 :])
+        wanted = [*train, *self.nexts, *self._sent]
+        found = tf.import_graph_def(
+            nodes, self._given(before, turn), [examples.name, *(op.name for op in wanted)], name
+        )
+        ops = iter(found[1:])
+        step = Copy([next(ops) for _ in train], found[0])
+        return _Placed(step, [next(ops) for _ in self.nexts], list(ops))
+
+    def _sent_of(self, inside: Sequence[tf.Operation]) -> list[tf.Operation]:
+        """The ends of the worker's part of a step, all of it being for what is sent to a ps or asked for; none where it
+        has no effect, so that copies need not wait for each other."""
+        own = [op for op in inside if _ps_of(op) is None]
+        if not any(has_effect(op, self._functions) for op in own if op.type != _NEXT):
+            return []
+        for_others = {tensor.op.name for op in inside if _ps_of(op) is not None for tensor in op.inputs}
+        for_others |= {before.name for op in inside if _ps_of(op) is not None for before in op.control_inputs}
+        asked = {op.name for op in [*self._step.train, self._step.examples.op]}
+        return [op for op in own if op.name in for_others | asked]
 
     def _node(self, op: tf.Operation) -> v1.NodeDef:
         node = op.node_def
@@ -112,9 +136,16 @@ class _Pattern:
             return [_READ]
         if op.type == _LOCK:
             return [_PUSH.format(ps)]
-        return [_PULL.format(ps)] if takes_nothing and ps is not None else []
+        if ps is not None:
+            return [_PULL.format(ps)] if takes_nothing else []
+        return [_WORK] if self._sent and (takes_nothing or self._enters(op)) else []
 
-    def _given(self, before: Copy, turn: Copy | None, nexts: Sequence[tf.Operation]) -> dict[str, tf.Tensor]:
+    @staticmethod
+    def _enters(op: tf.Operation) -> bool:
+        """Whether it takes what was not made on the worker: a batch, or what a ps has sent."""
+        return any(tensor.op.type == _NEXT or _ps_of(tensor.op) is not None for tensor in op.inputs)
+
+    def _given(self, before: _Placed, turn: _Placed | None) -> dict[str, tf.Tensor]:
         """What stands for the names that the nodes take from outside."""
         given = {tensor.name: tensor for op in self._outside.values() for tensor in op.outputs}
         for ps in range(self._num_ps):
@@ -124,10 +155,20 @@ class _Pattern:
             with tf.device(ps_device(ps)):
                 given["^" + _PULL.format(ps)] = _gate(_PULL.format(ps), _ends(turn, ps))
                 given["^" + _PUSH.format(ps)] = _gate(_PUSH.format(ps), _ends(before, ps) + first)
-        if nexts:
-            with tf.device(nexts[0].device):
-                given["^" + _READ] = _gate(_READ, nexts)
+        for name, after in ((_READ, before.nexts), (_WORK, before.sent)):
+            if after:
+                with tf.device(after[0].device):
+                    given["^" + name] = _gate(name, after)
         return {name: tensor for name, tensor in given.items() if name in self._taken}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Placed:
+    """A step in the graph: `nexts` take its batches, `sent` are the ends of the worker's part of it."""
+
+    step: Copy
+    nexts: Sequence[tf.Operation]
+    sent: Sequence[tf.Operation]
 
 
 def _full_name(taken: str) -> str:
@@ -140,10 +181,10 @@ def _gate(name: str, after: Sequence[tf.Operation]) -> tf.Tensor:
         return tf.constant(0, name=name)
 
 
-def _ends(step: Copy | None, ps: int) -> list[tf.Operation]:
+def _ends(placed: _Placed | None, ps: int) -> list[tf.Operation]:
     """The end of a step, as far as a ps is concerned: where it ends on another ps only (with its turn on the first one,
     under `bounded`), that is waited for."""
-    everything = step.train if step else []
+    everything = placed.step.train if placed else []
     return [op for op in everything if _ps_of(op) == ps] or everything
 
 
@@ -155,12 +196,16 @@ def _needed(targets: Sequence[tf.Operation]) -> list[tf.Operation]:
         op = left.pop()
         if op.name not in found:
             found[op.name] = op
-            left += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+            if not _is_shared(op):
+                left += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
     return [op for op in targets[0].graph.get_operations() if op.name in found]
 
 
 def _is_shared(op: tf.Operation) -> bool:
-    """Whether all steps take the same one: variables, queues, iterators, and what never changes."""
+    """Whether all steps take the same one: variables, queues, iterators, what never changes, and what a call begins
+    with."""
+    if op.name.rpartition("/")[2].startswith(BEGUN):
+        return True
     if op.inputs or op.control_inputs:
         return False
     return op.type == "Const" or any(tensor.dtype == tf.resource for tensor in op.outputs)
@@ -173,7 +218,6 @@ def _ps_of(op: tf.Operation) -> int | None:
 
 def _make_distinct(node: v1.NodeDef, name: str, number: int) -> None:
     """No two copies draw the same random numbers, and none runs in the frame of another's loop."""
-    if "seed" in node.attr and "seed2" in node.attr and (node.attr["seed"].i or node.attr["seed2"].i):
-        node.attr["seed2"].i += number << 32
+    make_seed_distinct(node, number)
     if "frame_name" in node.attr:
         node.attr["frame_name"].s = name.encode() + b"/" + node.attr["frame_name"].s

@@ -59,6 +59,8 @@ def make_work(
         leased = _leased(job, source) if job.is_dynamic else None
         batches = leased.batches if leased else _static_batches(job, source, replica, update.lockstep)
     values = transport.pull(state.stamps, state.backups)
+    # Else a call that is refused by one task could have taken a batch, or have pushed to another one.
+    batches.taking._add_control_input(transport.begun(state.stamps))
     exchange = Exchange(plan, traced.tables(), state.variables, state.vocabularies)
     found = mean_gradients(
         model,

@@ -24,6 +24,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import SaveError
+from ps_train.graph.begun import once_begun
 from ps_train.graph.variables import ps_device, ps_of
 from ps_train.updates.lock import let_go, lock_of, locked
 
@@ -57,9 +58,11 @@ class Hold:
         self._run = self._holding(marks, gate)
 
     def _holding(self, marks: Sequence[Any], gate: str | None) -> tf.Operation:
+        others = [ps_of(mark) for mark in marks if ps_of(mark)]
         with tf.device(ps_device(0)):
-            gates = [locked(gate, [])] if gate else []
-            with tf.control_dependencies(gates):
+            begun = [once_begun(tf.constant(0), others)]
+            gates = [locked(gate, begun)] if gate else []
+            with tf.control_dependencies(gates or begun):
                 before = self._tokens.dequeue()
         locks, found = [], []
         for mark in marks:

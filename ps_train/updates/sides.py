@@ -6,12 +6,14 @@ a step then waits at the turnstile for the end of the round.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.graph.begun import once_begun
 from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
 from ps_train.updates.base import Replica, Shard
@@ -164,10 +166,10 @@ class First(Side):
         verdict = tf.concat([[judged, until], _wanted(over, after)], 0)
         return done, (waits, verdict, pushed_at)
 
-    def leave(self, leaver: tf.Tensor) -> tf.Operation:
-        """Nobody waits for that replica any more, and it waits for nobody."""
+    def leave(self, leaver: tf.Tensor, others: Sequence[int]) -> tf.Operation:
+        """Nobody waits for that replica any more, and it waits for nobody.  `others`: the other ps that take part."""
         with tf.device(ps_device(self._shard.ps)):
-            leaver = tf.identity(leaver)
+            leaver = once_begun(leaver, others)
             locked, self.farewell = under_lock(self._lock, [leaver], lambda: self._leave(self._is(leaver)))
             return locked
 

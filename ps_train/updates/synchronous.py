@@ -61,7 +61,8 @@ class Synchronous(Update):
             step_after = shards[0].clock.read_value()
         train.append(note(counts, replica.index, self._began, first.pushed_at, now_on_ps(train[:1])))
         leaver = v1.placeholder(tf.int64, [], "leaver")
-        leave = tf.group(first.leave(leaver), *[other.leave(leaver, first.farewell) for other in others])
+        goodbye = first.leave(leaver, [shard.ps for shard, _ in pushed[1:]])
+        leave = tf.group(goodbye, *[other.leave(leaver, first.farewell) for other in others])
         with tf.device(ps_device(0)):
             fresh = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
         reset = tf.group(*[side.reset(fresh) for side in (first, *others)])

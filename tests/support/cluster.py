@@ -134,7 +134,7 @@ class InProcessCluster:
         return int(self.sessions[0].run(self.steps[0].global_step))
 
 
-def in_parallel(actions: list[Callable[[], None]], within_secs: float = 30.0) -> None:
+def in_parallel(actions: list[Callable[[], None]], within_secs: float = 120.0) -> None:
     """Runs them in threads; raises the first error, fails when one does not end."""
     errors: list[BaseException] = []
 
@@ -155,15 +155,24 @@ def in_parallel(actions: list[Callable[[], None]], within_secs: float = 30.0) ->
 
 
 def train_plainly(
-    model: Model, optimizer: Any, initial: dict[str, np.ndarray], batches: list[tuple[np.ndarray, np.ndarray]]
+    model: Model,
+    optimizer: Any,
+    initial: dict[str, np.ndarray],
+    batches: list[tuple[np.ndarray, np.ndarray]],
+    with_step: bool = False,
 ) -> dict[str, np.ndarray]:
-    """The same model in one plain session without any of our code: the reference for numbers."""
+    """The same model in one plain session without any of our code: the reference for numbers.
+
+    Args:
+      with_step: whether there is a global step, which every update counts.
+    """
     with tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step() if with_step else None
         features, labels = batches[0]
         x = v1.placeholder(features.dtype, [None, *features.shape[1:]])
         y = v1.placeholder(labels.dtype, [None, *labels.shape[1:]])
         loss = model.loss(model.forward(x, training=True), y)
-        train = optimizer().minimize(loss)
+        train = optimizer().minimize(loss, global_step=step)
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
             for variable in v1.trainable_variables():
