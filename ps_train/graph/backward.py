@@ -16,8 +16,11 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches
+from ps_train.errors import ModelError
 from ps_train.graph.asked import Fetch
 from ps_train.graph.forward import in_place_of_variables, looking_up
+from ps_train.graph.global_step import global_step_is
+from ps_train.graph.model_state import ModelState
 from ps_train.graph.rows import mask_of
 from ps_train.graph.trace import Traced
 from ps_train.model import Model
@@ -33,6 +36,8 @@ class Backward:
       masks: of the variables whose gradient is sparse, above 0 for each row that it touches; float32 [rows].
       rows: table name to the rows that were fetched, float32 [unique, dimension].
       examples: float32 scalar, the number of examples.
+      state: name to the value at the end, of the variables that the model assigns itself.
+      updates: what the model has put into UPDATE_OPS.
     """
 
     loss: tf.Tensor
@@ -40,6 +45,8 @@ class Backward:
     masks: dict[str, tf.Tensor]
     rows: dict[str, tf.Tensor]
     examples: tf.Tensor
+    state: dict[str, tf.Tensor]
+    updates: list[tf.Operation]
 
 
 def mean_gradients(
@@ -49,30 +56,37 @@ def mean_gradients(
     variables: Mapping[str, Any],
     traced: Traced,
     fetch: Fetch,
+    step: tf.Tensor,
     accumulate: int,
 ) -> Backward:
     """Of the means over `accumulate` batches (1 where there are tables).
 
     Args:
-      values: trainable variable name to its pulled value, whole.
-      variables: name to variable, for those that are not trainable.
+      values: name to its pulled value, whole, of trainable variables and of those that the model assigns.
+      variables: name to variable, for all others.
       fetch: gets the rows of tables.
+      step: int64 scalar on the worker, the global step when values were pulled.
     """
     learned, sparse = traced.learned(), traced.sparse()
+    state = ModelState({name: values[name] for name in traced.state()})
+    values = {**values, **state.variables}
+    updates: list[tf.Operation] = []
     losses: list[tf.Tensor] = []
     found: list[list[tf.Tensor]] = []
     sizes: list[tf.Tensor] = []
     for number in range(accumulate):
         if number:
             batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        with looking_up(fetch, traced) as rows:
+        with looking_up(fetch, traced) as rows, global_step_is(step), state.loaded():
             losses.append(_loss(model, batches, values, variables))
+        updates += _updates()
         sources = {name: values[name] for name in learned} | rows
         gradients = dict(zip(sources, tf.gradients(losses[-1], list(sources.values())), strict=True))
         gradients |= {name: _of_rows(gradients[name], rows[name]) for name in rows}
         masks = [mask_of(gradients[name], values[name].shape[0]) for name in sparse]
         found.append([tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks)
         sizes.append(batches.examples)
+        state.used(by=[*updates, losses[-1], *found[-1]])
     means, examples = found[0], sizes[0]
     if accumulate > 1:
         examples = tf.add_n(sizes)
@@ -86,6 +100,8 @@ def mean_gradients(
         dict(zip(sparse, means[first_mask:], strict=True)),
         rows,
         examples,
+        state.values(),
+        updates,
     )
 
 
@@ -103,7 +119,19 @@ def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.T
 
 
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
-    v1.get_default_graph().clear_collection(v1.GraphKeys.REGULARIZATION_LOSSES)  # of the batch before
+    for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # of the batch before
+        v1.get_default_graph().clear_collection(key)
     with in_place_of_variables(values, variables):
         outputs = model.forward(batches.features, training=True)
         return model.loss(outputs, batches.labels)
+
+
+def _updates() -> list[tf.Operation]:
+    """The operations of UPDATE_OPS, which may also hold tensors, and what assignments to variables return."""
+    found = []
+    for item in v1.get_collection(v1.GraphKeys.UPDATE_OPS):
+        op = item if isinstance(item, tf.Operation) else getattr(item, "op", None)
+        if not isinstance(op, tf.Operation):
+            raise ModelError(f"UPDATE_OPS holds {item!r}: add operations or tensors to it.")
+        found.append(op)
+    return found

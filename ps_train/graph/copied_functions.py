@@ -16,6 +16,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+_FIRST_ARGUMENT = {
+    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
+    **dict.fromkeys(("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"), 0),
+}
+"""Types of operations that call functions, and which of their inputs is the functions' first argument."""
+
 
 class FunctionLibrary:
     """The functions of a graph.
@@ -48,8 +54,23 @@ class FunctionLibrary:
                     yield inner
                     waiting += self._called_by(inner)
 
+    def writes(self, node: v1.NodeDef, index: int, reads: Sequence[str]) -> bool:
+        """Whether a node does anything to the resource that is its input of that index but what `reads` names, itself
+        or through a function."""
+        if node.op not in _FIRST_ARGUMENT:
+            return node.op not in reads
+        position = index - _FIRST_ARGUMENT[node.op]
+        for name in self._called_by(node):
+            function = self._functions[name]
+            argument = function.signature.input_arg[position].name
+            for inner in function.node_def:
+                taken = [number for number, text in enumerate(inner.input) if text.partition(":")[0] == argument]
+                if any(self.writes(inner, number, (*reads, "Identity")) for number in taken):
+                    return True
+        return False
+
     def copy_for(self, nodes: Iterable[v1.NodeDef], number: int) -> Any:
-        """Makes the nodes call copies of the functions that draw random numbers; returns a FunctionDefLibrary of these."""
+        """Makes the nodes call copies of the functions that draw random numbers; returns these copies."""
         library = v1.GraphDef().library
         waiting, made = [name for node in nodes for name in self._renamed_in(node, number)], set[str]()
         while waiting:

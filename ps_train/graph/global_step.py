@@ -1,7 +1,7 @@
 """Lets `tf.compat.v1.train.get_global_step()` return the step that fits where it is called.
 
-    with global_step_is(clock):
-        optimizer = model.optimizer("adam", 0.1)
+with global_step_is(clock):
+    optimizer = model.optimizer("adam", 0.1)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 
@@ -26,3 +27,14 @@ def global_step_is(step: Any) -> Iterator[None]:
         graph.clear_collection(key)
         for one in before:
             graph.add_to_collection(key, one)
+
+
+def pulled_step(step: Any, after: tf.Tensor) -> tf.Tensor:
+    """The value of a global step, int64 scalar, on the present device; it travels only if something is computed of it.
+
+    Args:
+      after: a tensor on the ps; the value is read after it.
+    """
+    with tf.device(step.device), tf.control_dependencies([after]):
+        value = step.read_value()
+    return tf.identity(value)

@@ -19,6 +19,7 @@ from ps_train.data.shard import Batches, Share, Source, evaluation_batches
 from ps_train.data.stream import data_error
 from ps_train.graph.begun import once_begun
 from ps_train.graph.forward import in_place_of_variables, looking_up
+from ps_train.graph.global_step import global_step_is, pulled_step
 from ps_train.graph.plan import Plan
 from ps_train.graph.tables import Exchange
 from ps_train.graph.totals import Totals, totals_of
@@ -61,6 +62,8 @@ def build_scoring(
             return None
         variables = make_variables(traced, plan, seed=0)
         now = [_nothing(ps) for ps in range(plan.num_ps)]
+        with tf.device(ps_device(0)):
+            clock = v1.train.create_global_step()
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
                 batches = evaluation_batches(data, BATCH, share)
@@ -69,7 +72,8 @@ def build_scoring(
             vocabularies = make_vocabularies(traced, plan, variables, seed=0, training=False)
             exchange = Exchange(plan, traced.tables(), variables, vocabularies)
             fetched = looking_up(lambda wanted: exchange.pull(wanted, now), traced)
-            with in_place_of_variables(copies, variables), fetched:
+            step = _copy("global_step", pulled_step(clock, now[0]))
+            with in_place_of_variables(copies, variables), fetched, global_step_is(step):
                 outputs = model.forward(batches.features, training=False)
             if traced.tables():  # else a call that a ps refuses would have taken a batch
                 holders = sorted({piece.ps for name in traced.tables() for piece in plan.of(name)})

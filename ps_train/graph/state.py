@@ -48,7 +48,7 @@ def _backups(plan: Plan, traced: Traced, replica: Replica) -> dict[str, Any]:
     """A second copy of every slice that this replica pulls, beside the first."""
     made = {}
     for piece in plan.slices:
-        if piece.variable in traced.pulled():
+        if piece.variable in traced.pulled() and piece.variable not in traced.state():
             with tf.device(ps_device(piece.ps)):
                 name = f"ps_train/pulled_{replica.index}/{piece.name}"
                 made[piece.name] = _zeros(name, tf.as_dtype(piece.dtype), piece.shape)

@@ -9,6 +9,7 @@ Two passes build a model: `trace` ran it once to learn its variables; `backward`
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ from ps_train.model import Model
 from ps_train.updates import make_update
 from ps_train.updates.base import Counts, Replica, Shard, StepOps
 from ps_train.updates.ledger import Ledger
+
+log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +104,6 @@ def build_step(
         handout = _handout(work.leased, ledgers, state.clocks[0])
         if handout is not None:
             ops = _freeing(ops, handout)
-        if replica.index == 0:
-            ops.train.extend(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
         stored = _all_stored(plan, state, rules, work.leased, ledgers)
         initialise = [_initialised(ps, job, traced, plan, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, rebuilt(state.vocabularies))  # after a restore
@@ -111,7 +112,7 @@ def build_step(
             graph=graph,
             batches=work.batches,
             ops=ops,
-            more=repeated(ops.train, work.examples, plan.num_ps, job.longest_run - 1, job.prefetch_pulls),
+            more=repeated(ops.train, work.examples, plan.num_ps, job.longest_run - 1, _ahead(job, traced)),
             loss=work.loss,
             examples=work.examples,
             global_step=state.clocks[0],
@@ -124,6 +125,18 @@ def build_step(
             leased=work.leased,
             handout=handout,
         )
+
+
+def _ahead(job: Job, traced: Traced) -> int:
+    """How many steps ahead values are pulled.  None where the model assigns some: it would assign older ones."""
+    if job.prefetch_pulls and traced.state():
+        log.warning(
+            "%s has no effect: the model assigns %s itself, which the next step must see",
+            described(job, "prefetch_pulls"),
+            ", ".join(traced.state()[:3]),
+        )
+        return 0
+    return job.prefetch_pulls
 
 
 def _initialised(ps: int, job: Job, traced: Traced, plan: Plan, state: State) -> tf.Operation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
 from ps_train.embeddings.source import declared
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
+from ps_train.graph.global_step import global_step_is
+from ps_train.graph.model_state import assigned_of
 from ps_train.graph.plan import VariableSpec
 from ps_train.model import Model
 
@@ -38,6 +40,7 @@ class TracedVariable:
       learned: the loss has a gradient with respect to it.
       sparse: that gradient is of some rows only (IndexedSlices).
       table: what it was declared as, if its rows are looked up and it never travels whole.
+      assigned: the model gives it values itself, in forward() or loss(); see `model_state.py`.
     """
 
     spec: VariableSpec
@@ -46,6 +49,7 @@ class TracedVariable:
     learned: bool = False
     sparse: bool = False
     table: Table | None = None
+    assigned: bool = False
 
     @property
     def in_parts(self) -> bool:
@@ -74,16 +78,25 @@ class TracedVariable:
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """A model's variables by name, in the order in which it made them."""
+    """A model's variables by name, in the order in which it made them.
+
+    Attributes:
+      asks_step: whether it asks for the global step, in forward() or loss().
+    """
 
     variables: dict[str, TracedVariable]
+    asks_step: bool = False
 
     def specs(self) -> list[VariableSpec]:
         return [variable.spec for variable in self.variables.values()]
 
     def pulled(self) -> list[str]:
-        """Names of the trainable variables, whose values travel to the workers whole."""
-        return [name for name, variable in self.variables.items() if variable.trainable and not variable.table]
+        """Names of the variables whose values travel to the workers whole: the trainable ones and the model's state."""
+        return [name for name, v in self.variables.items() if (v.trainable or v.assigned) and not v.table]
+
+    def state(self) -> list[str]:
+        """Names of the variables that the model assigns itself."""
+        return [name for name, variable in self.variables.items() if variable.assigned]
 
     def learned(self) -> list[str]:
         return [name for name, variable in self.variables.items() if variable.learned and not variable.table]
@@ -108,7 +121,8 @@ def trace(model: Model, source: Source, batch_size: int) -> Traced:
     with tf.Graph().as_default() as graph:
         batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
         made: dict[str, Any] = {}
-        with v1.variable_scope(v1.get_variable_scope(), custom_getter=_recorder(recorded, made)):
+        step = v1.placeholder_with_default(np.int64(0), [], "global_step")
+        with v1.variable_scope(v1.get_variable_scope(), custom_getter=_recorder(recorded, made)), global_step_is(step):
             outputs = model.forward(batches.features, training=True)
             loss = model.loss(outputs, batches.labels)
         _check_loss(loss)
@@ -116,17 +130,22 @@ def trace(model: Model, source: Source, batch_size: int) -> Traced:
         tables = declared(graph)
         names = [name for name, variable in recorded.items() if variable.trainable]
         gradients = tf.gradients(loss, [made[name] for name in names])
-        _check_gradients(dict(zip(names, gradients, strict=True)), tables)
+        assigned = assigned_of(made)
+        _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
         _check_tables({name: made[name] for name in tables})
+        asks_step = bool(step.consumers())
     for name, gradient in zip(names, gradients, strict=True):
         sparse, table = isinstance(gradient, tf.IndexedSlices), tables.get(name)
         spec = dataclasses.replace(recorded[name].spec, spread=table is not None, grain=_grain(table))
         learned = gradient is not None
         recorded[name] = dataclasses.replace(recorded[name], spec=spec, learned=learned, sparse=sparse, table=table)
+    for name in assigned:
+        spec = dataclasses.replace(recorded[name].spec, divisible=False)
+        recorded[name] = dataclasses.replace(recorded[name], spec=spec, assigned=True, learned=False, sparse=False)
     for name, table in tables.items():
         if table.open:
             recorded |= _beside(name, table, recorded[f"{name}/{KEYS}"].spec.shape[1])
-    return Traced(recorded)
+    return Traced(recorded, asks_step)
 
 
 def _grain(table: Table | None) -> int:
@@ -196,12 +215,20 @@ def _check_variables(graph: tf.Graph, made: dict[str, Any]) -> None:
         raise ModelError("the model makes no trainable variable: use tf.compat.v1.get_variable in forward().")
 
 
-def _check_gradients(gradients: dict[str, Any], tables: Mapping[str, Table]) -> None:
+def _check_gradients(gradients: dict[str, Any], tables: Mapping[str, Table], assigned: Collection[str]) -> None:
+    for name in assigned:
+        if gradients.get(name) is not None:
+            raise ModelError(
+                f"variable {name} is trained, and the model assigns it too: make it with trainable=False, or leave its "
+                "values to the optimizer."
+            )
     if all(gradient is None for gradient in gradients.values()):
         raise ModelError(
             f"the loss depends on none of the model's variables ({', '.join(gradients)}): nothing to train."
         )
     for name, gradient in gradients.items():
+        if name in assigned:
+            continue
         if gradient is None:
             log.warning("the loss does not depend on variable %s, so it will keep its initial value", name)
         elif isinstance(gradient, tf.IndexedSlices) and name not in tables:

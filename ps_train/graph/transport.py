@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.graph.model_state import PushedState
 from ps_train.graph.parcels import Parcel, pack, with_header
 from ps_train.graph.plan import Plan, Slice
 from ps_train.graph.rows import mask_slice, touched
@@ -58,13 +59,14 @@ HEADER_SIZE = 4
 @dataclasses.dataclass(frozen=True)
 class Arrived:
     """What one push brought to one ps: a vector for each parcel, in order, and what it has to do with tables there;
-    and where shards of the data are handed out the batch's ticket (`data/leased.py`)."""
+    the model's state; and where shards of the data are handed out the batch's ticket (`data/leased.py`)."""
 
     ps: int
     parcels: tuple[Parcel, ...]
     vectors: tuple[tf.Tensor, ...]
     rows: Rows | None = None
     ticket: tf.Tensor | None = None
+    state: PushedState = dataclasses.field(default_factory=PushedState)
 
     def here(self) -> Arrived:
         """Copies of the names, not of the data, on the ps (the device scope of the caller).  To wait for the vectors
@@ -72,7 +74,7 @@ class Arrived:
         vectors = tuple(tf.identity(vector) for vector in self.vectors)
         rows = self.rows and dataclasses.replace(self.rows, gradients=tf.identity(self.rows.gradients))
         ticket = None if self.ticket is None else tf.identity(self.ticket)
-        return dataclasses.replace(self, vectors=vectors, rows=rows, ticket=ticket)
+        return dataclasses.replace(self, vectors=vectors, rows=rows, ticket=ticket, state=self.state.here())
 
     def is_nothing(self) -> tf.Tensor:
         """Whether the ticket is that of a batch where nothing was given."""
@@ -90,7 +92,7 @@ class Arrived:
 
     def tensors(self) -> list[tf.Tensor]:
         rows = [self.rows.message, self.rows.gradients] if self.rows else []
-        return [*self.vectors, *rows, *([] if self.ticket is None else [self.ticket])]
+        return [*self.vectors, *rows, *self.state.vectors, *([] if self.ticket is None else [self.ticket])]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
         """On the ps: slice name to gradient, those of tables as IndexedSlices; and what the header says."""
@@ -124,12 +126,15 @@ class Transport:
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
         sparse = set(traced.sparse())
         self._masks = {touched(name): [mask_slice(piece) for piece in plan.of(name)] for name in sparse}
+        state = set(traced.state())
+        self._state: list[tuple[Parcel, ...]] = []
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
             there = [s for s in plan.on(ps) if s.variable in learned]
             parcels = pack(there + [mask_slice(s) for s in there if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
-            needed = parcels or ps == 0 or ps in spread
+            self._state.append(tuple(pack([s for s in plan.on(ps) if s.variable in state], ps)))
+            needed = parcels or ps == 0 or ps in spread or self._state[ps]
             self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
 
     def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
@@ -170,7 +175,7 @@ class Transport:
     def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
         """A slice's value as a vector, on its ps; not there before its backup is."""
         value = self._variables[piece.name].read_value()
-        if backups:
+        if backups and piece.name in backups:
             # The identity carries the dependency: a reshape alone would be optimized away, and it with it.
             with tf.control_dependencies([backups[piece.name].assign(value, read_value=False)]):
                 value = tf.identity(value)
@@ -212,6 +217,18 @@ class Transport:
         ]
         return [
             Arrived(ps, tuple(some), tuple(next(dense) for _ in some), sent[ps]) for ps, some in enumerate(self.pushed)
+        ]
+
+    def push_state(self, values: Mapping[str, tf.Tensor] | None) -> list[PushedState]:
+        """Sends the model's state to its ps: for each ps what is sent there.
+
+        Args:
+          values: variable name to value; None where this replica does not push it.
+        """
+        pieces = {name: tf.reshape(value, [-1]) for name, value in (values or {}).items()}
+        return [
+            PushedState(parcels, tuple(parcel.join(pieces) for parcel in parcels) if values is not None else ())
+            for parcels in self._state
         ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,7 @@ from ps_train.faults import lost_share
 from ps_train.gradients import finite, transforms_of
 from ps_train.gradients.lost import lose
 from ps_train.graph.backward import mean_gradients
+from ps_train.graph.global_step import pulled_step
 from ps_train.graph.plan import Plan
 from ps_train.graph.rows import masked, touched
 from ps_train.graph.state import State
@@ -69,6 +70,7 @@ def make_work(
         state.variables,
         traced,
         lambda wanted: exchange.pull(wanted, state.stamps),
+        pulled_step(state.clocks[0], state.stamps[0]),
         job.accumulate,
     )
     gradients, seen = found.gradients, masked(values, found.masks) | found.rows
@@ -77,9 +79,10 @@ def make_work(
     rows = exchange.push({name: gradients.pop(name) for name in found.rows}) if found.rows else []
     gradients |= {touched(name): mask for name, mask in found.masks.items()}
     guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
-    guard = _lossy(job, transport, replica, guard)
+    guard = _after(found.updates, _lossy(job, transport, replica, guard))
     arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
-    ticketed = [dataclasses.replace(some, ticket=batches.ticket) for some in arrived]
+    pushed = transport.push_state(found.state if replica.index == 0 else None)
+    ticketed = [dataclasses.replace(some, ticket=batches.ticket, state=pushed[some.ps]) for some in arrived]
     return Work(batches, leased, found.loss, found.examples, ticketed)
 
 
@@ -101,6 +104,16 @@ def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
     otherwise = [nothing(parcel) for parcels in transport.pushed for parcel in parcels]
     otherwise += [np.zeros((), np.float32)] * rows
     return lambda vectors: finite.skip(loss, vectors, otherwise)
+
+
+def _after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:
+    """The same, but nothing is pushed before these operations are done."""
+
+    def following(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
+        with tf.control_dependencies(updates):
+            return [tf.identity(vector) for vector in guard(vectors)]
+
+    return following if updates else guard
 
 
 def _lossy(job: Job, transport: Transport, replica: Replica, guard: Guard) -> Guard:

@@ -97,7 +97,8 @@ class Asynchronous(Update):
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
         slowdown = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
         with tf.control_dependencies([staleness]):
-            done = [shard.update(gradients, header, only_if, slowdown), *self._used(shard, arriving, is_next, is_open)]
+            made = shard.update(gradients, header, only_if, slowdown, arriving.state.by_slice())
+            done = [made, *self._used(shard, arriving, is_next, is_open)]
         if shard.counts is not None:
             made = tf.cast(True if only_if is None else only_if, tf.int64)
             where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]

@@ -71,12 +71,23 @@ class Shard:
         header: Header,
         only_if: tf.Tensor | None = None,
         slowdown: tf.Tensor | None = None,
+        state: Mapping[str, tf.Tensor] | None = None,
+        state_if: tf.Tensor | None = None,
     ) -> tf.Operation:
-        """Applies gradients and counts the update; where `only_if` (bool scalar) is given and false, nothing."""
+        """Applies gradients and counts the update; where `only_if` (bool scalar) is given and false, nothing.
+
+        Args:
+          state: slice name to a value that the model has assigned; used where `state_if` (bool scalar) is true or None.
+        """
+
+        def assign() -> tf.Operation:
+            return tf.group(*[self.values[name].assign(value, read_value=False) for name, value in state.items()])
 
         def do() -> tf.Operation:
             with tf.control_dependencies([self.apply(gradients, slowdown)]):
                 counted = [self.clock.assign_add(1, read_value=False)]
+                if state:
+                    counted.append(assign() if state_if is None else v1.cond(state_if, assign, tf.no_op))
                 if self.counts is not None:
                     examples = tf.cast(header.examples, tf.float64)
                     counted.append(self.counts.examples.assign_add(examples, read_value=False))

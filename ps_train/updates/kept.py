@@ -6,12 +6,15 @@ arrived.  Rows that several replicas have touched are added up by the optimizer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.graph.model_state import PushedState
+from ps_train.graph.parcels import Parcel
 from ps_train.graph.tables import Rows, by_slice
 from ps_train.updates.base import Replica
 
@@ -73,3 +76,34 @@ class KeptRows:
             name=name,
             shape=tf.TensorShape([None]),
         )
+
+
+class KeptState:
+    """The model's state that worker 0 has pushed in a round, until the round is complete.
+
+    Make it on the ps's device; `name` is unique on that ps.
+    """
+
+    def __init__(self, name: str, parcels: Sequence[Parcel]) -> None:
+        self._parcels = tuple(parcels)
+        zeros = v1.zeros_initializer()
+        self._vectors = [
+            v1.get_variable(
+                f"{name}_{number}", [parcel.length], parcel.dtype, zeros, trainable=False, use_resource=True
+            )
+            for number, parcel in enumerate(parcels)
+        ]
+        self._valid = v1.get_variable(f"{name}/valid", [], tf.bool, zeros, trainable=False, use_resource=True)
+
+    def keep(self, state: PushedState, counts: tf.Tensor, first: bool) -> list[tf.Operation]:
+        """Keeps what has arrived, if it `counts` (bool scalar); the first push of a round forgets the round before."""
+        if not state.vectors:
+            return [self._valid.assign(False, read_value=False)] if first else []
+        pairs = zip(self._vectors, state.vectors, strict=True)
+        kept = [variable.assign(vector, read_value=False) for variable, vector in pairs]
+        return [*kept, self._valid.assign(counts, read_value=False)]
+
+    def values(self) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Returns slice name to value, and whether they are of this round (bool scalar)."""
+        vectors = tuple(vector.read_value() for vector in self._vectors)
+        return PushedState(self._parcels, vectors).by_slice(), self._valid.read_value()

@@ -67,7 +67,9 @@ class Side:
 
         def apply() -> tf.Operation:
             means, header = self._sums.means()
-            return self._shard.update(means, header, header.examples > 0 if guarded else None)
+            state, has_state = self._sums.state()
+            only_if = header.examples > 0 if guarded else None
+            return self._shard.update(means, header, only_if, state=state, state_if=has_state)
 
         def do() -> tf.Operation:
             made = [apply() if update is None else v1.cond(update, apply, tf.no_op)]

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.graph.parcels import Parcel
 from ps_train.graph.transport import Arrived, Header, unpack
 from ps_train.updates.base import Replica
-from ps_train.updates.kept import KeptRows
+from ps_train.updates.kept import KeptRows, KeptState
 
 
 class Sums:
@@ -24,15 +24,19 @@ class Sums:
         self._parcels = arrived.parcels
         self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(arrived.parcels)]
         self._rows = KeptRows(f"{name}/rows", arrived.rows, replica) if arrived.rows else None
+        self._state = KeptState(f"{name}/state", arrived.state.parcels) if arrived.state.parcels else None
 
     def add(self, here: Arrived, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
         """Adds what has arrived; the first of a round takes the place of what was there, which copies nothing."""
         both = list(zip(self._totals, here.vectors, strict=True))
 
         def keep(first: bool) -> list[tf.Operation]:
-            if self._rows is None or here.rows is None:
-                return []
-            return self._rows.keep(here.rows, here.header().examples > 0, first)
+            kept, counts = [], here.header().examples > 0
+            if self._rows is not None and here.rows is not None:
+                kept += self._rows.keep(here.rows, counts, first)
+            if self._state is not None:
+                kept += self._state.keep(here.state, counts, first)
+            return kept
 
         def put() -> tf.Operation:
             return tf.group(*[total.assign(vector, read_value=False) for total, vector in both], *keep(True))
@@ -50,6 +54,10 @@ class Sums:
         weight = tf.maximum(header.examples, 1.0)
         means: dict[str, Any] = {name: total / tf.cast(weight, total.dtype) for name, total in totals.items()}
         return means | (self._rows.over(weight) if self._rows else {}), header
+
+    def state(self) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+        """Slice name to the value that the model has assigned in this round; and whether there is any (bool scalar)."""
+        return self._state.values() if self._state else ({}, None)
 
     @staticmethod
     def _total(name: str, parcel: Parcel) -> Any:

@@ -33,6 +33,7 @@ FLOORS = {
         "graph.effects",
         "graph.forward",
         "graph.global_step",
+        "graph.model_state",
         "graph.handout",
         "graph.parcels",
         "graph.plan",
