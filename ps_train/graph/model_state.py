@@ -42,9 +42,9 @@ def _is_assigned(handle: tf.Tensor, initializer: tf.Operation, library: Function
         if op.type in _PASSES:
             if any(_is_assigned(output, initializer, library) for output in op.outputs):
                 return True
-        elif any(
-            library.writes(op.node_def, index, _READS) for index, tensor in enumerate(op.inputs) if tensor is handle
-        ):
+            continue
+        taken = [index for index, tensor in enumerate(op.inputs) if tensor is handle]
+        if any(library.writes(op.node_def, index, _READS) for index in taken):
             return True
     return False
 

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import Session
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Address
 from ps_train.config import Job
@@ -49,10 +50,10 @@ class Pool:
         self._used += taken
         return taken
 
-    def session(self, target: str, graph: tf.Graph, config: v1.ConfigProto) -> v1.Session:
+    def session(self, target: str, graph: tf.Graph, config: v1.ConfigProto) -> Session:
         """One that lives until its server is given back.  A session that is collected while an iterator of it fetches
         ahead takes the iterator's device away: the process dies of a segmentation fault."""
-        session = v1.Session(target, graph=graph, config=config)
+        session = Session(target, graph=graph, config=config)
         self._sessions.append(session)
         return session
 

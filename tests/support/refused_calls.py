@@ -1,0 +1,81 @@
+"""Trains under refusals, in a process of its own: `python -m tests.support.refused_calls MODE:PS:WORKERS:RUN …`.
+
+Prints one JSON object for each: how many calls were refused, and what became of the training.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+
+from ps_train.cluster.board import Board
+from ps_train.model import make_optimizer
+from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.models import Linear
+from tests.support.servers import POOL
+
+MODES = {
+    "async": {"update": "async"},
+    "bounded": {"update": "bounded", "staleness": 1},
+    "sync": {"update": "sync"},
+}
+STEPS, RATE, BATCH = 120, 0.05, 4
+
+
+def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]:
+    """Trains, dismisses the last worker and trains on, in calls that may be refused at any time."""
+    model = Linear(count=120, width=5)
+    cluster = InProcessCluster(
+        model,
+        num_ps,
+        workers,
+        partition_bytes=8,
+        batch_size=BATCH,
+        steps_per_run=str(run),
+        optimizer="adam",
+        learning_rate=RATE,
+        **MODES[mode],
+    )
+    cluster.start()
+    initial = cluster.values()
+    cluster.train(STEPS, run=run)
+    values = cluster.values()
+    found = {
+        "refused": sum(session.refused for session in cluster.sessions),
+        "step": cluster.global_step(),
+        "expected": STEPS * (1 if mode == "sync" else workers),
+        "examples": float(values["ps_train/examples"]),
+    }
+    if workers == 1 or mode == "sync":
+        batches = batches_of(model, BATCH * workers, STEPS)
+        plain = train_plainly(model, lambda: make_optimizer("adam", RATE), initial, batches)
+        found["difference"] = max(float(np.abs(values[name] - plain[name]).max()) for name in plain)
+    return found
+
+
+def on_a_board() -> dict[str, object]:
+    """Counts by compare-and-set, which a call that is made twice would spoil."""
+    board = Board(POOL.take(1)[0].target, "ps:0", timeout_secs=20)
+    count = 500
+    for number in range(count):
+        before = "" if number == 0 else str(number)
+        assert board.swap("count", before, str(number + 1)) == before
+        assert len(board.items()) == 1
+    return {"refused": board._session.refused, "step": int(board.get("count")), "expected": count}
+
+
+def main(arguments: list[str]) -> None:
+    for argument in arguments:
+        if argument == "board":
+            found = on_a_board()
+        else:
+            mode, *numbers = argument.split(":")
+            found = trained(mode, *map(int, numbers))
+        POOL.give_back()
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
