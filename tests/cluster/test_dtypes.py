@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from ps_train import checkpoint
+from ps_train.errors import ModelError
 from tests.support.cluster import InProcessCluster
 from tests.support.dtypes import Averaging
 from tests.support.long import long
@@ -100,3 +104,67 @@ def test_delay_compensation_squares_gradients_beyond_the_dtype(dtype: str) -> No
     cluster.train(1)
     (mine,) = shares(model, 1)
     assert spread(model, cluster.values()["w"], mine[:8].mean(axis=0)) <= ROUNDING[dtype] * 1.01
+
+
+ADAM = {"optimizer": "adam", "learning_rate": 0.125, "batch_size": 8, "partition_bytes": 16}
+
+
+def trained(dtype: str, directory: pathlib.Path, num_ps: int) -> InProcessCluster:
+    """A cluster whose checkpoint of step 3 is in the directory."""
+    cluster = InProcessCluster(Averaging(dtype, mean=1.0), num_ps, 1, directory, **ADAM)
+    cluster.start()
+    cluster.train(3)
+    assert cluster.snapshots is not None
+    assert cluster.snapshots.save(cluster.sessions[0]) == 3
+    return cluster
+
+
+def assert_same(found: dict[str, np.ndarray[Any, Any]], expected: dict[str, np.ndarray[Any, Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype and np.array_equal(found[name], value), name
+
+
+def contents_of(path: str, like: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """What a plain graph restores, whole.  (`tf.train.load_checkpoint` gives no values of float16.)"""
+    dtypes = [tf.as_dtype(value.dtype) for value in like.values()]
+    found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=list(like), shape_and_slices=[""] * len(like), dtypes=dtypes)
+    return {name: value.numpy() for name, value in zip(like, found, strict=True)}
+
+
+@pytest.fixture(params=["at once", "in chunks"])
+def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in chunks":
+        monkeypatch.setattr(checkpoint, "CHUNK_BYTES", 20)
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("dtype", ["float16", long("bfloat16"), long("float64")])
+def test_a_checkpoint_of_two_ps_restores_into_any_number_whatever_the_dtype(dtype: str, tmp_path: pathlib.Path) -> None:
+    first = trained(dtype, tmp_path, 2)
+    expected = first.values()
+    assert first.plan.of("w")[0].count > 1 and expected["w/Adam"].dtype == expected["w"].dtype
+    assert np.all(expected["w"] != 0) and np.all(expected["w/Adam"] != 0)
+    assert_same(contents_of(str(tmp_path / "model.ckpt-3"), expected), expected)
+    for num_ps in (1, 2, 3):
+        other = InProcessCluster(Averaging(dtype, mean=1.0), num_ps, 1, tmp_path, **ADAM)
+        assert other.start(restore=True) == 3
+        assert_same(other.values(), expected)
+
+
+def test_the_slices_of_one_lost_ps_are_restored_alone(tmp_path: pathlib.Path) -> None:
+    cluster = trained("float16", tmp_path, 2)
+    before = cluster.values()
+    cluster.train(1)
+    assert cluster.checkpoints is not None
+    cluster.checkpoints.restore(cluster.sessions[0], only=[1])
+    after = cluster.values()
+    for piece in cluster.plan.of("w"):
+        rows = slice(piece.begin, piece.begin + piece.shape[0])
+        assert np.array_equal(after["w"][rows], before["w"][rows]) == (piece.ps == 1)
+
+
+def test_a_checkpoint_of_another_dtype_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:
+    trained("float32", tmp_path, 1)
+    with pytest.raises(ModelError, match="has w of float32, the model of float16: use another --model_dir"):
+        InProcessCluster(Averaging("float16"), 1, 1, tmp_path, **ADAM).start(restore=True)
