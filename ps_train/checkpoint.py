@@ -192,7 +192,7 @@ class Checkpoints:
         for step, path in found_in(self.directory):
             began = time.monotonic()
             try:
-                self._check(path, _shapes_in(path))
+                self._check(path, _contents_of(path))
                 _run_each(session, wanted, {self._prefix: path})
                 session.run(self._restored)
             except _DAMAGED as error:
@@ -212,24 +212,27 @@ class Checkpoints:
             file.write("\n".join(lines) + "\n")
         os.replace(temporary, os.path.join(self.directory, "checkpoint"))
 
-    def _check(self, path: str, shapes: Mapping[str, list[int]]) -> None:
+    def _check(self, path: str, contents: Mapping[str, tuple[str, list[int]]]) -> None:
         """A checkpoint of another model is an error, which must not look like a damaged file."""
-        for stored in (s for s in self._stored if s.advice and s.key not in shapes):
-            like = [key for key in shapes if key.startswith(os.path.dirname(stored.key) + "/")]
+        for stored in (s for s in self._stored if s.advice and s.key not in contents):
+            like = [key for key in contents if key.startswith(os.path.dirname(stored.key) + "/")]
             raise ModelError(f"checkpoint {path} has {', '.join(like) or 'nothing'} for {stored.key}: {stored.advice}")
-        missing = sorted({s.key for s in self._stored} - shapes.keys())
+        missing = sorted({s.key for s in self._stored} - contents.keys())
         if missing:
             raise ModelError(
                 f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
                 "use another --model_dir."
             )
         for stored in self._stored:
-            wanted = _full_shape(stored)
-            if shapes[stored.key] != wanted:
-                raise ModelError(
-                    f"checkpoint {path} has {stored.key} of shape {shapes[stored.key]}, the model of {wanted}: "
-                    "use another --model_dir."
-                )
+            dtype, shape = contents[stored.key]
+            if shape != _full_shape(stored):
+                raise _differs(path, stored, f"shape {shape}", _full_shape(stored))
+            if dtype != stored.variable.dtype.base_dtype.name:
+                raise _differs(path, stored, dtype, stored.variable.dtype.base_dtype.name)
+
+
+def _differs(path: str, stored: Stored, found: str, wanted: Any) -> ModelError:
+    return ModelError(f"checkpoint {path} has {stored.key} of {found}, the model of {wanted}: use another --model_dir.")
 
 
 def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
@@ -244,10 +247,12 @@ def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:
     return found
 
 
-def _shapes_in(path: str) -> dict[str, list[int]]:
-    """Key to shape; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
+def _contents_of(path: str) -> dict[str, tuple[str, list[int]]]:
+    """Key to dtype and shape; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
     try:
-        return dict(tf.train.load_checkpoint(path).get_variable_to_shape_map())
+        reader = tf.train.load_checkpoint(path)
+        dtypes = reader.get_variable_to_dtype_map()
+        return {key: (dtypes[key].name, shape) for key, shape in reader.get_variable_to_shape_map().items()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise tf.errors.DataLossError(None, None, str(error)) from None
 

@@ -1,7 +1,8 @@
 """Clipping: by value, by each variable's norm, by the norm of all together.
 
 Pascanu et al. 2013, "On the difficulty of training recurrent neural networks", for the last.  A worker has the whole
-gradient of every variable, so the global norm is that over all ps.
+gradient of every variable, so the global norm is that over all ps.  Norms are computed in float32 or, of float64, in
+float64.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from ps_train.gradients import Gradients, Transform
+from ps_train.gradients.precision import widened
 
 
 def by_value(limit: float) -> Transform:
@@ -26,7 +28,7 @@ def by_norm(limit: float) -> Transform:
     """Every variable's gradient to an L2 norm of `limit` at most."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
-        return {name: tf.clip_by_norm(gradient, limit) for name, gradient in gradients.items()}
+        return {name: tf.cast(tf.clip_by_norm(widened(g), limit), g.dtype) for name, g in gradients.items()}
 
     return clip
 
@@ -35,7 +37,20 @@ def by_global_norm(limit: float) -> Transform:
     """All gradients by one factor, so that the L2 norm of all together is `limit` at most."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
-        clipped, _ = tf.clip_by_global_norm(list(gradients.values()), limit)
-        return dict(zip(gradients, clipped, strict=True))
+        wide: dict[tf.DType, Gradients] = {}
+        for name, gradient in gradients.items():
+            one = widened(gradient)
+            wide.setdefault(one.dtype, {})[name] = one
+        norm = _norm([tf.linalg.global_norm(list(some.values())) for some in wide.values()])
+        clipped: Gradients = {}
+        for dtype, some in wide.items():
+            scaled, _ = tf.clip_by_global_norm(list(some.values()), limit, use_norm=tf.cast(norm, dtype))
+            clipped |= dict(zip(some, scaled, strict=True))
+        return {name: tf.cast(clipped[name], gradient.dtype) for name, gradient in gradients.items()}
 
     return clip
+
+
+def _norm(norms: list[tf.Tensor]) -> tf.Tensor:
+    """The norm of several norms, one of each dtype."""
+    return norms[0] if len(norms) == 1 else tf.norm(tf.stack([tf.cast(norm, tf.float64) for norm in norms]))

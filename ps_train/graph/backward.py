@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.shard import Batches
 from ps_train.errors import ModelError
+from ps_train.gradients.precision import widened
 from ps_train.graph.asked import Fetch
 from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.global_step import global_step_is
@@ -115,7 +116,9 @@ def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.add_n([tensor * tf.cast(share, tensor.dtype) for tensor, share in zip(tensors, shares, strict=True)])
+    wide = [widened(tensor) for tensor in tensors]
+    total = tf.add_n([tensor * tf.cast(share, tensor.dtype) for tensor, share in zip(wide, shares, strict=True)])
+    return tf.cast(total, tensors[0].dtype)
 
 
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:

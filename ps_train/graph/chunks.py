@@ -6,7 +6,7 @@
             session.run(put, turn)                      # what is read or written is fed
 
 To make a graph ready for what it has not run before takes longer than to move a part, so that all parts of a variable
-are moved by the same operations.
+are moved by the same operations.  Variables of a dtype outside SLICED_DTYPES are in the file whole, and move whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.graph.variables import Stored, bytes_of, put_rows
+
+SLICED_DTYPES = frozenset(
+    [tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.bool]
+    + [tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.qint8, tf.quint8, tf.qint32]
+)
+"""Dtypes of which TensorFlow 2.21 restores other slices than it saved.  float16 is not among them."""
 
 
 class Part(abc.ABC):
@@ -82,15 +88,51 @@ class Rows(Part):
             return put_rows(self._variable, tf.range(self._begin, self._end), values[0])
 
 
+class Joined(Part):
+    """Slices of one variable, some or all, of a dtype that has no slices in a file: the file has all rows together.
+
+    The caller's device holds the whole variable, as every worker does in a step.  Each slice is one message.
+    """
+
+    def __init__(self, stored: Sequence[Stored]) -> None:
+        super().__init__(stored[:1], [""], [{}])
+        self._slices = sorted(((_begin(one), one.variable) for one in stored), key=lambda pair: pair[0])
+
+    def read(self) -> list[tf.Tensor]:
+        """The whole value; of all slices only."""
+        return [tf.concat([variable.read_value() for _, variable in self._slices], 0)]
+
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Gives each slice its rows of the whole value."""
+        return tf.group(
+            *[
+                variable.assign(values[0][begin : begin + variable.shape[0]], read_value=False)
+                for begin, variable in self._slices
+            ]
+        )
+
+
 def parted(stored: Sequence[Stored], limit: int) -> list[Part]:
-    """All of them in parts of at most so many bytes (or of one row)."""
+    """All of them in parts of at most so many bytes (or of one row, or one variable that has no slices in a file)."""
+    joined: dict[str, list[Stored]] = {}
+    for one in (one for one in stored if one.slice_spec and not _may_be_sliced(one)):
+        joined.setdefault(one.key, []).append(one)
+    others = [one for one in stored if one.key not in joined]
+    return [*map(Joined, joined.values()), *_parted(others, limit)]
+
+
+def _may_be_sliced(stored: Stored) -> bool:
+    return stored.variable.dtype.base_dtype in SLICED_DTYPES
+
+
+def _parted(stored: Sequence[Stored], limit: int) -> list[Part]:
     parts: list[Part] = []
     group: list[Stored] = []
     room = limit
     for one in stored:
         shape = one.variable.shape.as_list()
         total = bytes_of(one.variable)
-        if total > limit and shape:
+        if total > limit and shape and _may_be_sliced(one):
             parts.append(Rows(one, max(1, limit * shape[0] // total)))
             continue
         if total > room and group:
@@ -105,5 +147,9 @@ def _place(stored: Stored, shape: Sequence[int]) -> tuple[str, int]:
     """The full shape of the key's tensor, in words, and at which of its rows the variable begins."""
     if not stored.slice_spec:
         return " ".join(map(str, shape)), 0
-    *whole, extents = stored.slice_spec.split(" ")
-    return " ".join(whole), int(extents.split(",")[0])
+    return stored.slice_spec.rpartition(" ")[0], _begin(stored)
+
+
+def _begin(stored: Stored) -> int:
+    """The row of the key's tensor at which a slice begins."""
+    return int(stored.slice_spec.rpartition(" ")[2].split(",")[0])

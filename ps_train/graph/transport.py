@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.gradients.precision import is_narrow
 from ps_train.graph.model_state import PushedState
 from ps_train.graph.parcels import Parcel, pack, with_header
 from ps_train.graph.plan import Plan, Slice
@@ -195,7 +196,7 @@ class Transport:
           gradients: variable name to a dense gradient of the variable's shape; and what `rows.touched` names.
           examples: float32 scalar, how many examples the gradients are the mean of.
           scaled: whether the gradients travel multiplied by `examples`, so that those of several workers can be
-            added and divided by the sum of their examples.
+            added and divided by the sum of their examples; those of a dtype below 32 bits never do.
           guard: given all vectors on the worker, returns what is to be sent in their place.
           rows: for each ps what `tables.Exchange.push` gives; none where there are no tables.
         """
@@ -233,7 +234,8 @@ class Transport:
 
 
 def _scaled(vector: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
-    return vector if scale is None else vector * tf.cast(scale, vector.dtype)
+    """A vector of a dtype below 32 bits would overflow: it is multiplied on the ps, in float32 (`updates/sums.py`)."""
+    return vector if scale is None or is_narrow(vector.dtype) else vector * tf.cast(scale, vector.dtype)
 
 
 def _vector(

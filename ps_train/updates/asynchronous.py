@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.gradients.precision import widened
 from ps_train.graph.rows import is_mask
 from ps_train.graph.transport import Arrived
 from ps_train.graph.variables import ps_device
@@ -125,8 +126,9 @@ class Asynchronous(Update):
             g, moved = gradient.values, shard.values[name].sparse_read(gradient.indices) - pulled[name]
             corrected = g + self._delay_compensation * tf.square(g) * moved
             return tf.IndexedSlices(corrected, gradient.indices, gradient.dense_shape)
-        moved = shard.values[name].read_value() - shard.backups[name].read_value()
-        return gradient + self._delay_compensation * tf.square(gradient) * moved
+        moved = widened(shard.values[name].read_value()) - widened(shard.backups[name].read_value())
+        g = widened(gradient)
+        return tf.cast(g + self._delay_compensation * tf.square(g) * moved, gradient.dtype)
 
 
 def _pushes(ps: int, replicas: int) -> Any:

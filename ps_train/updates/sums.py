@@ -1,5 +1,7 @@
 """What a round's gradients add up to on one ps: one vector for each parcel that replicas push.
 
+Parcels carry gradients multiplied by their number of examples, but of a dtype below 32 bits the gradients themselves:
+those are multiplied here, and all of them are added up and divided in their accumulation dtype.
 Gradients of rows are not added up but kept as they came (`kept.py`), since no two replicas push those of the same rows.
 To be used under the ps's lock.
 """
@@ -11,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.gradients.precision import accumulation_dtype, is_narrow, widened
 from ps_train.graph.parcels import Parcel
 from ps_train.graph.transport import Arrived, Header, unpack
 from ps_train.updates.base import Replica
@@ -28,7 +31,9 @@ class Sums:
 
     def add(self, here: Arrived, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
         """Adds what has arrived; the first of a round takes the place of what was there, which copies nothing."""
-        both = list(zip(self._totals, here.vectors, strict=True))
+
+        def both() -> list[tuple[Any, tf.Tensor]]:
+            return list(zip(self._totals, _terms(here), strict=True))
 
         def keep(first: bool) -> list[tf.Operation]:
             kept, counts = [], here.header().examples > 0
@@ -39,20 +44,21 @@ class Sums:
             return kept
 
         def put() -> tf.Operation:
-            return tf.group(*[total.assign(vector, read_value=False) for total, vector in both], *keep(True))
+            return tf.group(*[total.assign(vector, read_value=False) for total, vector in both()], *keep(True))
 
         def add() -> tf.Operation:
-            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in both], *keep(False))
+            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in both()], *keep(False))
 
         return v1.cond(only_if, lambda: v1.cond(first, put, add), tf.no_op)
 
     def means(self) -> tuple[dict[str, Any], Header]:
-        """Slice name to the mean gradient over all examples, of tables as IndexedSlices; the header says of how many.
-
-        Parcels carry gradients multiplied by their number of examples."""
+        """Slice name to the mean gradient over all examples, of tables as IndexedSlices; and their header."""
         totals, header = unpack(self._parcels, [total.read_value() for total in self._totals])
         weight = tf.maximum(header.examples, 1.0)
-        means: dict[str, Any] = {name: total / tf.cast(weight, total.dtype) for name, total in totals.items()}
+        dtypes = {piece.name: tf.as_dtype(piece.dtype) for parcel in self._parcels for piece in parcel.slices}
+        means: dict[str, Any] = {
+            name: tf.cast(total / tf.cast(weight, total.dtype), dtypes[name]) for name, total in totals.items()
+        }
         return means | (self._rows.over(weight) if self._rows else {}), header
 
     def state(self) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
@@ -61,5 +67,10 @@ class Sums:
 
     @staticmethod
     def _total(name: str, parcel: Parcel) -> Any:
-        dtype = tf.as_dtype(parcel.dtype)
+        dtype = accumulation_dtype(tf.as_dtype(parcel.dtype))
         return v1.get_variable(name, [parcel.length], dtype, v1.zeros_initializer(), trainable=False, use_resource=True)
+
+
+def _terms(here: Arrived) -> list[tf.Tensor]:
+    """The vectors that arrived, multiplied by their number of examples and ready to be added up."""
+    return [widened(vector) * here.header().examples if is_narrow(vector.dtype) else vector for vector in here.vectors]
