@@ -46,6 +46,8 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
         from ps_train.roles import local
         from ps_train.roles.children import Template
 
+        if job.ps_hosts or job.worker_hosts:
+            Cluster.of(job)  # raises here, once, instead of in every child
         template = Template(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject and not _has_launcher:

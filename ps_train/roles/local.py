@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 import os
 import queue
 import signal
@@ -75,8 +76,18 @@ def _with_addresses(job: Job, arguments: list[str], ports: HeldPorts) -> tuple[J
 
 
 def _new_directory(job: Job) -> str:
+    """Makes a directory that no other job has; two jobs may start in the same second."""
     name = job.model.rpartition(":")[2].lower()
-    return os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    base = os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    path, numbers = base, itertools.count(2)
+    while True:
+        try:
+            os.makedirs(path)
+            return path
+        except FileExistsError:
+            path = f"{base}-{next(numbers)}"
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be made ({error.strerror}): use --model_dir.") from None
 
 
 class _Launcher:
