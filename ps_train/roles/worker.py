@@ -35,6 +35,7 @@ from ps_train.errors import (
     SaveError,
     TooFewWorkersError,
     exit_code_of_signal,
+    headline,
 )
 from ps_train.export import prepare_export
 from ps_train.graph.plan import make_plan
@@ -184,8 +185,8 @@ def _conclude(verdict: BaseException, setting: Setting) -> int:
         return _code_of(verdict.outcome)
     if not isinstance(verdict, RefusedError):
         config = isinstance(verdict, PsTrainError) and verdict.exit_code == EXIT_CONFIG
-        cause = str(verdict).splitlines()[0] if str(verdict) else type(verdict).__name__
-        _declare(setting.boards, Outcome("failed", by=str(setting.task), cause=cause, config=config))
+        outcome = Outcome("failed", by=str(setting.task), cause=headline(verdict), config=config)
+        _declare(setting.boards, outcome)
     raise verdict
 
 
