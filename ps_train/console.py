@@ -4,7 +4,8 @@
     console.line("plan: ...")
     console.progress(Progress(...).text())
 
-Standard library only: the launcher uses it too, and recognises its children's progress and error lines by how they begin.
+Standard library only: the launcher uses it too, and recognises its children's progress and error lines by their
+beginning.
 """
 
 from __future__ import annotations

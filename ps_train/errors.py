@@ -11,6 +11,7 @@
        |- TooFewWorkersError          1   fewer than min_workers remain
        |- DivergedError               1   the loss is NaN or infinite
        |- SaveError                   1   a checkpoint could not be written
+       |- DamagedCheckpointError      1   a checkpoint cannot be read
        `- JobFailedError              1   another task failed, or the job was given up
 
 Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
@@ -86,6 +87,10 @@ class DivergedError(TrainingError):
 
 class SaveError(TrainingError):
     """A checkpoint could not be written; those before it are as they were."""
+
+
+class DamagedCheckpointError(TrainingError):
+    """A checkpoint's files are damaged, incomplete or gone."""
 
 
 class JobFailedError(TrainingError):
