@@ -18,8 +18,8 @@ from ps_train.cluster.importing import import_tensorflow
 from ps_train.cluster.port import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import WATCH_STDIN_VARIABLE, Job, described
-from ps_train.console import Console, ConsoleHandler
-from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.console import ERROR_BEGINS, Console, ConsoleHandler
+from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
 _has_launcher = False
@@ -33,10 +33,11 @@ def main(arguments: list[str], console: Console) -> int:
     try:
         return _run(flags.parse(arguments, os.environ), console)
     except PsTrainError as error:
-        console.line(f"ps_train: error: {error}")
+        console.line(ERROR_BEGINS + str(error))
         return error.exit_code
-    except Exception:
+    except Exception as error:
         console.line(traceback.format_exc().rstrip())
+        console.line(ERROR_BEGINS + headline(error))
         return EXIT_FAILED
 
 
@@ -46,6 +47,8 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
         from ps_train.roles import local
         from ps_train.roles.children import Template
 
+        if job.ps_hosts or job.worker_hosts:
+            Cluster.of(job)  # raises here, once, instead of in every child
         template = Template(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject and not _has_launcher:

@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
-from ps_train.errors import ConfigError, ModelError, SaveError
+from ps_train.errors import ConfigError, DamagedCheckpointError, ModelError, SaveError
 from ps_train.graph.chunks import Part, parted
 from ps_train.graph.variables import Stored, ps_of
 
@@ -44,12 +45,10 @@ _DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFou
 def prepare_directory(path: str) -> str:
     """Makes the directory and checks that it can be written to; returns its absolute path."""
     absolute = os.path.abspath(path)
-    probe = os.path.join(absolute, f".ps_train_{os.getpid()}")
     try:
         os.makedirs(absolute, exist_ok=True)
-        with open(probe, "w") as file:
-            file.write("x")
-        os.remove(probe)
+        with tempfile.TemporaryFile(dir=absolute) as probe:  # another host's process may have the same pid
+            probe.write(b"x")
     except OSError as error:
         raise ConfigError(f"model_dir={path} cannot be written to ({error.strerror}): use another directory.") from None
     return absolute
@@ -264,12 +263,32 @@ def _full_shape(stored: Stored) -> list[int]:
     return list(shape.as_list())
 
 
+_ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
+
+
 def restore_plain(session: v1.Session, variables: Sequence[Any], path: str) -> None:
     """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and makes its
-    tables (TABLE_INITIALIZERS)."""
+    tables (TABLE_INITIALIZERS).  Raises ModelError where it is another model's, and DamagedCheckpointError."""
     if not variables:
         return
-    names, dtypes = [v.op.name for v in variables], [v.dtype.base_dtype for v in variables]
-    values = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
-    session.run([v.assign(value, read_value=False) for v, value in zip(variables, values, strict=True)])
+    try:
+        _check_plain(variables, _shapes_in(path), path)
+        names, dtypes = [v.op.name for v in variables], [v.dtype.base_dtype for v in variables]
+        found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
+        session.run([v.assign(value, read_value=False) for v, value in zip(variables, found, strict=True)])
+    except _DAMAGED as error:
+        raise DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})") from None
+    except tf.errors.InvalidArgumentError as error:  # another dtype
+        raise ModelError(f"checkpoint {path} does not fit: {cause_of(error)}; {_ANOTHER}") from None
     session.run(v1.tables_initializer())
+
+
+def _check_plain(variables: Sequence[Any], shapes: Mapping[str, list[int]], path: str) -> None:
+    missing = sorted(v.op.name for v in variables if v.op.name not in shapes)
+    if missing:
+        raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
+    for v in variables:
+        if not v.shape.is_compatible_with(shapes[v.op.name]):
+            raise ModelError(
+                f"checkpoint {path} has {v.op.name} of shape {shapes[v.op.name]}, the model of {v.shape}: {_ANOTHER}"
+            )

@@ -4,7 +4,8 @@
     console.line("plan: ...")
     console.progress(Progress(...).text())
 
-Standard library only: the launcher uses it too, and recognises its children's progress lines by how they begin.
+Standard library only: the launcher uses it too, and recognises its children's progress and error lines by their
+beginning.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 from typing import TextIO
 
 PROGRESS_BEGINS = "step "
+ERROR_BEGINS = "ps_train: error: "
 
 
 def step_of(line: str) -> int:

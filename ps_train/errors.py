@@ -11,16 +11,19 @@
        |- TooFewWorkersError          1   fewer than min_workers remain
        |- DivergedError               1   the loss is NaN or infinite
        |- SaveError                   1   a checkpoint could not be written
+       |- DamagedCheckpointError      1   a checkpoint cannot be read
        `- JobFailedError              1   another task failed, or the job was given up
 
 Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
 128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/OPERATING.md.
 
 The text of an error says four things in one line: what was wrong, the value and where it came from, what is
-allowed, what to do.  This module knows nothing of TensorFlow.
+allowed, what to do.  `headline` makes such a line of any other exception.  This module knows nothing of TensorFlow.
 """
 
 from __future__ import annotations
+
+import re
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -86,5 +89,37 @@ class SaveError(TrainingError):
     """A checkpoint could not be written; those before it are as they were."""
 
 
+class DamagedCheckpointError(TrainingError):
+    """A checkpoint's files are damaged, incomplete or gone."""
+
+
 class JobFailedError(TrainingError):
     """The job as a whole failed for a cause found in another task."""
+
+
+_AROUND = (
+    "Graph execution error",
+    "From /job:",
+    "Detected at",
+    "Original stack trace",
+    "File ",
+    "Node:",
+    "[[{{node",
+    "Hint:",
+)
+_ROOT = re.compile(r"\d+ root error\(s\) found\.|\(\d+\) [A-Z_]+: ")
+_LONGEST = 200
+
+
+def cause_of(error: BaseException) -> str:
+    """Returns the line of a TensorFlow error that says what happened, without the graph around it."""
+    text = str(getattr(error, "message", error))
+    lines = [line for line in (_ROOT.sub("", line).strip() for line in text.splitlines()) if line]
+    telling = [line for line in lines if not line.startswith(_AROUND) and line.strip("=")]
+    return (telling or lines or [type(error).__name__])[0][:_LONGEST]
+
+
+def headline(error: BaseException) -> str:
+    """Returns one line that names an error: its type, unless it is one of ours, and what happened."""
+    cause, name = cause_of(error), type(error).__name__
+    return cause if isinstance(error, PsTrainError) or cause == name else f"{name}: {cause}"

@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import Session
 from ps_train.errors import LostTaskError
+from ps_train.errors import cause_of as cause_of
 
 
 class Board:
@@ -117,17 +118,6 @@ class Board:
     @staticmethod
     def _value_of(entry: bytes) -> str:
         return str(json.loads(entry)[1]) if entry else ""
-
-
-_AROUND = ("Graph execution error", "From /job:", "Detected at", "File ", "Node:")
-
-
-def cause_of(error: Exception) -> str:
-    """The one line of a TensorFlow error that says what happened, without the graph around it."""
-    text = str(getattr(error, "message", error))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(_AROUND) and line.strip("=")]
-    return (telling or lines or [type(error).__name__])[0][:200]
 
 
 def _number(key: str) -> int:

@@ -5,21 +5,20 @@
     seat.say("training")               # False when somebody else has taken over
     seat.say()                         # as before, and alive
 
-A seat whose holder has fallen silent for the length of a lease is free; on the same machine it is free as soon as the
-holder's process is gone.
+A seat whose holder has fallen silent for the length of a lease is free; on the same machine, and in the same PID
+namespace, it is free as soon as the holder's process is gone.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import socket
 import threading
 import time
 
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
 from ps_train.cluster.notices import LEFT, Seat
+from ps_train.cluster.process_ids import is_gone
 from ps_train.errors import RefusedError
 
 _LOOK_SECS = 0.2
@@ -71,16 +70,3 @@ class Lease:
                 return False
             time.sleep(_LOOK_SECS)
         return True
-
-
-def is_gone(holder: Seat) -> bool:
-    """Whether the process ended, as far as this machine can know."""
-    if holder.host != socket.gethostname():
-        return False
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

@@ -14,6 +14,8 @@ import socket
 import uuid
 from typing import Any, TypeVar
 
+from ps_train.cluster import process_ids
+
 T = TypeVar("T", bound="Notice")
 
 IDENTITY = "identity"
@@ -76,7 +78,8 @@ class Identity(Notice):
 class Seat(Notice):
     """A training task, as it last said.
 
-    `state` is one of those above; `beat` grows while the task lives; `holder` is unique to the process.
+    `state` is one of those above; `beat` grows while the task lives; `holder` is unique to the process.  `machine` and
+    `started` say which process the pid means (`process_ids.py`).
     """
 
     task: str
@@ -85,6 +88,8 @@ class Seat(Notice):
     pid: int
     state: str = STARTING
     beat: int = 0
+    machine: str = ""
+    started: str = ""
 
     def place(self) -> str:
         return f"{self.task} on {self.host}, pid {self.pid}"
@@ -133,7 +138,8 @@ class Outcome(Notice):
 
 
 def new_seat(task: str) -> Seat:
-    return Seat(task, holder=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid())
+    host, pid = socket.gethostname(), os.getpid()
+    return Seat(task, uuid.uuid4().hex, host, pid, machine=process_ids.machine(), started=process_ids.start_of(pid))
 
 
 def new_identity(task: str, shared: dict[str, Any]) -> Identity:

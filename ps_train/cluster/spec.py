@@ -15,6 +15,9 @@ from ps_train.config import Job, Task, described
 from ps_train.errors import ConfigError
 from ps_train.options import source_of
 
+_LONGEST_NAME = 253
+"""Characters of a host name in DNS (RFC 1035)."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Address:
@@ -28,9 +31,14 @@ class Address:
         bracketed = host.startswith("[") and host.endswith("]")
         bare = host[1:-1] if bracketed else host
         if not colon or not bare or (":" in bare and not bracketed) or any(c in "/,[]" or c.isspace() for c in bare):
-            raise ConfigError(f'"{text}" in {where} is not an address: use host:port or [ipv6]:port.')
+            raise ConfigError(f'"{_shown(text)}" in {where} is not an address: use host:port or [ipv6]:port.')
+        if not _is_name(bare):
+            raise ConfigError(
+                f'the host of "{_shown(text)}" in {where} is not a name: use labels of 1 to 63 characters between '
+                f"single dots, at most {_LONGEST_NAME} in all."
+            )
         if not is_number(port) or not 1 <= int(port) <= 65535:
-            raise ConfigError(f'port "{port}" of "{text}" in {where} is out of range: use 1 to 65535.')
+            raise ConfigError(f'port "{_shown(port)}" of "{_shown(text)}" in {where} is out of range: use 1 to 65535.')
         return cls(bare, int(port))
 
     @property
@@ -200,6 +208,21 @@ def _most(job: Job, workers: Mapping[int, Address], declared: int) -> int:
 
 def _where(job: Job, name: str) -> str:
     return name + source_of(job.sources, name)
+
+
+def _is_name(host: str) -> bool:
+    """Tells whether the socket calls take a host; they raise UnicodeError for an empty or overlong label."""
+    try:
+        encoded = host.encode("idna")
+    except UnicodeError:
+        return False
+    return host.isprintable() and len(encoded) <= _LONGEST_NAME
+
+
+def _shown(text: str) -> str:
+    """Returns a text as one short line."""
+    line = text if text.isprintable() else ascii(text)[1:-1]
+    return line if len(line) <= 100 else line[:97] + "..."
 
 
 def is_number(text: str) -> bool:

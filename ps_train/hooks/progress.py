@@ -1,7 +1,12 @@
-"""The chief's progress: one line on the console and one point in the event files, every few seconds."""
+"""The chief's progress: one line on the console every few seconds, and a point in the event files with it at first.
+
+Points come further apart as a run grows (`interval.py`): with its histograms one takes a kilobyte and more.
+"""
 
 from __future__ import annotations
 
+import functools
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
 from ps_train.console import Progress
+from ps_train.hooks.interval import Interval
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.tally import Tally
 
@@ -31,17 +37,24 @@ class ProgressHook(v1.train.SessionRunHook):
         tally_of: Callable[..., Tally],
         show: Callable[[Progress], None],
         model_dir: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reading, self._job, self._tally_of, self._show = reading, job, tally_of, show
-        self._model_dir = model_dir
+        self._model_dir, self._clock = model_dir, clock
         self._last: tuple[float, int, float] | None = None
         self._writer: Any = None
+        self._interval, self._begun = Interval(job.log_secs), clock()
+        self._written: float | None = None
+        self._pending: Callable[[], None] | None = None
+        self._one = threading.Lock()
         self.loss: float | None = None
         self.step = 0
 
     def resumed(self, step: int) -> None:
         """Training goes on at this step, which may be one of long ago."""
         self._last, self.step = None, step
+        self._write_pending()  # before the mark: TensorBoard keeps of it what is not made again
+        self._written = None
         if self._writer is not None:  # TensorBoard then forgets the points of the steps that will be made again
             self._writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), step)
 
@@ -61,7 +74,7 @@ class ProgressHook(v1.train.SessionRunHook):
     def observe(self, step: int, counted: Mapping[str, Any]) -> None:
         """Reports if it is time.  `counted`: see `tally.tensors`."""
         self.step = step
-        now, examples = time.monotonic(), float(counted["examples"])
+        now, examples = self._clock(), float(counted["examples"])
         if self._last is None:
             self._last = (now, step, examples)
         elapsed = now - self._last[0]
@@ -69,13 +82,20 @@ class ProgressHook(v1.train.SessionRunHook):
             return
         if elapsed > 0 and step > self._last[1]:
             rates = (step - self._last[1]) / elapsed, (examples - self._last[2]) / elapsed
-            self._report(step, rates, self._tally_of(**counted))
+            self._report(step, rates, self._tally_of(**counted), now)
         self._last = (now, step, examples)
 
-    def end(self, session: Any) -> None:
-        self._writer.close()
+    def close(self) -> None:
+        """Writes the last point if it is not written yet; from any thread, more than once."""
+        self._write_pending()
 
-    def _report(self, step: int, rates: tuple[float, float], tally: Tally) -> None:
+    def _write_pending(self) -> None:
+        with self._one:
+            pending, self._pending = self._pending, None
+            if pending is not None:
+                pending()
+
+    def _report(self, step: int, rates: tuple[float, float], tally: Tally, now: float) -> None:
         stale, waiting = tally.staleness_report(), tally.waiting_report()
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None
@@ -83,11 +103,23 @@ class ProgressHook(v1.train.SessionRunHook):
         values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
         if self.loss is not None:
             values["loss"] = self.loss
+        with self._one:
+            self._pending = functools.partial(self._write, step, values, stale, waiting)
+        if self._is_due(now) or step >= self._job.max_steps:
+            self._write_pending()
+            self._written = now
+
+    def _write(
+        self, step: int, values: Mapping[str, float], stale: Mapping[str, Any] | None, waiting: Mapping[str, Any] | None
+    ) -> None:
         points = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         points += _of_staleness(stale) if stale else []
         points += _of_waiting(waiting) if waiting else []
         self._writer.add_summary(v1.Summary(value=points), step)
         self._writer.flush()
+
+    def _is_due(self, now: float) -> bool:
+        return self._written is None or now - self._written >= self._interval.secs(now - self._begun)
 
 
 def _of_staleness(report: Mapping[str, Any]) -> list[Any]:

@@ -210,3 +210,8 @@ class Chief(Training):
         if raw is not None:
             step = self._snapshots.save(raw)
             self._s.console.line(f"saved {self._checkpoints.path(step)}")
+
+    def close(self) -> None:
+        """Writes the last point of the event files, if there is one that is not written yet."""
+        if self._start is not None:
+            self._progress.close()

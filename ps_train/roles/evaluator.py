@@ -2,32 +2,47 @@
 
     metrics = score(model, source, "/models/run1/model.ckpt-2000")      # {"accuracy": 0.97}
 
-As a role it scores every checkpoint that appears in model_dir and always the last one.
+As a role it scores every checkpoint that appears in model_dir and always the last one, and ends as the run ends, which
+it reads in model_dir too (`run_status.py`).
 """
 
 from __future__ import annotations
 
+import collections
 import logging
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import found_in, restore_plain
+from ps_train.checkpoint import found_in, prepare_directory, restore_plain
 from ps_train.cluster import garbage
-from ps_train.config import Job, Task
+from ps_train.config import Job, Task, described
 from ps_train.console import Console
 from ps_train.data.shard import Source, evaluation_batches
-from ps_train.errors import EXIT_DONE, ConfigError, UnreachableError
+from ps_train.errors import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    EXIT_FAILED,
+    ConfigError,
+    DamagedCheckpointError,
+    JobFailedError,
+    PsTrainError,
+    UnreachableError,
+    exit_code_of_signal,
+)
 from ps_train.graph.scoring import BATCH, Scoring, measure
 from ps_train.model import Model, load_model
-from ps_train.roles.finish import result_step
+from ps_train.roles.run_status import FAILED, STOPPED, RunWatch, Status, read_status
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.5
+_TRIES = 5
+"""Looks at a checkpoint that cannot be read, before it counts as damaged: on a network file system it may come late."""
 
 
 def score(model: Model, source: Source, checkpoint: str) -> dict[str, float]:
@@ -48,38 +63,113 @@ def score(model: Model, source: Source, checkpoint: str) -> dict[str, float]:
 
 
 def run(job: Job, task: Task, console: Console) -> int:
-    """Until the checkpoint of max_steps, or the last one of a job that has ended, is scored."""
-    if not job.model_dir:
-        raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
+    """Scores every checkpoint that appears until the run has ended and its last one is scored, or that of max_steps.
+
+    Ends as the run did: 0 done, 128 + n stopped by signal n; raises where it failed or gives no sign of life.
+    """
+    directory = _directory(job)
     model = load_model(job.model, job.model_arguments())
     source = Source(lambda: model.data("test", job.data_dir), job.max_bad_lines)
-    directory = os.path.abspath(job.model_dir)
     garbage.begin()
-    writer: Any = None
-    scored, heard = -1, time.monotonic()
+    newest = _Newest(directory, lambda path: score(model, source, path), console)
+    watch = RunWatch(job, time.monotonic())
     while True:
-        ended = _ended(directory)
-        newest = found_in(directory)[:1]
-        if newest and newest[0][0] > scored:
-            step, path = newest[0]
-            try:
-                metrics = score(model, source, path)
-            except (tf.errors.OpError, OSError) as error:
-                log.warning("checkpoint %s cannot be read yet or any more (%s)", path, type(error).__name__)
-                time.sleep(_LOOK_SECS)
-                continue
-            scored, heard = step, time.monotonic()
-            console.line(f"evaluation at step {step}: " + (text(metrics) or "no metrics"))
-            writer = writer or _writer(directory)
-            values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-            writer.add_summary(v1.Summary(value=values), step)
-            writer.flush()
-        elif scored >= job.max_steps or (ended and scored >= 0):
+        ended = watch.look(read_status(directory), time.monotonic())  # before the last checkpoint is looked for
+        if newest.look():
+            continue
+        if newest.step >= job.max_steps:
             return EXIT_DONE
-        elif scored < 0 and time.monotonic() - heard > job.startup_timeout_secs:
-            raise UnreachableError(f"no checkpoint has appeared in {directory} within {job.startup_timeout_secs:g}s")
-        else:
+        if ended is not None:
+            return _end(ended, newest, directory)
+        time.sleep(_LOOK_SECS)
+
+
+def _directory(job: Job) -> str:
+    if not job.model_dir:
+        raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
+    directory = os.path.abspath(job.model_dir)
+    if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
+        raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise ConfigError(f"{described(job, 'model_dir')} is not a directory: use that of the checkpoints.")
+    return directory
+
+
+def _end(ended: Status | PsTrainError, newest: _Newest, directory: str) -> int:
+    """Ends as the run did; where it is done, its last checkpoint must have been scored."""
+    if isinstance(ended, PsTrainError):
+        raise ended
+    if ended.state == FAILED:
+        raise _failure(ended)
+    if ended.state == STOPPED:
+        log.warning("the job was stopped by signal %d", ended.signum)
+        return exit_code_of_signal(ended.signum)
+    if newest.failure is not None:
+        raise newest.failure
+    if newest.step < 0:
+        raise UnreachableError(f"the job is done, but there is no checkpoint in {directory}")
+    return EXIT_DONE
+
+
+def _failure(ended: Status) -> JobFailedError:
+    told = "the job failed: "
+    error = JobFailedError(told + ended.cause.removeprefix(told))
+    error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED
+    return error
+
+
+class _Newest:
+    """Scores the newest checkpoint that can be read.
+
+    Attributes:
+      step: of the last one that was scored; -1 before.
+      failure: why the newest one was given up, if it was.
+    """
+
+    def __init__(self, directory: str, score: Callable[[str], dict[str, float]], console: Console) -> None:
+        self._directory, self._score, self._console = directory, score, console
+        self._scored: tuple[int, int] | None = None
+        self._tries: collections.Counter[tuple[int, int]] = collections.Counter()
+        self._writer: Any = None
+        self.step = -1
+        self.failure: DamagedCheckpointError | None = None
+
+    def look(self) -> bool:
+        """Scores a checkpoint, or tries to; False where there is no other that is newer than the one scored last."""
+        self.failure = None
+        for step, path in found_in(self._directory):
+            mark = (step, _written(path))
+            if mark == self._scored:
+                return False
+            if self._tries[mark] < _TRIES:
+                self._try(mark, path)
+                return True
+            self.failure = self.failure or DamagedCheckpointError(f"checkpoint {path} could not be scored: see above")
+        return False
+
+    def _try(self, mark: tuple[int, int], path: str) -> None:
+        try:
+            metrics = self._score(path)
+        except DamagedCheckpointError as error:
+            self._tries[mark] += 1
+            if self._tries[mark] == _TRIES:
+                log.warning("%s; trying the one before it", error)
             time.sleep(_LOOK_SECS)
+            return
+        self._scored, self.step = mark, mark[0]
+        self._console.line(f"evaluation at step {self.step}: " + (text(metrics) or "no metrics"))
+        self._writer = self._writer or _writer(self._directory)
+        values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        self._writer.add_summary(v1.Summary(value=values), self.step)
+        self._writer.flush()
+
+
+def _written(path: str) -> int:
+    """When a checkpoint was written: a resumed run may write that of a step again."""
+    try:
+        return os.stat(path + ".index").st_mtime_ns
+    except OSError:  # it is removed at this moment
+        return 0
 
 
 def text(metrics: dict[str, float]) -> str:
@@ -87,11 +177,6 @@ def text(metrics: dict[str, float]) -> str:
 
 
 def _writer(directory: str) -> Any:
+    path = prepare_directory(os.path.join(directory, "eval"))
     with tf.Graph().as_default():
-        return v1.summary.FileWriter(os.path.join(directory, "eval"))
-
-
-def _ended(directory: str) -> bool:
-    """Whether the chief has written its result, and the newest checkpoint is the one it speaks of."""
-    newest = found_in(directory)[:1]
-    return bool(newest) and result_step(directory) == newest[0][0]
+        return v1.summary.FileWriter(path)

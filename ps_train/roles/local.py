@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 import os
 import queue
 import signal
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.config import Job
-from ps_train.console import PROGRESS_BEGINS, Console, step_of
+from ps_train.console import ERROR_BEGINS, PROGRESS_BEGINS, Console, step_of
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
 from ps_train.faults import Schedule, check_tasks, parse
 from ps_train.held_ports import HeldPorts
@@ -75,8 +76,18 @@ def _with_addresses(job: Job, arguments: list[str], ports: HeldPorts) -> tuple[J
 
 
 def _new_directory(job: Job) -> str:
+    """Makes a directory that no other job has; two jobs may start in the same second."""
     name = job.model.rpartition(":")[2].lower()
-    return os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    base = os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    path, numbers = base, itertools.count(2)
+    while True:
+        try:
+            os.makedirs(path)
+            return path
+        except FileExistsError:
+            path = f"{base}-{next(numbers)}"
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be made ({error.strerror}): use --model_dir.") from None
 
 
 class _Launcher:
@@ -252,5 +263,11 @@ class _Launcher:
             self._console.line(f"ps_train: the last lines of {child.name}:")
             for line in told[-_SHOWN_LINES:]:
                 self._console.line(f"  {line}")
-        self._console.line(f"ps_train: {child.name} {how_it_ended(code)}, and so the job failed: {told[-1]}")
+        self._console.line(f"ps_train: {child.name} {how_it_ended(code)}, and so the job failed: {_cause_in(told)}")
         return code if code > 0 else EXIT_FAILED
+
+
+def _cause_in(lines: Sequence[str]) -> str:
+    """Returns the last error line of a child's output; TensorFlow's own log may have written lines after it."""
+    errors = [line.removeprefix(ERROR_BEGINS) for line in lines if line.startswith(ERROR_BEGINS)]
+    return errors[-1] if errors else lines[-1]

@@ -21,8 +21,8 @@ from ps_train.checkpoint import Checkpoints
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
 from ps_train.cluster.budget import Budget
-from ps_train.cluster.lease import is_gone
 from ps_train.cluster.notices import TRAINING, Ready, Seat
+from ps_train.cluster.process_ids import is_gone
 from ps_train.config import Job
 from ps_train.console import Console
 from ps_train.errors import LostTaskError, RefusedError

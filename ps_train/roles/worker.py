@@ -35,6 +35,7 @@ from ps_train.errors import (
     SaveError,
     TooFewWorkersError,
     exit_code_of_signal,
+    headline,
 )
 from ps_train.export import prepare_export
 from ps_train.graph.plan import make_plan
@@ -43,6 +44,7 @@ from ps_train.model import load_model
 from ps_train.roles.chief import Chief
 from ps_train.roles.heart import EndOfJob, Heart, Watch, failure_of
 from ps_train.roles.members import Members
+from ps_train.roles.run_status import DONE, FAILED, STOPPED, StatusFile
 from ps_train.roles.setting import Setting
 from ps_train.roles.supervise import Attention
 from ps_train.roles.training import Training
@@ -96,7 +98,23 @@ def run(job: Job, task: Task, console: Console) -> int:
     )
     training = Chief(setting, members) if is_chief else Training(setting)
     heart.start()
-    return _supervise(training, setting)
+    return _lead(training, setting) if isinstance(training, Chief) else _supervise(training, setting)
+
+
+def _lead(chief: Chief, setting: Setting) -> int:
+    """Supervises a chief; how the run goes on and ends stands in model_dir, where an evaluator reads it."""
+    status = StatusFile(setting.directory, setting.heart.holder, setting.job.max_steps)
+    status.begin()
+    try:
+        code = _supervise(chief, setting)
+    except BaseException as error:
+        if not isinstance(error, RefusedError):  # else another process may be the chief
+            status.end(FAILED, cause=headline(error), config=_is_config(error))
+        raise
+    finally:
+        chief.close()
+    status.end(DONE if code == EXIT_DONE else STOPPED, signum=max(0, code - exit_code_of_signal(0)))
+    return code
 
 
 def _describe(board: Board, description: Mapping[str, Any], task: str) -> None:
@@ -183,10 +201,13 @@ def _conclude(verdict: BaseException, setting: Setting) -> int:
         setting.heart.say_farewell()
         return _code_of(verdict.outcome)
     if not isinstance(verdict, RefusedError):
-        config = isinstance(verdict, PsTrainError) and verdict.exit_code == EXIT_CONFIG
-        cause = str(verdict).splitlines()[0] if str(verdict) else type(verdict).__name__
-        _declare(setting.boards, Outcome("failed", by=str(setting.task), cause=cause, config=config))
+        outcome = Outcome("failed", by=str(setting.task), cause=headline(verdict), config=_is_config(verdict))
+        _declare(setting.boards, outcome)
     raise verdict
+
+
+def _is_config(error: BaseException) -> bool:
+    return isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
 
 
 def _code_of(outcome: Outcome) -> int:

@@ -21,14 +21,28 @@ def test_an_exception_in_the_users_own_code_keeps_its_traceback_and_fails_the_wh
     run = processes.run(MODELS + "Raises", f"--model_dir={processes.directory}/m")
     assert run.wait(40) == 1
     assert "KeyError: 'my own mistake'" in run.output and "in forward" in run.output
-    assert "and so the job failed" in run.lines[-1]
+    assert run.lines[-1].endswith("failed with exit code 1, and so the job failed: KeyError: 'my own mistake'")
 
 
-@pytest.mark.long
-def test_an_operation_of_the_users_that_fails_later_is_reported_as_the_cause(processes: Processes) -> None:
-    run = processes.run(MODELS + "FailsLater", f"--model_dir={processes.directory}/m", "--num_workers=1")
-    assert run.wait(40) == 1
-    assert "my own assertion" in run.output and "worker:0 failed with exit code 1" in run.lines[-1]
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        ("FailsLater", "InvalidArgumentError: assertion failed: [my own assertion]"),
+        long("RunsOutOfMemory", "ResourceExhaustedError: OOM when allocating tensor"),
+        long("RaisesLater", "ValueError: my first line"),
+    ],
+)
+def test_an_operation_of_the_users_that_fails_later_is_named_by_every_task(
+    processes: Processes, model: str, cause: str
+) -> None:
+    run = processes.run(MODELS + model, f"--model_dir={processes.directory}/m", "--update=sync")
+    assert run.wait(60) == 1
+    assert cause in run.lines[-1] and "failed with exit code 1, and so the job failed: " in run.lines[-1]
+    for task in ("worker:1", "ps:0"):
+        told = [line for line in run.lines if line.startswith(f"[{task}] ")]
+        assert told and told[-1].startswith(f"[{task}] ps_train: error: ") and cause in told[-1], run.output
+    chief = [line for line in run.lines if line.startswith("ps_train: error: ")]
+    assert len(chief) == 1 and cause in chief[0], run.output
 
 
 def test_a_loss_that_is_no_number_stops_the_job_and_is_not_saved(processes: Processes) -> None:

@@ -162,3 +162,26 @@ class Scored(Counting):
 
     def metrics(self, outputs, labels):
         return {"mean_square": v1.metrics.mean(tf.square(labels))}
+
+
+class RunsOutOfMemory(Linear):
+    """An operation of the user's asks for more memory than there is, after some steps."""
+
+    def loss(self, outputs, labels):
+        loss = super().loss(outputs, labels)
+        length = tf.cast(tf.where(loss > 1.0, 1.0, 2.0**50), tf.int64)
+        return loss + 0.0 * tf.reduce_sum(tf.zeros(length[tf.newaxis]))
+
+
+class RaisesLater(Linear):
+    """The user's own Python code, called by an operation, raises after some steps; its message has two lines."""
+
+    def loss(self, outputs, labels):
+        loss = super().loss(outputs, labels)
+
+        def check(value):
+            if value < 1.0:
+                raise ValueError("my first line\nmy second line")
+            return value
+
+        return loss + 0.0 * tf.ensure_shape(tf.numpy_function(check, [tf.stop_gradient(loss)], tf.float32), [])

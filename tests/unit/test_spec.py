@@ -72,8 +72,25 @@ class TestAddress:
     def test_what_is_no_address_is_refused_with_text_and_place(self, text):
         with pytest.raises(ConfigError) as caught:
             Address.parse(text, "ps_hosts (from TF_CONFIG)")
-        assert f'"{text}" in ps_hosts (from TF_CONFIG)' in str(caught.value)
+        shown = text.replace("\t", "\\t")
+        assert f'"{shown}" in ps_hosts (from TF_CONFIG)' in str(caught.value)
         assert "host:port" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "host", ["a..b", ".a", ".", "a" * 64, f"b.{'a' * 64}.example.com", ".".join(["a" * 60] * 5), "a\0b", "a\x7f"]
+    )
+    def test_a_name_that_no_resolver_takes_is_refused(self, host):
+        with pytest.raises(ConfigError) as caught:
+            Address.parse(f"{host}:2222", "ps_hosts (from TF_CONFIG)")
+        told = str(caught.value)
+        assert "in ps_hosts (from TF_CONFIG)" in told
+        assert "63" in told
+        assert told.isprintable()
+        assert len(told) < 500
+
+    @pytest.mark.parametrize("host", ["a" * 63, "a.b.", ".".join(["a" * 60] * 4), "a_b-c", "b\u00fccher"])
+    def test_a_name_that_a_resolver_takes_is_accepted(self, host):
+        assert Address.parse(f"{host}:2222", "ps_hosts").host == host
 
     @pytest.mark.parametrize("port", ["65536", "99999", "0", "-1", "+5", "", "http", "22.5", "٢٢"])
     def test_a_port_that_is_not_from_1_to_65535_is_refused(self, port):
