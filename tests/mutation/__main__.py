@@ -1,0 +1,83 @@
+"""Runs the mutations: python -m tests.mutation [--list] [--only NAME] [--jobs N] [--write]
+
+Each mutation is applied to a temporary copy of the project, and its tests are run there.  A mutation that no test
+notices survives.  The score is the share of mutations that are killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.mutation import report
+from tests.mutation.catalogue import MUTATIONS
+from tests.mutation.mutation import Mutation, StaleError
+from tests.mutation.running import BROKEN, SURVIVED, Copies, Verdict
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NEEDED_SCORE = 0.95
+
+
+def chosen(word: str) -> list[Mutation]:
+    """Returns the mutations that have the word in their name or file."""
+    found = [mutation for mutation in MUTATIONS if word in mutation.name or word in mutation.file]
+    if not found:
+        sys.exit(f"--only={word}: no mutation has this in its name or file; --list shows all")
+    return found
+
+
+def check_all_fit(mutations: list[Mutation]) -> None:
+    """Ends the program where a mutation no longer fits the code."""
+    for mutation in mutations:
+        try:
+            mutation.applied_to((ROOT / mutation.file).read_text())
+        except StaleError as error:
+            sys.exit(str(error))
+
+
+def check_tests_pass(copies: Copies, mutations: list[Mutation]) -> None:
+    """Ends the program where a test fails without any mutation: it would kill everything."""
+    tests = dict.fromkeys(test for mutation in mutations for test in mutation.tests)
+    verdict = copies.passes(tests)
+    if verdict.outcome != SURVIVED:
+        sys.exit(f"{verdict.output}\nthe tests do not pass without a mutation")
+
+
+def judged(copies: Copies, mutations: list[Mutation], jobs: int) -> list[tuple[Mutation, Verdict]]:
+    """Returns the verdict of each, and prints it as soon as it is there."""
+    found = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for mutation, verdict in zip(mutations, pool.map(copies.judge, mutations), strict=True):
+            print(f"{verdict.outcome:9} {verdict.secs:4.0f}s  {mutation.file}: {mutation.name}", flush=True)
+            if verdict.outcome == BROKEN:
+                print(verdict.output, flush=True)
+            found.append((mutation, verdict))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="shows the mutations and runs nothing")
+    parser.add_argument("--only", default="", metavar="NAME", help="those that have this in their name or file")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at the same time (2)")
+    parser.add_argument("--write", action="store_true", help="writes tests/mutation/RESULT.md")
+    arguments = parser.parse_args()
+    mutations = chosen(arguments.only)
+    if arguments.list:
+        print("\n".join(f"{mutation.file}: {mutation.name}" for mutation in mutations))
+        return 0
+    check_all_fit(mutations)
+    with Copies(ROOT, arguments.jobs) as copies:
+        check_tests_pass(copies, mutations)
+        verdicts = judged(copies, mutations, arguments.jobs)
+    score = report.score_of(verdicts)
+    print(report.summary(verdicts))
+    if arguments.write:
+        (ROOT / "tests" / "mutation" / "RESULT.md").write_text(report.text(verdicts))
+    return 0 if score >= NEEDED_SCORE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
