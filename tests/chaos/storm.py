@@ -172,4 +172,4 @@ def weather(storm: Storm, processes: Processes) -> None:
         check_end(storm.text(), expected, run.cluster.model_dir, storm.update, MAX_STEPS, run.lost_updates(), stopped)
     if storm.missing:
         run.now[storm.missing].kill()
-    check_orphans(storm.text(), run.cluster)
+    check_orphans(storm.text(), processes)

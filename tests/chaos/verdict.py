@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.checkpoint import found_in
-from tests.support.processes import Process, TestCluster
+from tests.support.processes import Process, Processes
 
 RATE = 0.005
 TOLERANCE = {"sync": 1.002, "bounded": 1.05, "async": 1.05}
@@ -69,17 +69,10 @@ def check_failure(text: str, processes: Mapping[str, Process], cause: str) -> No
         assert cause in "\n".join(process.lines[-3:]), story
 
 
-def check_orphans(text: str, cluster: TestCluster) -> None:
-    """No process of the job is left, whoever started it."""
-    mark, left = f"--ps_hosts={','.join(cluster.ps_hosts)}", []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_text()
-        except OSError:
-            continue
-        if mark in command:
-            left.append(f"{path.parent.name}: {command}")
-    assert not left, f"{text}: left over: {left}"
+def check_orphans(text: str, processes: Processes) -> None:
+    """No process of the job is left, whichever process started it."""
+    left = [process.pid for process in processes.started if process.process.poll() is None]
+    assert not left and not processes.orphans(), f"{text}: left over: {left}, {processes.orphans()}"
 
 
 def loss_of(path: str) -> float:

@@ -8,18 +8,18 @@ import platform
 from collections.abc import Sequence
 
 from tests.mutation.mutation import Mutation
-from tests.mutation.running import BROKEN, KILLED, SURVIVED, TIMED_OUT, Verdict
+from tests.mutation.running import NOTICED, Verdict
 
 Verdicts = Sequence[tuple[Mutation, Verdict]]
 
 
 def score_of(verdicts: Verdicts) -> float:
     """Returns the share of mutations that were killed."""
-    return sum(verdict.outcome in (KILLED, TIMED_OUT) for _, verdict in verdicts) / len(verdicts)
+    return sum(verdict.outcome in NOTICED for _, verdict in verdicts) / len(verdicts)
 
 
 def summary(verdicts: Verdicts) -> str:
-    killed = sum(verdict.outcome in (KILLED, TIMED_OUT) for _, verdict in verdicts)
+    killed = sum(verdict.outcome in NOTICED for _, verdict in verdicts)
     return f"{killed} of {len(verdicts)} mutations were killed: {100 * score_of(verdicts):.1f} %"
 
 
@@ -35,7 +35,7 @@ def text(verdicts: Verdicts) -> str:
         f"**{summary(verdicts)}.**",
         "",
     ]
-    left = [(m, v) for m, v in verdicts if v.outcome in (SURVIVED, BROKEN)]
+    left = [(m, v) for m, v in verdicts if v.outcome not in NOTICED]
     if left:
         lines += ["Not killed:", "", *(f"- `{m.file}`: {m.name} ({v.outcome.lower()})" for m, v in left), ""]
     lines += ["| file | mutation | outcome |", "|---|---|---|"]

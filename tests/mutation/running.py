@@ -23,7 +23,8 @@ from collections.abc import Iterable, Iterator
 
 from tests.mutation.mutation import Mutation
 
-KILLED, SURVIVED, TIMED_OUT, BROKEN = "killed", "SURVIVED", "killed (timed out)", "BROKEN"
+KILLED, TIMED_OUT, CRASHED = NOTICED = ("killed", "killed (timed out)", "killed (crashed)")
+SURVIVED, BROKEN = "SURVIVED", "BROKEN"
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "runs", "__pycache__", "*.egg-info", ".*_cache", "node_modules")
 _PASSED, _FAILED = 0, 1
 """Exit codes of pytest."""
@@ -98,6 +99,8 @@ class Copies:
             output, _ = process.communicate()
             return Verdict(TIMED_OUT, time.monotonic() - began, output)
         outcome = {_PASSED: SURVIVED, _FAILED: KILLED}.get(process.returncode, BROKEN)
+        if process.returncode < 0:  # TensorFlow dies of a signal where a test leaves a step that hangs
+            outcome = CRASHED
         return Verdict(outcome, time.monotonic() - began, output)
 
 
