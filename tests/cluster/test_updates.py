@@ -10,6 +10,7 @@ from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
 from tests.support.models import Linear
+from tests.support.recording import Recording, used
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 RATE = 0.05
@@ -122,12 +123,17 @@ def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed() -> N
     assert not np.array_equal(values[0], values[2])
 
 
-def test_concurrent_asynchronous_workers_count_every_step_once() -> None:
-    cluster = InProcessCluster(Linear(), 2, 4, batch_size=4)
+@pytest.mark.parametrize("update", ["async", "bounded"])
+def test_concurrent_workers_count_every_step_once_and_lose_no_update(update: str) -> None:
+    cluster = InProcessCluster(Recording(count=64), 2, 4, batch_size=4, update=update)
     cluster.start()
     cluster.train(50)
     assert cluster.global_step() == 200
     assert cluster.values()["ps_train/examples"] == 800
+    # Each worker has 16 examples: 12 times all of them, and once more the first 8.
+    expected = np.repeat([13, 12], 32)
+    for counts in used(cluster):
+        np.testing.assert_array_equal(counts, expected)
 
 
 def test_the_step_that_is_fetched_is_the_one_after_the_update() -> None:
