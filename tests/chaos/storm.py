@@ -131,7 +131,7 @@ class Run:
         return Torn(pushes, less, sum(more for _, more, _ in ahead), sum(unheard for _, _, unheard in ahead))
 
     def losses(self) -> list[tuple[str, int, str]]:
-        """Returns, for each loss of ps, their names, the restored step and the number of lost updates as it was said."""
+        """Returns, for each loss of ps, their names, the restored step, and how many updates a chief calls lost."""
         found = [loss for chief in self.started["worker:0"] for loss in re.findall(LOST, chief.output)]
         return [(lost, int(restored), count) for lost, restored, count in found]
 

@@ -7,7 +7,7 @@ import pytest
 
 from ps_train.model import make_optimizer
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.recording import Recording, used
@@ -155,3 +155,14 @@ def test_steps_beyond_max_steps_change_nothing(update: str) -> None:
     after = cluster.values()
     assert cluster.global_step() == 3
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+def test_a_worker_that_slept_makes_no_step_beyond_max_steps(update: str) -> None:
+    """Its steps were handed out again while it slept."""
+    cluster = InProcessCluster(Recording(count=64), 1, 1, batch_size=4, update=update, max_steps=3)
+    cluster.start()
+    in_parallel([lambda: cluster.train(5)])
+    assert cluster.global_step() == 3
+    assert cluster.values()["ps_train/examples"] == 12
+    assert [int(np.sign(counts).sum()) for counts in used(cluster)] == [12, 12]

@@ -54,15 +54,14 @@ class Mutation:
 
 def _extent(text: str, name: str) -> tuple[int, int]:
     """Returns where a function or class begins and ends, in characters."""
-    node: ast.AST = ast.parse(text)
+    node: ast.Module | ast.FunctionDef | ast.ClassDef = ast.parse(text)
     for part in name.split("."):
-        inner = [child for child in ast.walk(node) if getattr(child, "name", None) == part and child is not node]
-        named = [child for child in inner if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)]
+        inner = [child for child in node.body if isinstance(child, ast.FunctionDef | ast.ClassDef)]
+        named = [child for child in inner if child.name == part]
         if len(named) != 1:
             raise StaleError(f"{len(named)} functions or classes have the name {part!r} of {name!r}, not one")
         (node,) = named
-    assert isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
-    assert node.end_lineno is not None
+    assert not isinstance(node, ast.Module) and node.end_lineno is not None
     lines = text.splitlines(keepends=True)
     return sum(map(len, lines[: node.lineno - 1])), sum(map(len, lines[: node.end_lineno]))
 

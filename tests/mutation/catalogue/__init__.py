@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutation.catalogue import graph, roles, updates
+from tests.mutation.catalogue import floors, graph, roles, updates
 
-MUTATIONS = [*updates.MUTATIONS, *graph.MUTATIONS, *roles.MUTATIONS]
+MUTATIONS = [*updates.MUTATIONS, *graph.MUTATIONS, *roles.MUTATIONS, *floors.MUTATIONS]
