@@ -14,6 +14,7 @@ from ps_train.checkpoint import found_in
 from ps_train.errors import SaveError
 from ps_train.updates import hold
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 from tests.support.loops import training
 from tests.support.models import Counting
 from tests.support.processes import eventually
@@ -43,7 +44,7 @@ def counts(path: str) -> tuple[set[float], int]:
 
 
 @MODES
-@pytest.mark.parametrize("async_save", [True, False], ids=["from copies", "under a hold"])
+@pytest.mark.parametrize("async_save", [True, long(False)], ids=["from copies", "under a hold"])
 def test_every_checkpoint_is_the_state_at_one_global_step(
     tmp_path: pathlib.Path, update: str, fields: dict, async_save: bool
 ) -> None:
