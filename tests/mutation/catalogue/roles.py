@@ -184,6 +184,22 @@ MUTATIONS = [
         within="Chief._more_to_do",
     ),
     Mutation(
+        "the job ends although a worker that waits has input left",
+        "ps_train/roles/chief.py",
+        "self._input_ended and not others.waiting",
+        "self._input_ended",
+        ("tests/unit/test_chief.py",),
+        within="Chief._is_out_of_input",
+    ),
+    Mutation(
+        "shards of workers that are gone are never freed",
+        "ps_train/roles/chief.py",
+        "self._shares.free_all()",
+        "pass",
+        ("tests/unit/test_chief.py",),
+        within="Chief._is_out_of_input",
+    ),
+    Mutation(
         "after the loss of a ps all ps go back to the checkpoint",
         "ps_train/roles/recovery.py",
         "lost if partial else None",
