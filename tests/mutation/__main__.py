@@ -19,12 +19,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDED_SCORE = 0.95
 
 
-def chosen(word: str) -> list[Mutation]:
-    """Returns the mutations that have the word in their name or file."""
-    found = [mutation for mutation in MUTATIONS if word in mutation.name or word in mutation.file]
-    if not found:
-        sys.exit(f"--only={word}: no mutation has this in its name or file; --list shows all")
-    return found
+def chosen(words: list[str]) -> list[Mutation]:
+    """Returns the mutations that have one of the words in their name or file; all, where there are no words."""
+    for word in words:
+        if not any(word in mutation.name or word in mutation.file for mutation in MUTATIONS):
+            sys.exit(f"--only={word}: no mutation has this in its name or file; --list shows all")
+    return [one for one in MUTATIONS if not words or any(word in one.name or word in one.file for word in words)]
 
 
 def check_all_fit(mutations: list[Mutation]) -> None:
@@ -58,7 +58,9 @@ def judged(copies: Copies, mutations: list[Mutation]) -> list[tuple[Mutation, Ve
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--list", action="store_true", help="shows the mutations and runs nothing")
-    parser.add_argument("--only", default="", metavar="NAME", help="those that have this in their name or file")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="those with this in name or file; repeatable"
+    )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at the same time (2)")
     parser.add_argument("--unchecked", action="store_true", help="does not run the tests without a mutation first")
     parser.add_argument("--write", action="store_true", help="writes tests/mutation/RESULT.md")

@@ -155,7 +155,7 @@ MUTATIONS = [
         "ps_train/cluster/spec.py",
         '("backup_workers", self.num_replicas - 1)',
         '("backup_workers", self.num_replicas)',
-        (f"{_SPEC}::TestCluster",),
+        ("tests/unit/test_attendance.py::TestMembers",),
         within="Cluster._refuse_what_needs_more_workers",
     ),
     Mutation(
