@@ -46,7 +46,7 @@ MUTATIONS = [
         "ps_train/updates/sides.py",
         " < self._max_steps",
         " >= 0",
-        ("tests/cluster/test_modes.py::test_all_workers_end_and_the_global_step_is_exactly_max_steps",),
+        (f"{_UPDATES}::test_a_worker_that_slept_makes_no_step_beyond_max_steps",),
         within="First._visit",
     ),
     Mutation(
