@@ -189,8 +189,10 @@ def test_waiting_ends_with_the_last_reason() -> None:
     def never() -> None:
         raise NotYetError("the moon is not full")
 
+    start = time.monotonic()
     with pytest.raises(UnreachableError, match="waiting for the tide: the moon is not full"):
         wait_for(never, 0.3, "the tide")
+    assert 0.3 <= time.monotonic() - start < 10
 
 
 def test_a_host_that_never_takes_the_connection_times_out() -> None:

@@ -87,7 +87,22 @@ def test_the_waiting_is_measured(num_ps: int = 1) -> None:
     assert waiting[1, 0] < waiting[1, 1] < STEPS * 1.0, "seconds"
 
 
-def test_the_clock_of_one_who_left_holds_nobody_back_and_who_comes_back_begins_beside_the_slowest() -> None:
+def test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> None:
+    cluster = InProcessCluster(Recorded(), 1, WORKERS, update="bounded", staleness=3, learning_rate=0.01, batch_size=4)
+    cluster.start()
+
+    def steps(index: int, count: int) -> None:
+        for _ in range(count):
+            cluster.sessions[index].run(cluster.steps[index].ops.train)
+
+    cluster.dismiss(2)
+    in_parallel([lambda: (steps(0, 2), steps(1, 5))])
+    assert cluster.read("ps_train/clocks").tolist() == [[1, 1, 0], [2, 5, 0]]
+    in_parallel([lambda: steps(2, 1)])
+    assert cluster.read("ps_train/clocks").tolist() == [[1, 1, 1], [2, 5, 2]]
+
+
+def test_the_clock_of_one_who_left_holds_nobody_back_and_one_who_comes_back_alone_begins_beside_the_fastest() -> None:
     model = Recorded()
     cluster = InProcessCluster(model, 1, WORKERS, update="bounded", staleness=1, learning_rate=0.01, batch_size=4)
     cluster.start()

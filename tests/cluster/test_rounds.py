@@ -142,6 +142,23 @@ def test_a_gradient_that_arrived_before_its_worker_left_counts(num_ps: int) -> N
     np.testing.assert_allclose(cluster.values()["w"], after_update(w, model, 0, 0, 1, 2), atol=1e-6)
 
 
+def test_a_gradient_of_values_from_two_different_rounds_is_dropped() -> None:
+    """A worker that comes back may pull from one ps before an update and from the other one after it."""
+    cluster, model = made(2)
+    w = cluster.values()["w"]
+    with cluster.steps[0].graph.as_default():
+        ahead = cluster.steps[0].ops.marks[1].assign_add(1, read_value=False)
+        level = cluster.steps[0].ops.marks[1].assign_sub(1, read_value=False)
+    cluster.sessions[0].run(ahead)
+    in_parallel([lambda: step(cluster, 0)], within_secs=15)
+    cluster.sessions[0].run(level)
+    assert cluster.values()["ps_train/dropped"] == 1
+    assert arrived(cluster) == cluster.global_step() == 0
+    in_parallel([lambda index=index: step(cluster, index) for index in range(3)])
+    each = [after_update(w, model, number, index) for index, number in ((0, 1), (1, 0), (2, 0))]
+    np.testing.assert_allclose(cluster.values()["w"], np.mean(each, axis=0), atol=1e-6)
+
+
 @one_or_two_ps
 def test_when_all_have_left_one_who_comes_again_trains_alone(num_ps: int) -> None:
     cluster, model = made(num_ps)

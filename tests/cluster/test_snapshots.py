@@ -14,6 +14,7 @@ from ps_train.checkpoint import found_in
 from ps_train.errors import SaveError
 from ps_train.updates import hold
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 from tests.support.loops import training
 from tests.support.models import Counting
 from tests.support.processes import eventually
@@ -43,7 +44,7 @@ def counts(path: str) -> tuple[set[float], int]:
 
 
 @MODES
-@pytest.mark.parametrize("async_save", [True, False], ids=["from copies", "under a hold"])
+@pytest.mark.parametrize("async_save", [True, long(False)], ids=["from copies", "under a hold"])
 def test_every_checkpoint_is_the_state_at_one_global_step(
     tmp_path: pathlib.Path, update: str, fields: dict, async_save: bool
 ) -> None:
@@ -108,6 +109,22 @@ def test_a_save_that_fails_leaves_the_one_before_and_the_next_is_as_good(
     cluster.train(2)
     assert cluster.snapshots.save(cluster.sessions[0]) == 7
     assert counts(found_in(str(tmp_path))[0][1]) == ({7.0}, 7)
+
+
+def test_a_rehearsal_is_not_a_checkpoint_and_not_reported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = made(tmp_path, 2, 1)
+    assert cluster.snapshots is not None
+    with monkeypatch.context() as slow:
+        run = cluster.sessions[0].run
+        slow.setattr(cluster.sessions[0], "run", lambda *args, **fields: (time.sleep(0.01), run(*args, **fields))[1])
+        cluster.snapshots.rehearse(cluster.sessions[0])
+    assert not found_in(str(tmp_path)) and cluster.snapshots.collect() is None
+    cluster.snapshots.save(cluster.sessions[0])
+    report = cluster.snapshots.report()
+    assert report is not None and report["count"] == 1
+    assert report["hold_secs_mean"] == report["hold_secs_max"], "the one hold, not a slower one before it"
 
 
 def test_a_hold_that_is_not_ended_ends_by_itself(tmp_path: pathlib.Path) -> None:

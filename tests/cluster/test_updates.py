@@ -7,9 +7,10 @@ import pytest
 
 from ps_train.model import make_optimizer
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.models import Linear
+from tests.support.recording import Recording, used
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 RATE = 0.05
@@ -122,12 +123,17 @@ def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed() -> N
     assert not np.array_equal(values[0], values[2])
 
 
-def test_concurrent_asynchronous_workers_count_every_step_once() -> None:
-    cluster = InProcessCluster(Linear(), 2, 4, batch_size=4)
+@pytest.mark.parametrize("update", ["async", "bounded"])
+def test_concurrent_workers_count_every_step_once_and_lose_no_update(update: str) -> None:
+    cluster = InProcessCluster(Recording(count=64), 2, 4, batch_size=4, update=update)
     cluster.start()
     cluster.train(50)
     assert cluster.global_step() == 200
     assert cluster.values()["ps_train/examples"] == 800
+    # Each worker has 16 examples: 12 times all of them, and once more the first 8.
+    expected = np.repeat([13, 12], 32)
+    for counts in used(cluster):
+        np.testing.assert_array_equal(counts, expected)
 
 
 def test_the_step_that_is_fetched_is_the_one_after_the_update() -> None:
@@ -149,3 +155,14 @@ def test_steps_beyond_max_steps_change_nothing(update: str) -> None:
     after = cluster.values()
     assert cluster.global_step() == 3
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+def test_a_worker_that_slept_makes_no_step_beyond_max_steps(update: str) -> None:
+    """Its steps were handed out again while it slept."""
+    cluster = InProcessCluster(Recording(count=64), 1, 1, batch_size=4, update=update, max_steps=3)
+    cluster.start()
+    in_parallel([lambda: cluster.train(5)])
+    assert cluster.global_step() == 3
+    assert cluster.values()["ps_train/examples"] == 12
+    assert [int(np.sign(counts).sum()) for counts in used(cluster)] == [12, 12]

@@ -104,7 +104,7 @@ def test_what_was_learned_after_the_checkpoint_is_unknown_when_it_is_restored(tm
     )
 
 
-@pytest.mark.parametrize(("admit_after", "async_save"), [long(1, True), (2, True), (2, False)])
+@pytest.mark.parametrize(("admit_after", "async_save"), [long(1, True), (2, True), long(2, False)])
 def test_a_checkpoint_that_is_taken_while_rows_change_hands_gives_no_id_the_row_of_another(
     tmp_path, monkeypatch, admit_after: int, async_save: bool
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.processes import free_ports
-from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
 MAX_STEPS = 3000
@@ -58,7 +57,8 @@ def test_a_worker_that_nobody_declared_takes_part_and_leaves_and_every_update_is
     assert sum(of_each[f"worker:{LATE}"]["histogram"].values()) > 0
 
 
-@pytest.mark.parametrize("update", ["sync", long("bounded")])
+@pytest.mark.long  # `test_joining.py` has the rounds, `test_members.py` a kill under sync
+@pytest.mark.parametrize("update", ["sync", "bounded"])
 def test_others_wait_for_it_while_it_takes_part_and_no_longer_when_it_is_killed_or_has_left(
     processes: Processes, update: str
 ) -> None:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ps_train.checkpoint import found_in
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, children_of, is_alive
+from tests.support.processes import Processes, TestCluster
 
 MODELS = "--model=tests.support.models:"
 
@@ -66,11 +66,10 @@ def test_a_loss_that_is_not_a_scalar_is_one_line_and_exit_code_2(processes: Proc
 def test_the_first_failed_child_is_reported_as_the_cause_and_no_process_is_left(processes: Processes) -> None:
     run = processes.run("--max_steps=100000000", f"--model_dir={processes.directory}/m", "--log_secs=0.2")
     run.wait_for("step ")
-    children = children_of(run.pid)
-    os.kill(children[0], signal.SIGKILL)
+    os.kill(min(run.descendants()), signal.SIGKILL)
     assert run.wait(30) == 1
     assert "ps:0 was ended by signal 9 (SIGKILL), and so the job failed" in run.lines[-1]
-    assert not any(is_alive(pid) for pid in children)
+    assert not run.descendants()
 
 
 @pytest.mark.parametrize("update", [long("async"), "sync"])

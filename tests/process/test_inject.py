@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ps_train.checkpoint import found_in
 from tests.support.long import long
-from tests.support.processes import Process, Processes, children_of, is_alive
+from tests.support.processes import Process, Processes
 
 COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
 
@@ -21,7 +21,7 @@ def start(processes: Processes, *flags: str) -> Process:
 
 def result_of(processes: Processes, run: Process, within_secs: float = 100) -> dict[str, Any]:
     assert run.wait(within_secs) == 0, run.output
-    assert not any(is_alive(pid) for pid in children_of(run.pid))
+    assert not run.descendants()
     found: dict[str, Any] = json.loads((processes.directory / "model" / "result.json").read_text())
     return found
 

@@ -36,43 +36,30 @@ def goes_on(chief: Process) -> None:
     eventually(lambda: max(steps_shown(chief)) > now, 20, "progress")
 
 
-@pytest.mark.long
 @waiting_modes
-def test_training_goes_on_without_a_worker_that_was_killed_and_with_it_when_it_is_started_again(
-    processes: Processes, update: str
-) -> None:
-    cluster = cluster_of(processes, update, ENDLESS)
-    (ps,), (chief, worker) = cluster.start_all()
-    chief.wait_for("step ")
-    worker.send(signal.SIGKILL)
-    chief.wait_for(f"worker:1 on {socket.gethostname()}, pid {worker.pid} has said nothing for 2s", 20)
-    assert MODES[update] in chief.output
-    goes_on(chief)
-    again = cluster.start("worker", 1, "--verbose")
-    chief.wait_for(f"pid {again.pid} is back", 40)
-    again.wait_for("first step at global step", 40)
-    goes_on(chief)
-    assert again.process.poll() is None
-    chief.send(signal.SIGTERM)
-    for process in (again, chief, ps):
-        assert process.wait(20) == 143, process.output
-
-
-@waiting_modes
-def test_training_goes_on_without_a_worker_that_sleeps_and_with_it_when_it_wakes(
+def test_training_goes_on_without_a_worker_that_sleeps_or_is_killed_and_with_it_when_it_is_back(
     processes: Processes, update: str
 ) -> None:
     cluster = cluster_of(processes, update, ENDLESS)
     (ps,), (chief, worker) = cluster.start_all()
     chief.wait_for("step ")
     worker.send(signal.SIGSTOP)
-    chief.wait_for("has said nothing for 2s", 20)
+    silence = f"worker:1 on {socket.gethostname()}, pid {worker.pid} has said nothing for 2s (worker_lease_secs); "
+    chief.wait_for(silence + MODES[update], 20)
     goes_on(chief)
     worker.send(signal.SIGCONT)
     chief.wait_for(f"pid {worker.pid} is back", 20)
     goes_on(chief)
+    worker.send(signal.SIGKILL)
+    eventually(lambda: chief.output.count(silence + MODES[update]) == 2, 20, "the second absence")
+    goes_on(chief)
+    again = cluster.start("worker", 1, "--verbose")
+    chief.wait_for(f"pid {again.pid} is back", 40)
+    again.wait_for("first step at global step", 40)
+    goes_on(chief)
+    assert again.process.poll() is None
     chief.send(signal.SIGINT)
-    for process in (worker, chief, ps):
+    for process in (again, chief, ps):
         assert process.wait(20) == 130, process.output
 
 

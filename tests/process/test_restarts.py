@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from tests.support.processes import Process, Processes, children_of, is_alive
+from tests.support.processes import Process, Processes, children_of
 
 RESTART = "--restart=on_failure"
 
@@ -38,7 +38,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
     run.wait_for("ps:0 restarted; restored step", 40)
     assert run.wait(80) == 0, run.output
     assert json.loads((model_dir / "result.json").read_text())["global_step"] == 700
-    assert not any(is_alive(pid) for pid in children_of(run.pid))
+    assert not run.descendants()
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.support.long import long
 from tests.support.processes import Processes, TestCluster, eventually, free_ports
 
 SHORT = "--startup_timeout_secs=1.5"
@@ -161,11 +162,11 @@ def test_tf_config_describes_a_process(processes: Processes) -> None:
         (["--bach_size=3"], ["bach_size", "batch_size"]),
         (["--flagfile=no/such.flags"], ["no/such.flags"]),
         (["--job_name=worker", "--task_index=0", "--model_dir=/proc/nothing"], ["model_dir=/proc/nothing", "written"]),
-        (["--job_name=worker", "--task_index=0"], ["model_dir", "worker:0", "chief"]),
+        long(["--job_name=worker", "--task_index=0"], ["model_dir", "worker:0", "chief"]),
         (["--job_name=worker", "--task_index=1", "--model=no.such:Model"], ["no.such:Model", "no module"]),
-        (["--job_name=worker", "--task_index=1", "--model=ps_train.models.digits:Dgits"], ["Dgits", "Digits"]),
-        (["--job_name=worker", "--task_index=1", "--model_arg=hiden=3"], ["hiden", "hidden"]),
-        (
+        long(["--job_name=worker", "--task_index=1", "--model=ps_train.models.digits:Dgits"], ["Dgits", "Digits"]),
+        long(["--job_name=worker", "--task_index=1", "--model_arg=hiden=3"], ["hiden", "hidden"]),
+        long(
             ["--job_name=worker", "--task_index=1", "--model=ps_train.models.mnist:Softmax"],
             ["train-images", "data_dir"],
         ),

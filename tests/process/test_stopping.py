@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, children_of, eventually, is_alive
+from tests.support.processes import Processes, TestCluster, eventually
 
 ENDLESS = "--max_steps=100000000"
 _TGKILL = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
@@ -43,12 +43,11 @@ def test_a_signal_to_any_task_makes_the_chief_save_and_ends_the_whole_job(
 def test_ctrl_c_on_the_launcher_stops_the_cluster_and_leaves_no_process(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
     launcher.wait_for("step ")
-    children = children_of(launcher.pid)
-    assert len(children) == 3
+    assert len(launcher.descendants()) == 3
     launcher.send(signal.SIGINT)
     assert launcher.wait(10) == 130
     assert "saved " in launcher.output
-    assert not any(is_alive(pid) for pid in children)
+    assert not launcher.descendants()
 
 
 def test_a_signal_while_tensorflow_is_imported_ends_the_launcher_before_it_starts_anything(
@@ -66,13 +65,13 @@ def test_a_signal_while_tensorflow_is_imported_ends_the_launcher_before_it_start
 def test_a_second_signal_ends_the_launcher_and_its_children_at_once(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
     launcher.wait_for("step ")
-    children = children_of(launcher.pid)
-    os.kill(children[0], signal.SIGSTOP)  # the ps will not react to the first signal
+    ps = min(launcher.descendants())
+    os.kill(ps, signal.SIGSTOP)  # the ps will not react to the first signal
     launcher.send(signal.SIGTERM)
     launcher.wait_for("got signal 15")
     launcher.send(signal.SIGTERM)
     assert launcher.wait(3) == 143
-    eventually(lambda: not any(is_alive(pid) for pid in children), 3, "the children's end")
+    eventually(lambda: not launcher.descendants(), 3, "the children's end")
 
 
 @pytest.mark.long
@@ -88,20 +87,19 @@ def test_a_signal_that_the_kernel_gives_to_another_thread_of_the_launcher_is_hea
 def test_children_die_with_a_launcher_that_is_killed(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
     launcher.wait_for("step ")
-    children = children_of(launcher.pid)
+    assert len(launcher.descendants()) == 3
     launcher.send(signal.SIGKILL)
-    eventually(lambda: not any(is_alive(pid) for pid in children), 10, "the children's end")
+    eventually(lambda: not launcher.descendants(), 10, "the children's end")
 
 
 @pytest.mark.long
 def test_even_a_child_that_is_stopped_dies_with_a_launcher_that_is_killed(processes: Processes) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", "--log_secs=0.2")
     launcher.wait_for("step ")
-    children = children_of(launcher.pid)
-    for pid in children:
+    for pid in launcher.descendants():
         os.kill(pid, signal.SIGSTOP)
     launcher.send(signal.SIGKILL)
-    eventually(lambda: not any(is_alive(pid) for pid in children), 10, "the children's end")
+    eventually(lambda: not launcher.descendants(), 10, "the children's end")
 
 
 def test_a_worker_that_hangs_in_a_step_still_ends_on_a_signal(processes: Processes) -> None:

@@ -64,7 +64,7 @@ def events_in(directory: pathlib.Path) -> set[str]:
     return {*accumulator.Tags()["scalars"], *accumulator.Tags()["histograms"]}
 
 
-@pytest.mark.parametrize(("workers", "update"), [long(1, "async"), long(4, "async"), long(3, "sync")])
+@pytest.mark.parametrize(("workers", "update"), [long(1, "async"), (2, "async"), long(3, "sync")])
 def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers: int, update: str) -> None:
     directory = processes.directory / "model"
     run = processes.run(
@@ -76,7 +76,6 @@ def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers
     assert result_of(directory)["examples"] == 203 * 32 * (workers if update == "sync" else 1)
 
 
-@pytest.mark.long
 def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_workers(processes: Processes) -> None:
     directory = processes.directory / "model"
     common = ["--optimizer=adam", f"--model_dir={directory}", "--log_secs=0.2"]
@@ -93,7 +92,11 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     assert "damaged" in second.output and newest.stem in second.output
     resumed = int(second.output.split("resumed from")[1].split("at step ")[1].split()[0])
     assert 0 < resumed < step
-    assert result_of(directory)["global_step"] == last
+    result = result_of(directory)
+    assert (result["global_step"], result["examples"]) == (last, last * 32)
+    rate = (last - resumed) / result["wall_secs"]  # of this run only
+    assert result["steps_per_sec"] == pytest.approx(rate, rel=0.01)
+    assert result["examples_per_sec"] == pytest.approx(rate * 32, rel=0.01)
     assert len(list(directory.glob("model.ckpt-*.index"))) <= 5
     (directory / "result.json").unlink()  # as if it had been stopped between its last checkpoint and its result
     again = processes.run(*common, f"--max_steps={last}", "--num_ps=3", "--num_workers=2", "--update=sync")

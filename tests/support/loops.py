@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ps_train.roles.loop import LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.cluster import InProcessCluster
 
 
 class SharedBudget:
@@ -62,20 +63,33 @@ def run_worker(cluster: InProcessCluster, index: int, pace: Pace, should_stop: C
 
 
 @contextlib.contextmanager
-def training(cluster: InProcessCluster) -> Iterator[None]:
-    """All workers train in the body."""
+def training(cluster: InProcessCluster, end_secs: float = 20.0) -> Iterator[None]:
+    """Trains with all workers while the body runs.
+
+    The error of a worker is raised in place of what it made of the body, and a worker that does not end within
+    `end_secs` after the body fails the test.
+    """
     pace, stop = pace_for(cluster), threading.Event()
+    errors: list[BaseException] = []
 
-    def work() -> None:
-        actions = [
-            lambda index=index: run_worker(cluster, index, pace, stop.is_set) for index in range(len(cluster.steps))
-        ]
-        in_parallel(actions, within_secs=60)
+    def work(index: int) -> None:
+        try:
+            run_worker(cluster, index, pace, stop.is_set)
+        except BaseException as error:
+            errors.append(error)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    threads = [threading.Thread(target=work, args=[index], daemon=True) for index in range(len(cluster.steps))]
+    for thread in threads:
+        thread.start()
     try:
         yield
-    finally:
+    except BaseException as failure:
         stop.set()
-        thread.join(20)
+        raise errors[0] if errors else failure from None
+    stop.set()
+    deadline = time.monotonic() + end_secs
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), "a worker did not end"

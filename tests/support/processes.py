@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,6 +18,8 @@ import pytest
 from benchmarks.processes import free_ports
 
 ROOT = pathlib.Path(__file__).parents[2]
+_MARK = "PS_TRAIN_TESTS_STARTED"
+"""Environment variable that a started process hands down to all of its descendants."""
 
 
 def eventually(condition: Callable[[], object], within_secs: float = 30.0, what: str = "the condition") -> object:
@@ -33,10 +37,12 @@ class Process:
     """A running `python -m ps_train` (or another command) and what it has printed so far."""
 
     def __init__(self, command: list[str], cwd: pathlib.Path, env: dict[str, str]) -> None:
+        self._mark = f"{_MARK}={uuid.uuid4().hex}"
+        name, _, value = self._mark.partition("=")
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env=env,
+            env={**env, name: value},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -78,6 +84,10 @@ class Process:
 
         eventually(seen, within_secs, f"{text!r} in the output")
 
+    def descendants(self) -> list[int]:
+        """Returns all living processes that came from this one, also those that have another parent by now."""
+        return [pid for pid in marked(self._mark) if pid != self.pid]
+
     def send(self, signum: int) -> None:
         self.process.send_signal(signum)
 
@@ -108,15 +118,17 @@ class Processes:
         self.started.append(process)
         return process
 
+    def orphans(self) -> dict[int, str]:
+        """Returns pid and command line of each living descendant of a process that has ended."""
+        ended = [process for process in self.started if process.process.poll() is not None]
+        return {pid: command_of(pid) for process in ended for pid in process.descendants()}
+
     def end(self) -> None:
         for process in self.started:
-            descendants = children_of(process.pid)
             process.kill()
-            for pid in descendants:
-                try:
+            for pid in process.descendants():
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
 
 
 class TestCluster:
@@ -170,6 +182,23 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state not in ("Z", "X")
+
+
+def marked(mark: str) -> list[int]:
+    """Returns the living processes that were started with this entry (name=value) in their environment."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has just ended, or belongs to another user
+            if mark.encode() in path.read_bytes().split(b"\0") and is_alive(int(path.parent.name)):
+                found.append(int(path.parent.name))
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Returns the command line of a process, "" where it has ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
 
 
 def make_processes(directory: pathlib.Path) -> Iterator[Processes]:

@@ -73,10 +73,17 @@ class PlainBags(Bags):
         return tf.pad(combined, [[0, tf.cast(shape[0], tf.int32) - tf.shape(combined)[0]], [0, 0]])
 
 
+class AddedBags(Bags):
+    """A loss whose gradient does not depend on the tables: updates add up, whatever their order."""
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(outputs * labels)
+
+
 def gradients_of_bags(
-    tables: dict[str, np.ndarray], ids: np.ndarray, labels: np.ndarray
+    tables: dict[str, np.ndarray], ids: np.ndarray, labels: np.ndarray, added: bool = False
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Of each table of `Bags` the rows that a batch touches, and their gradient, by hand."""
+    """Of each table of `Bags` (or `AddedBags`) the rows that a batch touches, and their gradient, by hand."""
     outputs = np.zeros(len(ids))
     factors = {}
     for number, combiner in enumerate(COMBINERS):
@@ -86,7 +93,7 @@ def gradients_of_bags(
         factors[combiner] = np.divide(weights, norms[:, None], out=np.zeros_like(weights), where=norms[:, None] > 0)
         rows = tables[combiner][positions_of(np.maximum(ids, 0), ROWS)]
         outputs += np.einsum("bk,bkd,d->b", factors[combiner], rows, Bags.direction(number))
-    errors = 2 * (outputs - labels) / len(ids)
+    errors = (labels if added else 2 * (outputs - labels)) / len(ids)
     found = {}
     for number, combiner in enumerate(COMBINERS):
         gradient = np.zeros_like(tables[combiner])

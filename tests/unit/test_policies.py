@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import types
 
+import numpy as np
 import pytest
 
 from ps_train.cluster import notices
 from ps_train.cluster.notices import Outcome, Seat
 from ps_train.config import Job
 from ps_train.errors import JobFailedError, LostTaskError, UnreachableError
+from ps_train.hooks.tally import Tally
 from ps_train.roles import finish
-from ps_train.roles.finish import Living, Others
+from ps_train.roles.finish import Ending, Living, Others
 from ps_train.roles.heart import Watch, failure_of, seats_of
 from ps_train.roles.loop import LockstepPace
 from ps_train.roles.ps import Silence
@@ -76,6 +78,13 @@ class TestWatch:
         watch.excuse(30.0)
         assert watch.look([seat(beat=5)], 143.0) is None
         assert watch.look([seat(beat=5)], 143.5) is not None
+
+    def test_nor_does_it_for_a_task_that_has_yet_to_join(self):
+        watch = self.watch()
+        assert watch.look([], 115.0) is None
+        watch.excuse(30.0)
+        assert watch.look([], 150.0) is None
+        assert isinstance(watch.look([], 150.5), UnreachableError)
 
     def test_a_task_that_nobody_needs_may_be_silent(self):
         watch = self.watch(needed=())
@@ -187,6 +196,31 @@ class TestOthers:
         seats = [seat("worker:1"), seat("worker:2"), seat("worker:3", state="waiting")]
         others = Others.of(seats, "worker:0", lambda s: s.task == "worker:2")
         assert others == Others(("worker:2 on host-b, pid 42",), ())
+
+
+class TestEnding:
+    """A run of 50 steps that resumed a job at step 150."""
+
+    def ending(self, step=200, made=50):
+        zeros = np.zeros([1, 2], np.int64)
+        tally = Tally("async", ["worker:0"], 1, 6400.0, skipped=0, dropped=0, staleness=zeros, waiting=zeros)
+        return Ending(step, made, 32.0 * made, wall_secs=4.0, loss=0.5, metrics={}, tally=tally)
+
+    def test_rates_are_of_this_run_and_counts_of_the_whole_job(self):
+        result = self.ending().result(Job())
+        assert (result["global_step"], result["examples"]) == (200, 6400)
+        assert (result["steps_per_sec"], result["examples_per_sec"]) == (12.5, 400.0)
+
+    def test_the_console_shows_the_same_rates(self):
+        lines = self.ending().lines(Job(max_steps=200), "stopped")
+        assert lines == ["trained 50 steps in 4.0s: 12 global steps/s, 400 examples/s"]
+
+    def test_a_run_that_ends_early_says_why_and_where(self):
+        assert self.ending().lines(Job(max_steps=300), "stopped")[1:] == ["stopped at step 200 of 300"]
+
+    def test_a_run_that_had_nothing_to_do_says_so(self):
+        lines = self.ending(made=0).lines(Job(max_steps=200), "stopped")
+        assert lines == ["this job is finished already, at step 200 of 200"]
 
 
 class TestSeats:

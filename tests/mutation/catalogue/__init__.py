@@ -1,0 +1,7 @@
+"""All mutations of the package, a module for each part of it."""
+
+from __future__ import annotations
+
+from tests.mutation.catalogue import floors, graph, roles, updates
+
+MUTATIONS = [*updates.MUTATIONS, *graph.MUTATIONS, *roles.MUTATIONS, *floors.MUTATIONS]
