@@ -35,7 +35,10 @@ def by_global_norm(limit: float) -> Transform:
     """All gradients by one factor, so that the L2 norm of all together is `limit` at most."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
-        clipped, _ = tf.clip_by_global_norm(list(gradients.values()), limit)
+        found = list(gradients.values())
+        wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in found) else tf.float32
+        norm = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in found])
+        clipped, _ = tf.clip_by_global_norm(found, limit, use_norm=norm)
         return dict(zip(gradients, clipped, strict=True))
 
     return clip

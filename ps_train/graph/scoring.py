@@ -29,6 +29,8 @@ from ps_train.model import Model
 
 BATCH = 512
 
+_PLACE = "ps_train_scoring"
+
 
 @dataclasses.dataclass(frozen=True)
 class Scoring:
@@ -68,10 +70,13 @@ def build_scoring(
             vocabularies = make_vocabularies(traced, plan, variables, seed=0, training=False)
             exchange = Exchange(plan, traced.tables(), variables, vocabularies)
             fetched = looking_up(lambda wanted: exchange.pull(wanted, now), traced)
-            with in_place_of_variables(copies, variables), fetched:
-                outputs = model.forward(batches.features, training=False)
-            before = {id(variable) for variable in v1.local_variables()}
-            metrics = model.metrics(outputs, batches.labels)
+            # A place of their own for local variables and tables: training may go on with those of the same names.
+            with graph.container(_PLACE), in_place_of_variables(copies, variables) as build:
+                with fetched:
+                    outputs = model.forward(batches.features, training=False)
+                build.adds_metrics = True
+                before = {id(variable) for variable in v1.local_variables()}
+                metrics = model.metrics(outputs, batches.labels)
             totals = totals_of([v for v in v1.local_variables() if id(v) not in before], share)
         return Scoring(graph, batches, metrics, totals) if metrics else None
 
@@ -86,6 +91,7 @@ def add_up(session: v1.Session, scoring: Scoring) -> None:
     """All batches; DataError where the data cannot be read."""
     updates = [update for _, update in scoring.metrics.values()]
     with scoring.graph.as_default():
+        session.run(v1.tables_initializer())
         session.run(v1.local_variables_initializer())
     session.run(scoring.batches.initializer, scoring.batches.feeds())
     while True:
