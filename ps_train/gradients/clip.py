@@ -26,7 +26,7 @@ def by_norm(limit: float) -> Transform:
     """Every variable's gradient to an L2 norm of `limit` at most."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
-        return {name: tf.clip_by_norm(gradient, limit) for name, gradient in gradients.items()}
+        return {name: _clipped(gradient, limit) for name, gradient in gradients.items()}
 
     return clip
 
@@ -36,9 +36,18 @@ def by_global_norm(limit: float) -> Transform:
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
         found = list(gradients.values())
-        wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in found) else tf.float32
+        wide = max((_wide(gradient) for gradient in found), key=lambda dtype: dtype.size)
         norm = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in found])
         clipped, _ = tf.clip_by_global_norm(found, limit, use_norm=norm)
         return dict(zip(gradients, clipped, strict=True))
 
     return clip
+
+
+def _clipped(gradient: tf.Tensor, limit: float) -> tf.Tensor:
+    return tf.cast(tf.clip_by_norm(tf.cast(gradient, _wide(gradient)), limit), gradient.dtype)
+
+
+def _wide(gradient: tf.Tensor) -> tf.DType:
+    """The dtype of its norm: squares of half precision overflow."""
+    return tf.float64 if gradient.dtype == tf.float64 else tf.float32

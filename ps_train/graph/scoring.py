@@ -29,7 +29,7 @@ from ps_train.model import Model
 
 BATCH = 512
 
-_PLACE = "ps_train_scoring"
+_PLACE = "ps-train/scoring"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,6 +89,11 @@ class Build:
                 return make(**{**asked, "name": name})
 
         name = self._unique(kwargs.pop("name", None) or "Variable")
+        if kwargs.get("trainable") is False and _is_keras_asking():
+            raise ModelError(
+                f"a Keras layer keeps {name}, which it changes by itself: a graph cannot do that.  Use tf.nn in place of "
+                "layers with such state (tf.nn.dropout for Dropout, tf.nn.batch_normalization for BatchNormalization)."
+            )
         return self._found(named, name, (), {**kwargs, "use_resource": True}, in_parts=False)
 
     def _unique(self, name: str) -> str:
@@ -122,8 +127,12 @@ class Build:
     def _local(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         known = _local_variables(self._graph)
         if name not in known:
-            known[name] = self._making(getter)(name, *args, **kwargs)
-            self._made.pop(id(known[name]))
+            known[name] = made = self._making(getter)(name, *args, **kwargs)
+            self._made.pop(id(made))
+            self.show()  # tf.Variable knows of no collections
+            local = self._graph.get_collection_ref(_KEYS.LOCAL_VARIABLES)
+            if not any(one is made for one in local):
+                local.append(made)
         return known[name]
 
     def _making(self, getter: Getter) -> Getter:
@@ -181,6 +190,14 @@ def _local_variables(graph: tf.Graph) -> dict[str, Any]:
         kept.append({})
     found: dict[str, Any] = kept[0]
     return found
+
+
+def _is_keras_asking() -> bool:
+    """Whether a variable that is being made is one of a Keras layer."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("ps_train", "tensorflow"):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", "")).startswith("keras.")
 
 
 @contextlib.contextmanager
