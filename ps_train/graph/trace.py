@@ -245,8 +245,9 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
     for name, variable in tables.items():
         for reader in variable.handle.consumers():
             if reader.type == "ReadVariableOp" and (users := reader.outputs[0].consumers()):
+                user = users[0].name.removeprefix("model/")
                 raise ModelError(
-                    f"table {name} is used whole by {users[0].name.removeprefix('model/')} ({users[0].type}), so that its gradient would be "
+                    f"table {name} is used whole by {user} ({users[0].type}), so that its gradient would be "
                     "dense: use only the rows that embeddings.lookup returns (and --l2 in place of a regularizer)."
                 )
 
