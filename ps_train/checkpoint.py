@@ -27,6 +27,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
+from ps_train.embeddings.known import AFTER_RESTORE
 from ps_train.errors import ConfigError, DamagedCheckpointError, ModelError, SaveError
 from ps_train.graph.chunks import Part, parted
 from ps_train.graph.variables import Stored, ps_of
@@ -81,7 +82,7 @@ class _Saves:
 
 class Checkpoints:
     """Saves and restores variables of the current graph (build it when all is there, before the graph is finalized).
-    Tables that are made of variables (TABLE_INITIALIZERS) are made again after a restore.
+    What is computed from variables (`known.AFTER_RESTORE`) is computed again after a restore.
 
     Args:
       directory: absolute.
@@ -107,7 +108,7 @@ class Checkpoints:
                 ps: [run for part in parted(some, CHUNK_BYTES) for run in self._restoring(part)]
                 for ps, some in _by_ps(stored).items()
             }
-        self._restored = v1.tables_initializer("checkpoint_tables")
+        self._restored = tf.group(*v1.get_collection(AFTER_RESTORE))
 
     def _saving_all(self, stored: Sequence[Stored]) -> _Saves:
         step = next(s.variable for s in stored if s.key == GLOBAL_STEP)
@@ -191,10 +192,10 @@ class Checkpoints:
         for step, path in found_in(self.directory):
             began = time.monotonic()
             try:
-                self._check(path, _contents_of(path))
+                self._check(path, kinds_in(path))
                 _run_each(session, wanted, {self._prefix: path})
                 session.run(self._restored)
-            except _DAMAGED as error:
+            except (*_DAMAGED, DamagedCheckpointError) as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
             log.debug("checkpoint %d is restored in %.1fs", step, time.monotonic() - began)
@@ -211,27 +212,19 @@ class Checkpoints:
             file.write("\n".join(lines) + "\n")
         os.replace(temporary, os.path.join(self.directory, "checkpoint"))
 
-    def _check(self, path: str, contents: Mapping[str, tuple[str, list[int]]]) -> None:
+    def _check(self, path: str, kinds: Mapping[str, Kind]) -> None:
         """A checkpoint of another model is an error, which must not look like a damaged file."""
-        for stored in (s for s in self._stored if s.advice and s.key not in contents):
-            like = [key for key in contents if key.startswith(os.path.dirname(stored.key) + "/")]
+        for stored in (s for s in self._stored if s.advice and s.key not in kinds):
+            like = [key for key in kinds if key.startswith(os.path.dirname(stored.key) + "/")]
             raise ModelError(f"checkpoint {path} has {', '.join(like) or 'nothing'} for {stored.key}: {stored.advice}")
-        missing = sorted({s.key for s in self._stored} - contents.keys())
+        missing = sorted({s.key for s in self._stored} - kinds.keys())
         if missing:
             raise ModelError(
                 f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
                 "use another --model_dir."
             )
         for stored in self._stored:
-            dtype, shape = contents[stored.key]
-            if shape != _full_shape(stored):
-                raise _differs(path, stored, f"shape {shape}", _full_shape(stored))
-            if dtype != stored.variable.dtype.base_dtype.name:
-                raise _differs(path, stored, dtype, stored.variable.dtype.base_dtype.name)
-
-
-def _differs(path: str, stored: Stored, found: str, wanted: Any) -> ModelError:
-    return ModelError(f"checkpoint {path} has {stored.key} of {found}, the model of {wanted}: use another --model_dir.")
+            _check_kind(path, stored.key, kinds[stored.key], (_full_shape(stored), stored.variable.dtype.base_dtype))
 
 
 def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
@@ -246,14 +239,31 @@ def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:
     return found
 
 
-def _contents_of(path: str) -> dict[str, tuple[str, list[int]]]:
-    """Key to dtype and shape; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
+Kind = tuple[list[int], tf.DType]
+"""Shape and dtype."""
+
+
+def kinds_in(path: str) -> dict[str, Kind]:
+    """What each key of a checkpoint is; DamagedCheckpointError whatever TensorFlow says of a file that is cut or
+    foreign."""
     try:
         reader = tf.train.load_checkpoint(path)
         dtypes = reader.get_variable_to_dtype_map()
-        return {key: (dtypes[key].name, shape) for key, shape in reader.get_variable_to_shape_map().items()}
+        return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise tf.errors.DataLossError(None, None, str(error)) from None
+        raise DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})") from None
+
+
+def _check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
+    if found[0] != wanted[0]:
+        raise ModelError(
+            f"checkpoint {path} has {key} of shape {found[0]}, the model of {wanted[0]}: use another --model_dir."
+        )
+    if found[1] != wanted[1]:
+        raise ModelError(
+            f"checkpoint {path} has {key} of dtype {found[1].name}, the model of {wanted[1].name}: give the variable "
+            "the dtype that it was saved with, or use another --model_dir."
+        )
 
 
 def _full_shape(stored: Stored) -> list[int]:
@@ -266,29 +276,27 @@ def _full_shape(stored: Stored) -> list[int]:
 _ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
 
 
-def restore_plain(session: v1.Session, variables: Sequence[Any], path: str) -> None:
-    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and makes its
-    tables (TABLE_INITIALIZERS).  Raises ModelError where it is another model's, and DamagedCheckpointError."""
-    if not variables:
+def restore_plain(session: v1.Session, variables: Sequence[Any] | Mapping[str, Any], path: str) -> None:
+    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and computes what
+    follows from them (`known.AFTER_RESTORE`).  Raises ModelError where it is another model's, and
+    DamagedCheckpointError.
+
+    Args:
+      variables: by their keys; a sequence: they have the names of their operations.
+    """
+    named = variables if isinstance(variables, Mapping) else {variable.op.name: variable for variable in variables}
+    if not named:
         return
     try:
-        _check_plain(variables, _shapes_in(path), path)
-        names, dtypes = [v.op.name for v in variables], [v.dtype.base_dtype for v in variables]
+        kinds = kinds_in(path)
+        missing = sorted(named.keys() - kinds.keys())
+        if missing:
+            raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
+        for key, variable in named.items():
+            _check_kind(path, key, kinds[key], (variable.shape.as_list(), variable.dtype.base_dtype))
+        names, dtypes = list(named), [v.dtype.base_dtype for v in named.values()]
         found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
-        session.run([v.assign(value, read_value=False) for v, value in zip(variables, found, strict=True)])
+        session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
     except _DAMAGED as error:
         raise DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})") from None
-    except tf.errors.InvalidArgumentError as error:  # another dtype
-        raise ModelError(f"checkpoint {path} does not fit: {cause_of(error)}; {_ANOTHER}") from None
-    session.run(v1.tables_initializer())
-
-
-def _check_plain(variables: Sequence[Any], shapes: Mapping[str, list[int]], path: str) -> None:
-    missing = sorted(v.op.name for v in variables if v.op.name not in shapes)
-    if missing:
-        raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
-    for v in variables:
-        if not v.shape.is_compatible_with(shapes[v.op.name]):
-            raise ModelError(
-                f"checkpoint {path} has {v.op.name} of shape {shapes[v.op.name]}, the model of {v.shape}: {_ANOTHER}"
-            )
+    session.run(v1.get_collection(AFTER_RESTORE))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Mapping
 from typing import Any
@@ -18,9 +19,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import restore_plain
+from ps_train.checkpoint import kinds_in, restore_plain
 from ps_train.data.shard import Source, evaluation_batches
+from ps_train.embeddings.known import AFTER_RESTORE
 from ps_train.errors import ConfigError, ModelError
+from ps_train.graph.plain import in_plain_graph
 from ps_train.model import Model
 
 _SAVED = "saved_model.pb"
@@ -56,20 +59,29 @@ def export(model: Model, source: Source, checkpoint: str, directory: str) -> Non
     with tf.Graph().as_default():
         serialized = v1.placeholder(tf.string, [None], "examples")
         features = _features(serialized, kinds)
-        outputs = model.forward(features[_ONLY] if only else features, training=False)
-        predictions = dict(model.predictions(outputs))
+        with in_plain_graph(kinds_in(checkpoint), f"checkpoint {checkpoint}") as plain:
+            outputs = model.forward(features[_ONLY] if only else features, training=False)
+            predictions = dict(model.predictions(outputs))
         signatures = {
             "serving_default": _signature(features, predictions),
             "examples": _signature({"examples": serialized}, predictions),
         }
         with v1.Session() as session:
-            restore_plain(session, v1.global_variables(), checkpoint)
+            restore_plain(session, plain.variables, checkpoint)
+            assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
             builder = v1.saved_model.Builder(unfinished)
             builder.add_meta_graph_and_variables(
-                session, ["serve"], signatures, main_op=v1.tables_initializer(), strip_default_attrs=True
+                session, ["serve"], signatures, assets, main_op=_when_loaded(), strip_default_attrs=True
             )
             builder.save()
     _replace(unfinished, directory)
+
+
+def _when_loaded() -> tf.Operation:
+    """What is run when the variables of a SavedModel have their values."""
+    with tf.control_dependencies([v1.tables_initializer()]):
+        local = v1.local_variables_initializer()
+    return tf.group(local, *v1.get_collection(AFTER_RESTORE))
 
 
 def _kinds_of(source: Source) -> tuple[dict[str, tuple[tf.DType, list[int]]], bool]:
@@ -97,9 +109,14 @@ def _features(serialized: tf.Tensor, kinds: Mapping[str, tuple[tf.DType, list[in
     written = {name: tf.io.FixedLenFeature(shape, _in_examples(dtype)) for name, (dtype, shape) in kinds.items()}
     parsed = tf.io.parse_example(serialized, written)
     return {
-        name: v1.placeholder_with_default(tf.cast(parsed[name], dtype), [None, *shape], name)
+        name: v1.placeholder_with_default(tf.cast(parsed[name], dtype), [None, *shape], _node_name(name))
         for name, (dtype, shape) in kinds.items()
     }
+
+
+def _node_name(name: str) -> str:
+    """A name that a node may have; the signature has the feature's own."""
+    return "features/" + re.sub("[^A-Za-z0-9_.-]", "_", name)
 
 
 def _in_examples(dtype: tf.DType) -> tf.DType:

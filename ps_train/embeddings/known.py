@@ -3,8 +3,8 @@
     known = known_in_graph(table, width=1)          # makes the variables, once
     seen = known.look(words)
 
-Nothing is admitted here.  The map is made of the variables by `tf.compat.v1.tables_initializer`, to be run when they
-have their values; a SavedModel does so when it is loaded.
+Nothing is admitted here.  The map is made of the variables by the operations of AFTER_RESTORE, to be run when they have
+their values; a SavedModel does so when it is loaded.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.embeddings.index import CLOCK, KEYS, USED, Book, Index
 from ps_train.embeddings.table import Table
+
+AFTER_RESTORE = "ps_train/after_restore"
+"""Collection of the operations that compute what follows from variables that were given values from elsewhere."""
 
 _INDICES = "ps_train/indices"
 
@@ -31,7 +34,7 @@ def known_in_graph(name: str, table: Table, width: int) -> Index:
     # A name of its own: two SavedModels in one process must not share it, but the signatures of one do.
     index = Index(book, table.rows_of_heap, table.expire_steps, f"ps_train/{name}/{uuid.uuid4().hex}")
     v1.add_to_collection(_INDICES, (name, index))
-    v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, index.rebuild())
+    v1.add_to_collection(AFTER_RESTORE, index.rebuild())
     return index
 
 

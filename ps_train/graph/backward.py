@@ -70,7 +70,8 @@ def mean_gradients(
     """
     learned, sparse = traced.learned(), traced.sparse()
     state = ModelState({name: values[name] for name in traced.state()})
-    values = {**values, **state.variables}
+    variables = {**variables, **state.variables}
+    values = {name: value for name, value in values.items() if name not in state.variables}
     updates: list[tf.Operation] = []
     losses: list[tf.Tensor] = []
     found: list[list[tf.Tensor]] = []

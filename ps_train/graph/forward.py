@@ -14,37 +14,34 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.embeddings.source import rows_from
 from ps_train.errors import ModelError
 from ps_train.graph.asked import Asked, Fetch
 from ps_train.graph.trace import Traced
+from ps_train.graph.user_variables import Build, UnknownVariableError, variables_from
 
 
 @contextlib.contextmanager
-def in_place_of_variables(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Iterator[None]:
-    """`get_variable` gives what stands there instead of making a variable.
+def in_place_of_variables(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[Build]:
+    """The model is given what stands there instead of making a variable.
 
     Args:
       values: trainable variable name to its value, whole.
       variables: name to variable, for those that are not trainable.
     """
-    with v1.variable_scope(v1.get_variable_scope(), custom_getter=_getter(values, variables)):
-        yield
+    with variables_from(_getter(values, variables)) as build:
+        yield build
 
 
-def _getter(values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> Callable[..., Any]:
+def _getter(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Callable[..., Any]:
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if name not in values and name not in variables:
-            raise ModelError(
+            raise UnknownVariableError(
                 f"forward() made variable {name}, which it did not make the first time: build it the same way."
             )
-        found = values[name] if name in values else variables[name]
-        regularizer = kwargs.get("regularizer")
-        if regularizer is not None and not kwargs.get("reuse"):
-            v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, regularizer(found))
-        return found
+        with tf.init_scope():
+            return tf.convert_to_tensor(values[name]) if name in values else variables[name]
 
     return get
 

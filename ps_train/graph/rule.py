@@ -99,8 +99,8 @@ class Rule:
         made = [v for v in v1.global_variables() if id(v) not in before]
         if made and not is_first:
             raise ModelError(
-                f"the optimizer {type(optimizer).__name__} makes {made[0].op.name} anew for every update: make variables "
-                "by its methods _zeros_slot and _create_non_slot_variable."
+                f"the optimizer {type(optimizer).__name__} makes {made[0].op.name} again for every update: make its "
+                "variables by its methods _zeros_slot and _create_non_slot_variable."
             )
         self.made.setdefault(group, []).extend(made)
         return done

@@ -31,6 +31,8 @@ from ps_train.model import Model
 
 BATCH = 512
 
+_PLACE = "ps-train/scoring"
+
 
 @dataclasses.dataclass(frozen=True)
 class Scoring:
@@ -73,13 +75,16 @@ def build_scoring(
             exchange = Exchange(plan, traced.tables(), variables, vocabularies)
             fetched = looking_up(lambda wanted: exchange.pull(wanted, now), traced)
             step = _copy("global_step", pulled_step(clock, now[0]))
-            with in_place_of_variables(copies, variables), fetched, global_step_is(step):
-                outputs = model.forward(batches.features, training=False)
+            # A place of their own for local variables and tables: training may go on with those of the same names.
+            with graph.container(_PLACE), in_place_of_variables(copies, variables) as build, global_step_is(step):
+                with fetched:
+                    outputs = model.forward(batches.features, training=False)
+                build.adds_metrics = True
+                before = {id(variable) for variable in v1.local_variables()}
+                metrics = model.metrics(outputs, batches.labels)
             if traced.tables():  # else a call that a ps refuses would have taken a batch
                 holders = sorted({piece.ps for name in traced.tables() for piece in plan.of(name)})
                 batches.taking._add_control_input(once_begun(tf.constant(0), holders).op)
-            before = {id(variable) for variable in v1.local_variables()}
-            metrics = model.metrics(outputs, batches.labels)
             totals = totals_of([v for v in v1.local_variables() if id(v) not in before], share)
         return Scoring(graph, batches, metrics, totals) if metrics else None
 
@@ -94,6 +99,7 @@ def add_up(session: v1.Session, scoring: Scoring) -> None:
     """All batches; DataError where the data cannot be read."""
     updates = [update for _, update in scoring.metrics.values()]
     with scoring.graph.as_default():
+        session.run(v1.tables_initializer())
         session.run(v1.local_variables_initializer())
     session.run(scoring.batches.initializer, scoring.batches.feeds())
     while True:

@@ -19,9 +19,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.config import Job, described
 from ps_train.data.leased import Leased
 from ps_train.data.shard import Batches, Source, derived_seed
+from ps_train.embeddings.known import AFTER_RESTORE
 from ps_train.errors import ConfigError
 from ps_train.graph.beginning import initialised
 from ps_train.graph.handout import Handout
+from ps_train.graph.local_state import LocalState, local_state
 from ps_train.graph.plan import Plan
 from ps_train.graph.rule import Rule
 from ps_train.graph.state import State, make_state
@@ -53,6 +55,7 @@ class Step:
       stored: all variables that a checkpoint holds; complete on replica 0 only.
       initialise: for each ps, what gives every variable state its initial value.
       uninitialised: bool vector, one entry for each stored variable.
+      local: what the model keeps on this worker.
       leased: what the batches are read from, where shards of the data are handed out.
       handout: who holds them; with `leased`.
     """
@@ -70,6 +73,7 @@ class Step:
     uninitialised: tf.Tensor
     lockstep: bool
     is_endless: bool
+    local: LocalState
     leased: Leased | None = None
     handout: Handout | None = None
 
@@ -106,7 +110,7 @@ def build_step(
             ops = _freeing(ops, handout)
         stored = _all_stored(plan, state, rules, work.leased, ledgers)
         initialise = [_initialised(ps, job, traced, plan, state) for ps in range(plan.num_ps)]
-        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, rebuilt(state.vocabularies))  # after a restore
+        v1.add_to_collection(AFTER_RESTORE, rebuilt(state.vocabularies))
         uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
         return Step(
             graph=graph,
@@ -124,6 +128,7 @@ def build_step(
             is_endless=job.epochs == 0 and not work.leased,
             leased=work.leased,
             handout=handout,
+            local=local_state(),
         )
 
 

@@ -8,9 +8,11 @@ Everything that can be wrong with a model is found here, before any server start
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,12 @@ from ps_train.embeddings.source import declared
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 from ps_train.graph.global_step import global_step_is
+from ps_train.graph.initial_tensor import InitialTensor, Value, extracted
 from ps_train.graph.model_state import assigned_of
+from ps_train.graph.model_variable import ModelVariable
+from ps_train.graph.plain import handed_out, is_trained
 from ps_train.graph.plan import VariableSpec
+from ps_train.graph.user_variables import variables_from
 from ps_train.model import Model
 
 log = logging.getLogger(__name__)
@@ -66,6 +72,8 @@ class TracedVariable:
         """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
         so that the value does not depend on how the variable is partitioned or in what order it is made."""
         initializer = self.initializer
+        if isinstance(initializer, InitialTensor):
+            return initializer.tensor(derived_seed(seed, self.spec.name), seed)
         if isinstance(initializer, np.ndarray):
             return tf.constant(initializer)
         if isinstance(initializer, type):
@@ -115,21 +123,24 @@ class Traced:
         return {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in specs}
 
 
-def trace(model: Model, source: Source, batch_size: int) -> Traced:
-    """Raises ModelError for a model that cannot be trained; an exception of the model's own code passes through."""
+def trace(model: Model, source: Source, batch_size: int, seed: int = 0) -> Traced:
+    """`seed`: of what Python draws while the model is built, as Keras does for its initial values.
+
+    Raises ModelError for a model that cannot be trained; an exception of the model's own code passes through."""
     recorded: dict[str, TracedVariable] = {}
     with tf.Graph().as_default() as graph:
         batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
         made: dict[str, Any] = {}
+        handed: dict[str, Any] = {}
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
-        with v1.variable_scope(v1.get_variable_scope(), custom_getter=_recorder(recorded, made)), global_step_is(step):
+        with variables_from(_recorder(recorded, made, handed)), _repeatable(seed), global_step_is(step):
             outputs = model.forward(batches.features, training=True)
             loss = model.loss(outputs, batches.labels)
         _check_loss(loss)
-        _check_variables(graph, made)
         tables = declared(graph)
         names = [name for name, variable in recorded.items() if variable.trainable]
-        gradients = tf.gradients(loss, [made[name] for name in names])
+        _check_trained(names)
+        gradients = tf.gradients(loss, [made[name] if name in tables else handed[name] for name in names])
         assigned = assigned_of(made)
         _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
         _check_tables({name: made[name] for name in tables})
@@ -165,36 +176,63 @@ def _beside(name: str, table: Table, width: int) -> dict[str, TracedVariable]:
     return found
 
 
-def _recorder(recorded: dict[str, TracedVariable], made: dict[str, Any]) -> Callable[..., Any]:
+def _recorder(recorded: dict[str, TracedVariable], made: dict[str, Any], handed: dict[str, Any]) -> Callable[..., Any]:
+    """`made`: name to TensorFlow's variable; `handed`: to what the model is given for it."""
+
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("constraint") is not None:
             raise ModelError(f"variable {name} has a constraint, which is not supported: clip in the model instead.")
-        kwargs["partitioner"] = None  # the plan partitions
-        kwargs["use_resource"] = True
         variable = getter(name, *args, **kwargs)
         if name not in recorded:
             if not variable.shape.is_fully_defined():
                 raise ModelError(f"variable {name} has the shape {variable.shape}: give every dimension a size.")
             made[name] = variable
-            recorded[name] = _traced(name, variable, kwargs)
-        return variable
+            known = {
+                given.name: recorded[other].initial_value
+                for other, given in handed.items()
+                if isinstance(given, tf.Tensor)
+            }
+            recorded[name] = _traced(name, variable, kwargs, known)
+            handed[name] = handed_out(name, variable)
+        return handed[name]
 
     return get
 
 
-def _traced(name: str, variable: Any, asked: dict[str, Any]) -> TracedVariable:
-    initializer = asked.get("initializer")
-    if initializer is None:
-        initializer = v1.glorot_uniform_initializer() if variable.dtype.is_floating else v1.zeros_initializer()
-    elif isinstance(initializer, tf.Tensor):
-        with v1.Session(graph=initializer.graph) as session:
-            initializer = session.run(initializer)
-    if not callable(initializer):
-        initializer = np.asarray(initializer, variable.dtype.as_numpy_dtype)
-    divisible = asked.get("shape") is not None and bool(variable.trainable)
-    dtype = variable.dtype.base_dtype
-    spec = VariableSpec(name, tuple(variable.shape.as_list()), dtype.name, dtype.size, divisible)
-    return TracedVariable(spec, bool(variable.trainable), initializer)
+@contextlib.contextmanager
+def _repeatable(seed: int) -> Iterator[None]:
+    """What Python draws within depends on the seed alone."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+
+
+def _traced(name: str, variable: Any, asked: dict[str, Any], known: Mapping[str, Value]) -> TracedVariable:
+    """`known`: name of each tensor that stands for a variable, to its initial value."""
+    trainable, dtype = is_trained(variable), variable.dtype.base_dtype
+    if variable.trainable and dtype.is_complex:
+        raise ModelError(
+            f"variable {name} is of {dtype.name}, which no optimizer trains: make it with trainable=False."
+        )
+    initializer, divisible = asked.get("initializer"), asked.get("shape") is not None
+    if "initial_value" in asked:
+        initializer, divisible = extracted(name, variable.initial_value, known), True
+    elif isinstance(initializer, tf.Tensor | ModelVariable):
+        initializer = extracted(name, variable.initial_value, known)
+    elif initializer is None:
+        initializer = v1.glorot_uniform_initializer() if dtype.is_floating else _zeros
+    elif not callable(initializer):
+        initializer = np.asarray(initializer, dtype.as_numpy_dtype)
+    spec = VariableSpec(name, tuple(variable.shape.as_list()), dtype.name, dtype.size, divisible and trainable)
+    return TracedVariable(spec, trainable, initializer)
+
+
+def _zeros(shape: Any, dtype: Any, partition_info: Any = None) -> tf.Tensor:
+    """Of strings the empty one."""
+    return tf.fill(shape, "") if dtype == tf.string else tf.zeros(shape, dtype)
 
 
 def _check_loss(loss: Any) -> None:
@@ -204,14 +242,8 @@ def _check_loss(loss: Any) -> None:
         raise ModelError(f"loss() returned a tensor of shape {loss.shape}, not a scalar: use tf.reduce_mean on it.")
 
 
-def _check_variables(graph: tf.Graph, made: dict[str, Any]) -> None:
-    ours = {id(variable) for variable in made.values()}
-    for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
-        if id(variable) not in ours:
-            raise ModelError(
-                f"variable {variable.op.name} was not made by tf.compat.v1.get_variable: only those are shared."
-            )
-    if not any(variable.trainable for variable in made.values()):
+def _check_trained(names: Sequence[str]) -> None:
+    if not names:
         raise ModelError("the model makes no trainable variable: use tf.compat.v1.get_variable in forward().")
 
 
@@ -240,8 +272,9 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
     for name, variable in tables.items():
         for reader in variable.handle.consumers():
             if reader.type == "ReadVariableOp" and (users := reader.outputs[0].consumers()):
+                user = users[0].name.removeprefix("model/")
                 raise ModelError(
-                    f"table {name} is used whole by {users[0].name} ({users[0].type}), so that its gradient would be "
+                    f"table {name} is used whole by {user} ({users[0].type}), so that its gradient would be "
                     "dense: use only the rows that embeddings.lookup returns (and --l2 in place of a regularizer)."
                 )
 

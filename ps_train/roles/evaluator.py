@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import found_in, prepare_directory, restore_plain
+from ps_train.checkpoint import found_in, kinds_in, prepare_directory, restore_plain
 from ps_train.cluster import garbage
 from ps_train.config import Job, Task, described
 from ps_train.console import Console
@@ -34,6 +34,7 @@ from ps_train.errors import (
     UnreachableError,
     exit_code_of_signal,
 )
+from ps_train.graph.plain import in_plain_graph
 from ps_train.graph.scoring import BATCH, Scoring, measure
 from ps_train.model import Model, load_model
 from ps_train.roles.run_status import FAILED, STOPPED, RunWatch, Status, read_status
@@ -53,12 +54,14 @@ def score(model: Model, source: Source, checkpoint: str) -> dict[str, float]:
         if data is None:
             return {}
         batches = evaluation_batches(data, BATCH)
-        outputs = model.forward(batches.features, training=False)
-        metrics = model.metrics(outputs, batches.labels)
+        with in_plain_graph(kinds_in(checkpoint), f"checkpoint {checkpoint}") as plain:
+            outputs = model.forward(batches.features, training=False)
+            plain.build.adds_metrics = True
+            metrics = model.metrics(outputs, batches.labels)
         if not metrics:
             return {}
         with v1.Session() as session:
-            restore_plain(session, v1.global_variables(), checkpoint)
+            restore_plain(session, plain.variables, checkpoint)
             return measure(session, Scoring(graph, batches, metrics))
 
 

@@ -139,6 +139,7 @@ class Training:
         ready = await_ready(self._s.boards, str(self._s.cluster.chief), self._s.job.startup_timeout_secs)
         self._enter(ready)
         step = int(session.run(self._step.global_step))
+        self._step.local.prepare(session)
         self._open_input(session, step)
         return step
 

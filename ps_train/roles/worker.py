@@ -67,7 +67,7 @@ def run(job: Job, task: Task, console: Console) -> int:
         prepare_export(job.export_dir)
     model = load_model(job.model, job.model_arguments())
     source = Source(lambda: model.data("train", job.data_dir), job.max_bad_lines)
-    traced = trace(model, source, job.batch_size)
+    traced = trace(model, source, job.batch_size, job.seed)
     plan = make_plan(traced.specs(), len(cluster.ps))
     description = {**described(job), **traced.described(), **described_shards(job, source)}
     boards = reach_all(whereabouts, task, job.shared_fields(), job.startup_timeout_secs)

@@ -53,7 +53,7 @@ class InProcessCluster:
         self._model, self._targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = Source(lambda: model.data("train", ""))
-        traced = self._traced = trace(model, source, self.job.batch_size)
+        traced = self._traced = trace(model, source, self.job.batch_size, self.job.seed)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[Step] = []
         self.replicas: list[Replica] = []
@@ -80,6 +80,7 @@ class InProcessCluster:
             assert self.checkpoints is not None
             step = self.checkpoints.restore(self.sessions[0])
         for session, replica in zip(self.sessions, self.steps, strict=True):
+            replica.local.prepare(session)
             session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
         return step
 
@@ -174,8 +175,9 @@ def train_plainly(
         loss = model.loss(model.forward(x, training=True), y)
         train = optimizer().minimize(loss, global_step=step)
         with v1.Session() as session:
-            session.run(v1.global_variables_initializer())
-            for variable in v1.trainable_variables():
+            session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+            session.run(v1.local_variables_initializer())
+            for variable in (one for one in v1.trainable_variables() if one.op.name in initial):
                 session.run(variable.assign(initial[variable.op.name]))
             for features, labels in batches:
                 session.run(train, {x: features, y: labels})

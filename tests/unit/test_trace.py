@@ -142,13 +142,6 @@ def test_a_model_without_trainable_variables_is_refused():
     assert "no trainable variable" in refusal(lambda x: x @ weights(trainable=False))
 
 
-@pytest.mark.parametrize("make", [tf.Variable, v1.Variable])
-def test_a_variable_that_was_not_made_by_get_variable_is_refused_with_its_name(make):
-    message = refusal(lambda x: x @ weights() + make(tf.zeros([1]), name="stray"))
-    assert "stray" in message
-    assert "get_variable" in message
-
-
 def test_a_constraint_is_refused_with_the_variable():
     message = refusal(lambda x: x @ weights(constraint=lambda value: value))
     assert "variable w" in message

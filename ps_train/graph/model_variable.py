@@ -1,0 +1,163 @@
+"""The object that a model is given for a trained variable: its pulled value, in the form of a variable.
+
+    w = ModelVariable("hidden/w", value)
+    features @ w, w[:2], w.read_value(), w.name            # as of a variable of TensorFlow's
+
+A step computes with one value of each variable, so that the object has no handle and cannot be assigned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.errors import ModelError
+
+
+class NoHandleError(ModelError, AttributeError):
+    """A model asks for what a pulled value does not have.  `hasattr` says no."""
+
+
+class _Op:
+    """The operation of the value, under the variable's name."""
+
+    def __init__(self, name: str, op: tf.Operation) -> None:
+        self.name, self._op = name, op
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._op, attribute)
+
+    def _as_graph_element(self) -> tf.Operation:
+        return self._op
+
+
+class ModelVariable(v1.Variable):  # type: ignore[misc]
+    """A value that can be used wherever a model may use a variable.
+
+    Args:
+      value: the whole value, in the graph of the model.
+      in_parts: the model asked for a partitioned variable: iterating over it gives its only part.
+    """
+
+    def __init__(self, name: str, value: tf.Tensor, in_parts: bool = False) -> None:
+        self._key, self._tensor, self._in_parts = name, value, in_parts
+
+    def value(self) -> tf.Tensor:
+        return self._tensor
+
+    def read_value(self) -> tf.Tensor:
+        return tf.identity(self._tensor)
+
+    def initialized_value(self) -> tf.Tensor:
+        return self._tensor
+
+    def as_tensor(self) -> tf.Tensor:
+        return self._tensor
+
+    def eval(self, session: Any = None) -> Any:
+        return self._tensor.eval(session=session)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        return tf.gather(self._tensor, indices, name=name)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        return tf.gather_nd(self._tensor, indices, name=name)
+
+    def get_shape(self) -> tf.TensorShape:
+        return self._tensor.shape
+
+    def set_shape(self, shape: Any) -> None:
+        self._tensor.set_shape(shape)
+
+    def __getitem__(self, item: Any) -> tf.Tensor:
+        return self._tensor[item]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._in_parts:
+            raise TypeError("'Variable' object is not iterable.")
+        return iter([self])
+
+    def __repr__(self) -> str:
+        return f"<ModelVariable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> tf.Tensor:
+        return tf.convert_to_tensor(self._tensor, dtype=dtype, name=name)
+
+    def _as_graph_element(self) -> tf.Tensor:
+        return self._tensor
+
+    @property
+    def name(self) -> str:
+        return f"{self._key}:0"
+
+    @property
+    def _shared_name(self) -> str:
+        return self._key
+
+    @property
+    def op(self) -> Any:
+        return _Op(self._key, self._tensor.op)
+
+    @property
+    def dtype(self) -> tf.DType:
+        return self._tensor.dtype
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        return self._tensor.shape
+
+    @property
+    def graph(self) -> tf.Graph:
+        return self._tensor.graph
+
+    @property
+    def device(self) -> str:
+        return str(self._tensor.device)
+
+    @property
+    def trainable(self) -> bool:
+        return True
+
+    @property
+    def constraint(self) -> None:
+        return None
+
+    @property
+    def synchronization(self) -> Any:
+        return tf.VariableSynchronization.AUTO
+
+    @property
+    def aggregation(self) -> Any:
+        return tf.VariableAggregation.NONE
+
+    @property
+    def handle(self) -> NoReturn:
+        raise NoHandleError(f"variable {self._key} has no handle in a model, only its value: use the variable itself.")
+
+    @property
+    def initializer(self) -> NoReturn:
+        raise NoHandleError(f"variable {self._key} is initialised by the job: leave out its initializer.")
+
+    @property
+    def initial_value(self) -> NoReturn:
+        raise NoHandleError(f"variable {self._key} is trained: use its initialized_value().")
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise ModelError(
+            f"the model assigns to variable {self._key}, which the optimizer trains: make it with trainable=False, or "
+            "leave the assignment out."
+        )
+
+    assign = assign_add = assign_sub = count_up_to = load = _refuse
+    scatter_add = scatter_sub = scatter_update = scatter_div = scatter_mul = scatter_max = scatter_min = _refuse
+    scatter_nd_add = scatter_nd_sub = scatter_nd_update = batch_scatter_update = _refuse
+
+
+def _converted(variable: ModelVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    return variable.__tf_tensor__(dtype, name)
+
+
+tf.register_tensor_conversion_function(ModelVariable, _converted)

@@ -1,0 +1,63 @@
+"""Keras layers that are made in forward() train as in one plain session; those that keep state are refused."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.data.shard import Source
+from ps_train.errors import ModelError
+from ps_train.graph.trace import trace
+from tests.support.cluster import InProcessCluster
+from tests.support.user_models import UserModel, check_export, check_scores, check_training
+
+
+def layers(x):
+    hidden = tf.keras.layers.Dense(5, activation="tanh")(x)
+    hidden = tf.keras.layers.LayerNormalization()(hidden)
+    rows = tf.keras.layers.Embedding(3, 5)(tf.cast(x[:, 0] > 0, tf.int32))
+    return tf.keras.layers.Dense(1)(hidden + rows)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_layers_train_as_in_one_plain_session(accumulate: int, tmp_path: pathlib.Path) -> None:
+    tf.keras.backend.clear_session()
+    model = UserModel(layers)
+    cluster = check_training(model, tmp_path, accumulate)
+    assert {"dense/kernel", "dense/bias", "layer_normalization/gamma"} <= cluster.values().keys()
+    check_scores(model, cluster)
+    if accumulate == 1:
+        check_export(model, cluster, tmp_path)
+
+
+def test_initial_values_of_layers_depend_on_the_seed_alone(tmp_path: pathlib.Path) -> None:
+    def initial(num_ps, seed):
+        cluster = InProcessCluster(UserModel(layers), num_ps, 1, batch_size=4, seed=seed, partition_bytes=16)
+        cluster.start()
+        return {name: value for name, value in cluster.values().items() if "kernel" in name}
+
+    first, again, other = initial(1, 3), initial(2, 3), initial(1, 4)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, again[name], err_msg=name)
+        assert not np.array_equal(value, other[name])
+        assert value.std() > 0.01
+
+
+@pytest.mark.parametrize("name", ["Dropout", "BatchNormalization"])
+def test_a_layer_that_keeps_state_is_refused(name: str) -> None:
+    def forward(x):
+        layer = tf.keras.layers.Dropout(0.5) if name == "Dropout" else tf.keras.layers.BatchNormalization()
+        return tf.keras.layers.Dense(1)(layer(x, training=True))
+
+    model = UserModel(forward)
+    with pytest.raises(ModelError, match=f"a Keras layer keeps .*Use tf.nn.*for {name}"):
+        trace(model, Source(lambda: model.data("train", "")), 4)
+
+
+def test_a_layer_that_is_made_elsewhere_is_refused() -> None:
+    layer = tf.keras.layers.Dense(1)
+    with pytest.raises(ModelError, match=r"an earlier call of forward\(\) has made: make all of them in forward"):
+        InProcessCluster(UserModel(lambda x: layer(x)), 1, 1)
