@@ -93,7 +93,7 @@ class Chief(Training):
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counts.examples)))
         self._saver.started(ready.step, max((s for s, _ in found_in(self._s.directory) if s <= ready.step), default=0))
         self._progress.resumed(ready.step)
-        self._open_input(session, ready.step)
+        self._open_input(ready.step)
         log.debug("ready at global step %d", ready.step)
         return ready.step
 

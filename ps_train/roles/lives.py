@@ -58,6 +58,10 @@ class Lives:
         before, self._lives[index].name = self._lives[index].name, name
         return f"{before} is now {name} (cluster_file)"
 
+    def incarnations(self) -> list[str]:
+        """The process that answered last as each ps."""
+        return [life.incarnation for life in self._lives]
+
     def is_silent(self, index: int) -> bool:
         return not self._lives[index].answers
 
