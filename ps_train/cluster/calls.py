@@ -93,6 +93,10 @@ class SessionGroup:
                 self._given_up = True
             return self._given_up
 
+    def is_quiet(self) -> bool:
+        """Returns whether the owner is inside no call."""
+        return self._began is None
+
     def close(self) -> None:
         """Gives the sessions up in any case, and closes them, which cancels their calls.  Does not wait: to close a
         session asks all its tasks, and one of them may be silent."""

@@ -1,6 +1,7 @@
 """The training in one session, in a thread of its own that can be left behind while a call hangs.
 
     attempt(train, group, has_ended)        # returns or raises as `train` does; LostConnectionError: it was left behind
+    run_within(save, 5, has_ended)          # the same with a deadline; TimeoutError
 
 A call with a ps that has fallen silent does not end, and nothing can interrupt a thread that is inside one.  A thread
 that is left behind ends as soon as its call does, without having touched anything (`SessionGroup`).
@@ -9,6 +10,7 @@ that is left behind ends as soon as its call does, without having touched anythi
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from ps_train.cluster.calls import AbandonedCallError, SessionGroup
@@ -35,18 +37,29 @@ def attempt(train: Callable[[], None], group: SessionGroup, has_ended: Callable[
         raise running.error
 
 
+def run_within(work: Callable[[], None], within_secs: float, is_hopeless: Callable[[], bool]) -> None:
+    """Runs `work`; raises TimeoutError, and leaves it behind, at the deadline or as soon as it is hopeless."""
+    running, deadline = _Running(work), time.monotonic() + within_secs
+    while not running.ended.wait(_POLL_SECS):
+        if time.monotonic() > deadline or is_hopeless():
+            raise TimeoutError
+    if running.error is not None:
+        raise running.error
+
+
 class _Running:
     """A thread, and what it has raised."""
 
-    def __init__(self, train: Callable[[], None], group: SessionGroup) -> None:
+    def __init__(self, work: Callable[[], None], group: SessionGroup | None = None) -> None:
         self.ended = threading.Event()
         self.error: BaseException | None = None
-        threading.Thread(target=self._work, args=[train, group], daemon=True, name="attempt").start()
+        threading.Thread(target=self._work, args=[work, group], daemon=True, name="attempt").start()
 
-    def _work(self, train: Callable[[], None], group: SessionGroup) -> None:
-        group.adopt()
+    def _work(self, work: Callable[[], None], group: SessionGroup | None) -> None:
+        if group is not None:
+            group.adopt()
         try:
-            train()
+            work()
         except AbandonedCallError:
             return
         except BaseException as error:  # raised again where the thread is waited for

@@ -65,6 +65,10 @@ class Lives:
     def is_silent(self, index: int) -> bool:
         return not self._lives[index].answers
 
+    def silent_ones(self) -> list[str]:
+        """The names of those that do not answer."""
+        return [life.name for life in self._lives if not life.answers]
+
     def answering(self, since: float) -> bool:
         """Whether every ps has answered what it was asked after that time."""
         return all(life.answers and life.asked > since for life in self._lives)

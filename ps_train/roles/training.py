@@ -46,6 +46,9 @@ BRIEF = v1.RunOptions(timeout_in_ms=3000)
 _BARREN = 5
 """How many sessions in turn may be lost before a single step was made."""
 
+_CANCEL_SECS = 1.0
+"""A call may take so long to end after its session was closed; one that still connects to a ps does not end."""
+
 
 @dataclasses.dataclass(frozen=True)
 class World:
@@ -136,7 +139,11 @@ class Training:
         """Ends what is still under way in the lost session: nothing of it may reach a ps any more."""
         if self._shares is not None:
             self._shares.drop()  # its input may have threads that use the session's device
-        self._sessions.group.close()
+        group = self._sessions.group
+        group.close()
+        deadline = time.monotonic() + _CANCEL_SECS
+        while not group.is_quiet() and time.monotonic() < deadline:
+            time.sleep(POLL_SECS)
 
     def _has_ended(self) -> bool:
         """Whether the world in which this task trains is no more."""
@@ -244,6 +251,11 @@ class Training:
     @functools.cached_property
     def _clocks(self) -> Clocks | None:
         return Clocks(self._s.job.clocks_dir, str(self._s.task)) if self._s.job.clocks_dir else None
+
+    def come_to_rest(self, within_secs: float) -> bool:
+        """From another thread: makes no steps any more; returns whether that was so in time."""
+        self._s.attention.stop.set()
+        return self._at_rest.wait(within_secs)
 
     def depart(self, within_secs: float) -> None:
         """From another thread: makes no steps any more, and nobody waits for this worker; or the job has ended."""

@@ -94,9 +94,9 @@ class TestAttendance:
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), worker_lease_secs=10.0)
 
 
-def members(now=100.0, **fields):
+def members(now=100.0, run=lambda work: work(), **fields):
     job = Job(**{"ps_hosts": JOB.ps_hosts, "worker_hosts": JOB.worker_hosts, **fields})
-    made = Members(job, Cluster.of(job), now)
+    made = Members(job, Cluster.of(job), now, run)
     made.look([seat(index) for index in range(3)], now)
     return made
 
