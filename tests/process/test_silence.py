@@ -12,7 +12,7 @@ from tests.process.test_cluster_file import Described, saved
 from tests.support.processes import Process, Processes, eventually
 
 STEPS = 1500
-FLAGS = (f"--max_steps={STEPS}", "--recovery_secs=30", "--worker_lease_secs=4")
+FLAGS = (f"--max_steps={STEPS}", "--recovery_secs=30", "--worker_lease_secs=4", "--save_steps=10")
 
 
 def last_step(worker: Process) -> int:
@@ -48,3 +48,17 @@ def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_n
     assert saved(cluster.model_dir, "global_step") == STEPS
     assert {*saved(cluster.model_dir, "first")} == {STEPS}
     assert {*saved(cluster.model_dir, "second")} == {STEPS - lost if update == "async" else STEPS}
+
+
+def test_a_signal_ends_the_job_in_time_while_a_ps_is_silent(processes: Processes) -> None:
+    cluster = Described(processes, 2)
+    servers, workers = cluster.start_all("--max_steps=100000000", "--update=sync", "--recovery_secs=60")
+    eventually(lambda: last_step(workers[0]) > 20, 60, "training")
+    servers[1].send(signal.SIGSTOP)
+    workers[0].wait_for("does not answer", 20)
+    workers[1].send(signal.SIGTERM)
+    began = time.monotonic()
+    for process in (*workers, servers[0]):
+        assert process.wait(12) == 143, process.output
+    assert time.monotonic() - began < 10
+    assert "no checkpoint could be taken (ps:1 (" in workers[0].output
