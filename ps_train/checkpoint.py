@@ -192,10 +192,10 @@ class Checkpoints:
         for step, path in found_in(self.directory):
             began = time.monotonic()
             try:
-                self._check(path, kinds_in(path))
+                self._check(path, _kinds_in(path))
                 _run_each(session, wanted, {self._prefix: path})
                 session.run(self._restored)
-            except (*_DAMAGED, DamagedCheckpointError) as error:
+            except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
             log.debug("checkpoint %d is restored in %.1fs", step, time.monotonic() - began)
@@ -244,14 +244,25 @@ Kind = tuple[list[int], tf.DType]
 
 
 def kinds_in(path: str) -> dict[str, Kind]:
-    """What each key of a checkpoint is; DamagedCheckpointError whatever TensorFlow says of a file that is cut or
-    foreign."""
+    """Returns the kind of each key of a checkpoint.  Raises DamagedCheckpointError."""
+    try:
+        return _kinds_in(path)
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: str, error: Exception) -> DamagedCheckpointError:
+    return DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})")
+
+
+def _kinds_in(path: str) -> dict[str, Kind]:
+    """The same; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
     try:
         reader = tf.train.load_checkpoint(path)
         dtypes = reader.get_variable_to_dtype_map()
         return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})") from None
+        raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
 def _check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
@@ -288,7 +299,7 @@ def restore_plain(session: v1.Session, variables: Sequence[Any] | Mapping[str, A
     if not named:
         return
     try:
-        kinds = kinds_in(path)
+        kinds = _kinds_in(path)
         missing = sorted(named.keys() - kinds.keys())
         if missing:
             raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
@@ -298,5 +309,5 @@ def restore_plain(session: v1.Session, variables: Sequence[Any] | Mapping[str, A
         found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
         session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
     except _DAMAGED as error:
-        raise DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})") from None
+        raise _damaged(path, error) from None
     session.run(v1.get_collection(AFTER_RESTORE))

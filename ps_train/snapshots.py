@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import Checkpoints
 from ps_train.cluster.board import cause_of
+from ps_train.cluster.calls import waiting
 from ps_train.errors import SaveError
 from ps_train.graph.shadow import Shadows
 from ps_train.updates.hold import Hold
@@ -49,7 +50,7 @@ class Snapshots:
     def begin(self, session: v1.Session) -> None:
         """Begins a checkpoint of this moment; ends the one before first.  Raises only what a lost ps does."""
         with self._one:
-            self.wait()
+            self.wait(session)
             try:
                 if self._shadows is None:
                     self._write_held(session)
@@ -69,15 +70,21 @@ class Snapshots:
             raise outcome
         return outcome
 
-    def wait(self, secs: float | None = None) -> None:
-        """Until nothing is being written any more."""
+    def wait(self, session: v1.Session) -> None:
+        """Until nothing is being written any more.  Who waits may be given up with his session: a write does not end
+        while a ps is silent."""
+        with waiting(session):
+            self.wait_briefly(None)
+
+    def wait_briefly(self, secs: float | None) -> None:
+        """The same, but no longer than that."""
         if self._writer is not None:
             self._writer.join(secs)
 
     def save(self, session: v1.Session) -> int:
         """Begins one and waits for it; its step.  Raises SaveError."""
         self.begin(session)
-        self.wait()
+        self.wait(session)
         step = self.collect()
         if step is None:
             raise tf.errors.UnavailableError(None, None, "a ps was lost while a checkpoint was written")
@@ -88,7 +95,7 @@ class Snapshots:
         than the hold itself."""
         if self._shadows is not None:
             with self._one, contextlib.suppress(SaveError):
-                self.wait()
+                self.wait(session)
                 self._take(session, self._shadows)
                 session.run(self._shadows.drop)
                 self._held.pop()

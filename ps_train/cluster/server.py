@@ -10,6 +10,7 @@ returns.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import tensorflow as tf
@@ -51,6 +52,11 @@ def session_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.Confi
     # Without it every session would have variables of its own on the ps.
     config.experimental.share_session_state_in_clusterspec_propagation = True
     return config
+
+
+def own_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.ConfigProto:
+    """The view of a session that works on the task's own devices only, and shares what is there with all others."""
+    return session_config(dataclasses.replace(cluster, ps=()), task, job)
 
 
 def device_of(task: Task) -> str:

@@ -119,7 +119,9 @@ def training_batches(
         dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
     else:
         dataset = _marked(dataset, 1.0)
-    return batches_of(dataset.prefetch(2), fed, seed, "ps_train_input")
+    options = tf.data.Options()
+    options.experimental_warm_start = True  # reads ahead for whoever begins, not for the first session that reads
+    return batches_of(dataset.prefetch(2).with_options(options), fed, seed, "ps_train_input")
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, share: Share = WHOLE) -> Batches:

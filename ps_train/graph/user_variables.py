@@ -92,7 +92,8 @@ class Build:
         if kwargs.get("trainable") is False and _is_keras_asking():
             raise ModelError(
                 f"a Keras layer keeps {name}, which it changes by itself: a graph cannot do that.  Use tf.nn in "
-                "place of layers with such state (tf.nn.dropout for Dropout, tf.nn.batch_normalization for BatchNormalization)."
+                "place of layers with such state (tf.nn.dropout for Dropout, tf.nn.batch_normalization for "
+                "BatchNormalization)."
             )
         return self._found(named, name, (), {**kwargs, "use_resource": True}, in_parts=False)
 

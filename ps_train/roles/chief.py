@@ -18,13 +18,14 @@ from ps_train.cluster import garbage, notices
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.notices import Outcome
 from ps_train.cluster.server import device_of
-from ps_train.errors import LostTaskError
+from ps_train.errors import LostTaskError, SaveError
 from ps_train.export import export, prepare_export
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.reading import Reading
 from ps_train.hooks.save import SaveHook
 from ps_train.hooks.tally import Tally, tensors
 from ps_train.roles import evaluator
+from ps_train.roles.attempt import run_within
 from ps_train.roles.finish import Ending, Living, Others, result_step, write_result
 from ps_train.roles.heart import seats_of
 from ps_train.roles.members import Members
@@ -37,8 +38,8 @@ from ps_train.roles.training import BRIEF, POLL_SECS, Training
 
 log = logging.getLogger(__name__)
 
-_GIVE_UP_SECS = 10.0
-"""After this a checkpoint that is still being written when its session was lost is left to itself."""
+_GIVE_UP_SECS = 3.0
+"""After this a checkpoint that is still being written when its session was lost is given up."""
 
 
 class Chief(Training):
@@ -79,8 +80,11 @@ class Chief(Training):
         )
         return [self._progress, self._saver]
 
+    def _let_go(self) -> None:
+        self._snapshots.wait_briefly(_GIVE_UP_SECS)  # it may be the one that will be restored
+        super()._let_go()
+
     def _prepare(self, session: v1.Session) -> int:
-        self._snapshots.wait(_GIVE_UP_SECS)  # it may be the one that will be restored
         session.run(self._step.uninitialised)  # connects to every ps
         garbage.begin()
         self._s.boards[0].put(notices.DESCRIPTION, json.dumps(self._s.description))  # gone, if ps 0 was restarted
@@ -94,7 +98,7 @@ class Chief(Training):
         self._saver.started(ready.step, max((s for s, _ in found_in(self._s.directory) if s <= ready.step), default=0))
         self._progress.resumed(ready.step)
         self._step.local.prepare(session)
-        self._open_input(session, ready.step)
+        self._open_input(ready.step)
         log.debug("ready at global step %d", ready.step)
         return ready.step
 
@@ -173,7 +177,7 @@ class Chief(Training):
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
         step, counted = raw.run([self._step.global_step, self._counted])
-        self._snapshots.wait()
+        self._snapshots.wait(raw)
         self._saver.look()
         if step != self._saver.step:
             self._snapshots.save(raw)
@@ -205,14 +209,26 @@ class Chief(Training):
         assert self._session is not None, "the session exists before training begins"
         return self._session
 
-    def save_now(self) -> None:
-        """A checkpoint of this moment, from any thread; nothing where there is no session, or one that is broken."""
-        raw = None if self._has_ended() else self._session
-        if raw is not None:
-            step = self._snapshots.save(raw)
-            self._s.console.line(f"saved {self._checkpoints.path(step)}")
-
     def close(self) -> None:
         """Writes the last point of the event files, if there is one that is not written yet."""
         if self._start is not None:
             self._progress.close()
+
+    def save_now(self, within_secs: float) -> None:
+        """A checkpoint of this moment, from any thread; nothing where there is no session, or one that is broken.
+        Raises SaveError, where a ps is silent at once."""
+        raw, lives = None if self._has_ended() else self._session, self._s.heart.lives
+        if raw is None:
+            return
+        try:
+            run_within(lambda: self._save(raw), within_secs, lambda: bool(lives.silent_ones()))
+        except TimeoutError:
+            silent = lives.silent_ones()
+            cause = f"{', '.join(silent)} does not answer" if silent else f"it is not written after {within_secs:g}s"
+            raise SaveError(f"no checkpoint could be taken ({cause})") from None
+        except LOST as error:
+            raise SaveError(f"no checkpoint could be taken ({cause_of(error)})") from None
+
+    def _save(self, raw: v1.Session) -> None:
+        step = self._snapshots.save(raw)
+        self._s.console.line(f"saved {self._checkpoints.path(step)}")

@@ -136,7 +136,7 @@ class Heart:
 
     def say_farewell(self, state: str = notices.LEAVING) -> None:
         """Tells every ps that this task goes: they need not stay for it."""
-        for index in range(len(self._boards)):
+        for index in sorted(range(len(self._boards)), key=self.lives.is_silent):
             try:
                 if index == 0:
                     self._lease.say(state)

@@ -58,8 +58,16 @@ class Lives:
         before, self._lives[index].name = self._lives[index].name, name
         return f"{before} is now {name} (cluster_file)"
 
+    def incarnations(self) -> list[str]:
+        """The process that answered last as each ps."""
+        return [life.incarnation for life in self._lives]
+
     def is_silent(self, index: int) -> bool:
         return not self._lives[index].answers
+
+    def silent_ones(self) -> list[str]:
+        """The names of those that do not answer."""
+        return [life.name for life in self._lives if not life.answers]
 
     def answering(self, since: float) -> bool:
         """Whether every ps has answered what it was asked after that time."""

@@ -4,8 +4,11 @@ which too few are left.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterable
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
 
 from ps_train.cluster.notices import Seat
 from ps_train.cluster.spec import Cluster
@@ -19,18 +22,38 @@ log = logging.getLogger(__name__)
 _ASK_SECS, _STALL_SECS = 5.0, 30.0
 
 
+class Background:
+    """A thread that does what it is given, one thing at a time.  What it is given while it is busy is left out."""
+
+    def __init__(self) -> None:
+        self._work: queue.Queue[Callable[[], None]] = queue.Queue(1)
+        threading.Thread(target=self._do, daemon=True, name="members").start()
+
+    def __call__(self, work: Callable[[], None]) -> None:
+        with contextlib.suppress(queue.Full):
+            self._work.put_nowait(work)
+
+    def _do(self) -> None:
+        while True:
+            self._work.get()()
+
+
 class Members:
     """Listens to the heart in the place of `Watch`: the chief needs nobody in particular.
 
+    Args:
+      run: runs what asks the ps, apart from the caller, which must not wait for a ps that is silent.
+
     Attributes:
       dismiss: to be set when there is a session: takes a replica's index, sees to it that no step waits for that
-        replica.
+        replica; returns False where that was not possible.
       awaited: to be set with it: the global step, and the indices of the replicas for whom others wait; None where
         that cannot be known now.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, now: float) -> None:
-        self._job = job
+    def __init__(self, job: Job, cluster: Cluster, now: float, run: Callable[[Callable[[], None]], object]) -> None:
+        self._job, self._run = job, run
+        self._absent: Sequence[str] = ()
         self._tasks = [str(task) for task in cluster.possible_replicas()]
         declared = self._tasks[: cluster.num_replicas]
         self._of = "" if job.elastic else f" of {len(declared)}"
@@ -52,15 +75,22 @@ class Members:
             log.warning("%s %s; %s", change.place, change.why, self._rest())
         error = self._too_few(changes)
         if error is None:  # else nobody is to go on
-            self._dismiss_absent()
-            self._tell_of_a_stall(now)
+            self._absent = self._attendance.absent
+            self._run(lambda: self._ask(now))
         return error
 
+    def _ask(self, now: float) -> None:
+        self._dismiss_absent()
+        self._tell_of_a_stall(now)
+
     def _dismiss_absent(self) -> None:
-        """At every look: a ps may not have answered, and a step of somebody thought dead may have come after all."""
-        if self.dismiss is not None:
-            for task in self._attendance.absent:
-                self.dismiss(self._tasks.index(task))
+        """At every look: a ps may not have answered, and a step of somebody thought dead may have come after all.
+        A ps that does not answer now is not asked for the others either."""
+        for task in self._absent:
+            if self.dismiss is None or task not in self._absent:  # the latter may be new
+                continue
+            if self.dismiss(self._tasks.index(task)) is False:
+                return
 
     def _tell_of_a_stall(self, now: float) -> None:
         if self.awaited is None or now - self._asked < _ASK_SECS:

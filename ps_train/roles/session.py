@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster import notices
 from ps_train.cluster.agreement import differences
 from ps_train.cluster.board import Board, cause_of
-from ps_train.cluster.calls import Session
+from ps_train.cluster.calls import Session, SessionGroup
 from ps_train.cluster.notices import Ready
 from ps_train.cluster.probe import NotYetError, wait_for
 from ps_train.cluster.spec import Cluster
@@ -32,7 +32,7 @@ LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineEx
 """What TensorFlow raises when a ps is gone."""
 
 _KEPT: list[v1.Session] = []
-"""Never closed nor collected: to close a session with a ps that is gone hangs for ever."""
+"""Never closed nor collected: their graphs have an input of their own, which must not outlive its session."""
 
 
 class LostConnectionError(Exception):
@@ -45,12 +45,16 @@ class Sessions(v1.train.SessionCreator):
     Args:
       target, graph, config: of the session.
       prepare: run once in the new session; returns the global step at which training begins.
+
+    Attributes:
+      group: what it is given up with.
     """
 
     def __init__(
         self, target: str, graph: tf.Graph, config: v1.ConfigProto, prepare: Callable[[v1.Session], int]
     ) -> None:
         self._target, self._graph, self._config, self._prepare = target, graph, config, prepare
+        self.group = SessionGroup()
         self.session: v1.Session | None = None
         self.first_step = 0
 
@@ -58,8 +62,8 @@ class Sessions(v1.train.SessionCreator):
         """Called by MonitoredSession; called again by it when a ps was lost, which is then reported."""
         if self.session is not None:
             raise LostConnectionError("its connection broke")
-        session = Session(self._target, graph=self._graph, config=self._config)
-        _KEPT.append(session)
+        session = Session(self._target, graph=self._graph, config=self._config, group=self.group)
+        self.group.add(session)
         try:
             self.first_step = self._prepare(session)
         except LOST as error:  # MonitoredSession would try again for ever
@@ -69,7 +73,7 @@ class Sessions(v1.train.SessionCreator):
 
     def another(self, graph: tf.Graph) -> v1.Session:
         """A session of another graph on the same cluster, and on the same variables where they have the same names."""
-        session = Session(self._target, graph=graph, config=self._config)
+        session = Session(self._target, graph=graph, config=self._config, group=self.group)
         _KEPT.append(session)
         return session
 

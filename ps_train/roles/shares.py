@@ -13,7 +13,7 @@ forgets what it was given, and takes anew what is to be done now.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,14 @@ class Seen:
 class Shares:
     """Args:
     sharers: how many replicas take from the same data.
+    restart: begins to read anew.
     """
 
-    def __init__(self, step: Step, replica: Replica, job: Job, sharers: int) -> None:
+    def __init__(self, step: Step, replica: Replica, job: Job, sharers: int, restart: Callable[[], object]) -> None:
         assert step.leased is not None and step.handout is not None, "shards are handed out"
         self._leased, self._handout = step.leased, step.handout
         self._me, self._job, self._sharers = handout.holder_of(replica.index), job, sharers
+        self._restart = restart
         self._session: v1.Session | None = None
         self._pace: Pace | None = None
         self._given: list[Assignment] = []
@@ -58,6 +60,12 @@ class Shares:
         """Begins to read anew, with nothing in hand.  `pace`: says how many steps may be made at all."""
         self._session, self._pace = session, pace
         self._forget(self._look())
+
+    def drop(self) -> None:
+        """Has nothing in hand any more, and reads nothing ahead."""
+        self._given, self._ticket = [], None
+        self._leased.begin()
+        self._restart()
 
     def followed(self, ticket: Sequence[int]) -> None:
         """That step has been made, and all before it."""
@@ -142,9 +150,7 @@ class Shares:
     def _forget(self, seen: Seen) -> None:
         """Gives everything back, and reads from the beginning."""
         assert self._session is not None, "it has begun"
-        self._given, self._ticket = [], None
-        self._leased.begin()
-        self._session.run(self._leased.batches.initializer)
+        self.drop()
         mine = np.flatnonzero(seen.holders == self._me)
         self._change(seen, {int(shard): handout.FREE for shard in mine})
 

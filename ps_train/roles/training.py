@@ -22,13 +22,15 @@ from ps_train.cluster import garbage
 from ps_train.cluster.board import cause_of
 from ps_train.cluster.budget import Budget
 from ps_train.cluster.notices import INPUT_ENDED, RECOVERING, TRAINING, WAITING, Ready
-from ps_train.cluster.server import device_of, session_config, start_server
+from ps_train.cluster.server import device_of, own_config, session_config, start_server
 from ps_train.data.shard import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.faults import slowness
 from ps_train.graph.step import build_step
 from ps_train.hooks.ticket import TicketHook
+from ps_train.roles.attempt import attempt
 from ps_train.roles.clocks import Clocks
+from ps_train.roles.input import Input
 from ps_train.roles.loop import INPUT, STEPS, STOPPED, LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.scoring import Helper
@@ -43,6 +45,9 @@ POLL_SECS = 0.1
 BRIEF = v1.RunOptions(timeout_in_ms=3000)
 _BARREN = 5
 """How many sessions in turn may be lost before a single step was made."""
+
+_CANCEL_SECS = 1.0
+"""A call may take so long to end after its session was closed; one that still connects to a ps does not end."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,20 +82,33 @@ class Training:
         self._step = build_step(
             job, self._s.model, self._s.source, self._s.traced, self._s.plan, replica, device_of(task)
         )
-        self._shares = Shares(self._step, replica, job, replica.declared) if self._step.leased else None
+        own = own_config(cluster, task, job)
+        self._input = Input(server.target, own, self._step.graph, self._step.batches)
+        sharers = replica.declared
+        self._shares = Shares(self._step, replica, job, sharers, self._input.begin) if self._step.leased else None
         with self._step.graph.as_default():
             hooks = [*self._hooks(), *self._hooks_of_shares()]
             self._step.graph.finalize()
-            while True:
-                config = session_config(self._s.whereabouts.look(), task, job)
-                try:
-                    return self._live(Sessions(server.target, self._step.graph, config, self._prepare), hooks)
-                except (*LOST, LostConnectionError, LostTaskError) as error:
-                    self._outlive(cause_of(error))
+        while True:
+            try:
+                return self._attempt(server.target, hooks)
+            except (*LOST, LostConnectionError, LostTaskError) as error:
+                self._outlive(cause_of(error))
+
+    def _attempt(self, target: str, hooks: list[Any]) -> None:
+        """Trains in one session, and in a thread of its own: a call with a ps that fell silent does not end."""
+        known = self._s.heart.lives.incarnations()  # before the addresses: else one that moves now would go unnoticed
+        config = session_config(self._s.whereabouts.look(), self._s.task, self._s.job)
+        sessions = self._sessions = Sessions(target, self._step.graph, config, self._prepare)
+
+        def train() -> None:
+            with self._step.graph.as_default():
+                self._live(sessions, hooks)
+
+        attempt(train, sessions.group, lambda: self._has_ended() or self._s.heart.lives.incarnations() != known)
 
     def _live(self, sessions: Sessions, hooks: list[Any]) -> None:
         """Trains in one session."""
-        self._sessions = sessions
         # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
         session = v1.train.MonitoredSession(sessions, hooks)
         self._session = sessions.session
@@ -102,6 +120,8 @@ class Training:
         log.debug("the session is given up: %s", cause)
         self._barren = 0 if self._loop is not None and self._loop.made_any else self._barren + 1
         self._session = self._loop = None
+        self._world = dataclasses.replace(self._world, name="")
+        self._let_go()
         if self._barren >= _BARREN:
             names = ", ".join(board.name for board in self._s.boards)
             raise UnreachableError(f"{_BARREN} sessions in turn were lost before a step was made with {names}: {cause}")
@@ -110,12 +130,24 @@ class Training:
         with contextlib.suppress(LostTaskError):
             self._s.heart.say(RECOVERING)
         while not self._s.heart.lives.answering(since):
+            if self._s.attention.stop.is_set():
+                self._rest()
             time.sleep(POLL_SECS)
         self._s.heart.say(RECOVERING)  # on ps 0, which may be a new one
 
+    def _let_go(self) -> None:
+        """Ends what is still under way in the lost session: nothing of it may reach a ps any more."""
+        if self._shares is not None:
+            self._shares.drop()  # its input may have threads that use the session's device
+        group = self._sessions.group
+        group.close()
+        deadline = time.monotonic() + _CANCEL_SECS
+        while not group.is_quiet() and time.monotonic() < deadline:
+            time.sleep(POLL_SECS)
+
     def _has_ended(self) -> bool:
         """Whether the world in which this task trains is no more."""
-        return self._s.heart.lives.left(self._world.name, self._world.since)
+        return self._world.name != "" and self._s.heart.lives.left(self._world.name, self._world.since)
 
     def _rests(self) -> bool:
         return self._s.attention.stop.is_set() or self._has_ended()
@@ -140,7 +172,7 @@ class Training:
         self._enter(ready)
         step = int(session.run(self._step.global_step))
         self._step.local.prepare(session)
-        self._open_input(session, step)
+        self._open_input(step)
         return step
 
     def _enter(self, ready: Ready) -> None:
@@ -150,14 +182,14 @@ class Training:
         self._world = World(ready.world, ready.run, time.monotonic())
         self._budget = Budget(self._s.boards[0], self._s.job.max_steps, self._s.cluster.num_replicas, world=ready.world)
 
-    def _open_input(self, session: v1.Session, step: int) -> None:
+    def _open_input(self, step: int) -> None:
         """Once: the input is this process's own and outlives a session.  The order of the examples depends on the
         step, so that a resumed job does not begin with the same ones."""
         if self._input_open or self._shares:  # what is shared is opened whenever the loop begins
             return
         self._input_open = True
         seed = derived_seed(self._s.job.seed, "shuffle", self._replica.index, step)
-        session.run(self._step.batches.initializer, self._step.batches.feeds(seed))
+        self._input.begin(seed)
 
     def _train(self, session: Any) -> None:
         self.begun = True
@@ -220,6 +252,11 @@ class Training:
     @functools.cached_property
     def _clocks(self) -> Clocks | None:
         return Clocks(self._s.job.clocks_dir, str(self._s.task)) if self._s.job.clocks_dir else None
+
+    def come_to_rest(self, within_secs: float) -> bool:
+        """From another thread: makes no steps any more; returns whether that was so in time."""
+        self._s.attention.stop.set()
+        return self._at_rest.wait(within_secs)
 
     def depart(self, within_secs: float) -> None:
         """From another thread: makes no steps any more, and nobody waits for this worker; or the job has ended."""

@@ -43,15 +43,20 @@ from ps_train.graph.trace import trace
 from ps_train.model import load_model
 from ps_train.roles.chief import Chief
 from ps_train.roles.heart import EndOfJob, Heart, Watch, failure_of
-from ps_train.roles.members import Members
+from ps_train.roles.members import Background, Members
 from ps_train.roles.run_status import DONE, FAILED, STOPPED, StatusFile
 from ps_train.roles.setting import Setting
-from ps_train.roles.supervise import Attention
+from ps_train.roles.supervise import GRACE_SECS, Attention
 from ps_train.roles.training import Training
 
 log = logging.getLogger(__name__)
 
 _REST_SECS = 2.0
+_SAVE_SECS = GRACE_SECS - _REST_SECS - 1.0
+"""A signal leaves the last checkpoint so much time; the rest is for the others to hear of the end."""
+_LEAVE_SECS = GRACE_SECS - 4.0
+_LAST_SAVE_SECS = 600.0
+"""The last checkpoint of a job that no signal ends."""
 
 
 def run(job: Job, task: Task, console: Console) -> int:
@@ -77,7 +82,7 @@ def run(job: Job, task: Task, console: Console) -> int:
         console.line(plan.table())
         _describe(boards[0], description, str(task))
     attention = Attention()
-    members = Members(job, cluster, time.monotonic())
+    members = Members(job, cluster, time.monotonic(), Background() if is_chief else lambda work: None)
     watch = Watch({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
     heart = Heart(boards, whereabouts, lease, attention, job, members if is_chief else watch)
     setting = Setting(
@@ -138,7 +143,7 @@ def _supervise(training: Training, setting: Setting) -> int:
         attention.wait()
         if attention.verdict is not None:
             if isinstance(training, Chief) and isinstance(attention.verdict, TooFewWorkersError):
-                training.save_now()
+                _save(training, _LAST_SAVE_SECS)
             return _conclude(attention.verdict, setting)
         if result.code is not None:
             setting.heart.say_farewell()
@@ -151,10 +156,10 @@ def _supervise(training: Training, setting: Setting) -> int:
             if not training.begun and not isinstance(training, Chief):
                 return exit_code_of_signal(attention.signum)  # there is nothing yet that could be saved
             request = Stop(str(setting.task), attention.signum).to_json()
-            _on_each(setting.boards, lambda board, text=request: board.put(notices.STOP, text))  # type: ignore[misc]
+            _on_each(setting, lambda board, text=request: board.put(notices.STOP, text))  # type: ignore[misc]
         stop = setting.heart.stop_notice
         if isinstance(training, Chief) and (attention.signum is not None or stop is not None):
-            return _stop(training, thread, stop or Stop(str(setting.task), attention.signum or 0), setting)
+            return _stop(training, stop or Stop(str(setting.task), attention.signum or 0), setting)
 
 
 class _Result:
@@ -173,26 +178,29 @@ def _train(training: Training, attention: Attention, result: _Result) -> None:
 def _depart(training: Training, setting: Setting) -> int:
     """An elastic job goes on without this worker."""
     log.warning("%s got signal %d: it leaves the job (elastic)", setting.task, setting.attention.signum)
-    training.depart(setting.job.worker_lease_secs)
+    training.depart(min(setting.job.worker_lease_secs, _LEAVE_SECS))
     if setting.attention.verdict is not None:
         return _conclude(setting.attention.verdict, setting)
     setting.heart.say_farewell(notices.LEFT)
     return EXIT_DONE
 
 
-def _stop(chief: Chief, thread: threading.Thread, stop: Stop, setting: Setting) -> int:
+def _stop(chief: Chief, stop: Stop, setting: Setting) -> int:
     """Saves and ends the job.  A training thread that hangs in a step (one that waits for another worker) changes
     nothing while it hangs, so that the state can be saved all the same."""
-    setting.attention.stop.set()
-    thread.join(_REST_SECS)
-    try:
-        chief.save_now()
-    except SaveError as error:
-        log.error("%s: the job stops without it", error)
+    chief.come_to_rest(_REST_SECS)
+    _save(chief, _SAVE_SECS)
     outcome = Outcome("stopped", by=stop.by, signum=stop.signum)
-    _declare(setting.boards, outcome)
+    _declare(setting, outcome)
     setting.heart.say_farewell()
     return _code_of(outcome)
+
+
+def _save(chief: Chief, within_secs: float) -> None:
+    try:
+        chief.save_now(within_secs)
+    except SaveError as error:
+        log.error("%s: the job stops without it", error)
 
 
 def _conclude(verdict: BaseException, setting: Setting) -> int:
@@ -202,7 +210,7 @@ def _conclude(verdict: BaseException, setting: Setting) -> int:
         return _code_of(verdict.outcome)
     if not isinstance(verdict, RefusedError):
         outcome = Outcome("failed", by=str(setting.task), cause=headline(verdict), config=_is_config(verdict))
-        _declare(setting.boards, outcome)
+        _declare(setting, outcome)
     raise verdict
 
 
@@ -219,14 +227,15 @@ def _code_of(outcome: Outcome) -> int:
     return EXIT_DONE
 
 
-def _declare(boards: list[Board], outcome: Outcome) -> None:
+def _declare(setting: Setting, outcome: Outcome) -> None:
     """Writes the outcome on every board that answers, unless there is one already."""
-    _on_each(boards, lambda board: board.swap(notices.OUTCOME, "", outcome.to_json()))
+    _on_each(setting, lambda board: board.swap(notices.OUTCOME, "", outcome.to_json()))
 
 
-def _on_each(boards: list[Board], write: Callable[[Board], object]) -> None:
-    for board in boards:
+def _on_each(setting: Setting, write: Callable[[Board], object]) -> None:
+    """Those that answer come first: one that is silent takes seconds."""
+    for index in sorted(range(len(setting.boards)), key=setting.heart.lives.is_silent):
         try:
-            write(board)
+            write(setting.boards[index])
         except LostTaskError as error:
             log.info("cannot be told: %s", error)

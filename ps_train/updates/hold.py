@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import waiting
 from ps_train.errors import SaveError
 from ps_train.graph.begun import once_begun
 from ps_train.graph.variables import ps_device, ps_of
@@ -116,7 +117,8 @@ class Hold:
 
     def _end(self, session: v1.Session, held: _Pending) -> None:
         session.run(self._give, options=_BRIEF)
-        held.join()
+        with waiting(session):
+            held.join()
 
     def _agree(self, marks: Sequence[Any], deadline: float) -> bool:
         """Whether no update is made in part, or none that will ever be completed."""

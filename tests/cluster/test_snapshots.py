@@ -81,7 +81,7 @@ def test_training_makes_progress_while_a_slow_disk_takes_the_checkpoint(
             assert time.monotonic() < deadline
         assert cluster.snapshots.busy and cluster.snapshots.collect() is None
         slow.set()
-        cluster.snapshots.wait()
+        cluster.snapshots.wait(cluster.sessions[0])
     step = cluster.snapshots.collect()
     assert step is not None and step <= begun
     assert counts(cluster.checkpoints.path(step)) == ({float(step)}, step)

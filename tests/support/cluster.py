@@ -50,7 +50,7 @@ class InProcessCluster:
             **{"keep_checkpoints": 3, "shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
-        self._model, self._targets = model, [server.target for server in servers[num_ps:]]
+        self._model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = Source(lambda: model.data("train", ""))
         traced = self._traced = trace(model, source, self.job.batch_size, self.job.seed)
@@ -68,9 +68,7 @@ class InProcessCluster:
                     self.checkpoints, self.snapshots = saving(self.job, step, str(directory), device_of(task))
             self.steps.append(step)
             self.replicas.append(replica)
-            self.sessions.append(
-                POOL.session(self._targets[index], step.graph, session_config(cluster, task, self.job))
-            )
+            self.sessions.append(POOL.session(self.targets[index], step.graph, session_config(cluster, task, self.job)))
 
     def start(self, restore: bool = False) -> int | None:
         """Initialises (or restores) the model and opens every worker's input."""
@@ -111,7 +109,7 @@ class InProcessCluster:
         scoring = build_scoring(self._model, source, self._traced, self.plan, device_of(task), share)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
-        return POOL.session(self._targets[worker], scoring.graph, config), scoring
+        return POOL.session(self.targets[worker], scoring.graph, config), scoring
 
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored, slices put together, by checkpoint key."""

@@ -127,7 +127,8 @@ class SharingWorker:
         self.idle = False
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
-        self.shares = Shares(self.step, replica, cluster.job, len(cluster.steps))
+        restart = self.step.batches.initializer
+        self.shares = Shares(self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart))
         rhythm = Rhythm.of(cluster.job)
         self._loop = Loop(f"worker:{index}", self.step, self.shares, self._stops, 0, rhythm=rhythm)
         self._should_stop: Callable[[], bool] = lambda: False

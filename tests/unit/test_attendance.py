@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 
 import pytest
 
@@ -11,7 +13,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import Job
 from ps_train.errors import ConfigError, TooFewWorkersError
 from ps_train.roles.attendance import Attendance
-from ps_train.roles.members import Members
+from ps_train.roles.members import Background, Members
 from ps_train.roles.stall import Stall
 
 TASKS = ["worker:0", "worker:1", "worker:2"]
@@ -94,9 +96,9 @@ class TestAttendance:
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), worker_lease_secs=10.0)
 
 
-def members(now=100.0, **fields):
+def members(now=100.0, run=lambda work: work(), **fields):
     job = Job(**{"ps_hosts": JOB.ps_hosts, "worker_hosts": JOB.worker_hosts, **fields})
-    made = Members(job, Cluster.of(job), now)
+    made = Members(job, Cluster.of(job), now, run)
     made.look([seat(index) for index in range(3)], now)
     return made
 
@@ -181,3 +183,24 @@ class TestStall:
         stall.look(6, ["worker:1"], 29.0)
         assert stall.look(6, ["worker:1"], 58.0) is None
         assert stall.look(6, ["worker:1"], 59.5) == "no update since step 6, for 30s: all wait for worker:1"
+
+    def test_a_ps_that_does_not_answer_is_not_asked_for_every_one_of_those_who_left(self):
+        made, asked = members(), []
+        made.dismiss = lambda index: bool(asked.append(index))
+        made.look([seat(0, 1), seat(1, 0), seat(2, 0)], 111.0)
+        assert asked == [1]
+
+    def test_a_heartbeat_does_not_wait_for_a_ps_that_does_not_answer(self):
+        made, silent, asked = members(run=Background()), threading.Event(), []
+
+        def dismiss(index):
+            asked.append(index)
+            return silent.wait(30)
+
+        made.dismiss = dismiss
+        began = time.monotonic()
+        for beat in range(1, 21):
+            made.look([seat(0, beat), seat(1, 0), seat(2, 0)], 110.0 + beat)
+        assert time.monotonic() - began < 5
+        assert asked in ([], [1])
+        silent.set()

@@ -1,0 +1,161 @@
+"""Calls that hang are given up with their session; what they learn too late is learned by nobody."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.cluster.calls import Session, SessionGroup
+from ps_train.cluster.server import own_config, session_config
+from ps_train.cluster.spec import Cluster
+from ps_train.config import Task
+from ps_train.roles import attempt as attempts
+from ps_train.roles.attempt import attempt, run_within
+from ps_train.roles.input import Input
+from ps_train.roles.session import LostConnectionError
+from tests.support.cluster import InProcessCluster
+from tests.support.models import Linear
+from tests.support.processes import eventually
+from tests.support.servers import POOL
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "GRACE_SECS", 0.2)
+
+
+class Waiting:
+    """A session whose call `wait` does not end before `end` is called."""
+
+    def __init__(self) -> None:
+        target = POOL.take(1)[0].target
+        with tf.Graph().as_default() as graph:
+            queue = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/waiting")
+            self._dequeue, self._enqueue = queue.dequeue(), queue.enqueue(True)
+            self._nothing = tf.constant(1)
+        self.group = SessionGroup()
+        self.session = Session(target, graph, v1.ConfigProto(), self.group)
+        self.group.add(self.session)
+        self._other = POOL.session(target, graph, v1.ConfigProto())
+        self.learned: list[bool] = []
+
+    def wait(self) -> None:
+        self.learned.append(bool(self.session.run(self._dequeue)))
+
+    def pass_by(self) -> None:
+        self.session.run(self._nothing)
+
+    def end(self) -> None:
+        self._other.run(self._enqueue)
+
+
+def test_a_call_that_hangs_is_left_behind_when_the_attempt_has_ended_and_nobody_learns_what_it_returns() -> None:
+    waiting = Waiting()
+    with pytest.raises(LostConnectionError, match="a call hangs"):
+        attempt(waiting.wait, waiting.group, lambda: True)
+    assert not waiting.group.is_quiet()
+    waiting.end()
+    eventually(waiting.group.is_quiet, 10, "the end of the call")
+    assert waiting.learned == []
+
+
+def test_a_call_may_take_as_long_as_it_likes_while_the_attempt_goes_on() -> None:
+    waiting = Waiting()
+    later = threading.Timer(1.0, waiting.end)
+    later.start()
+    attempt(waiting.wait, waiting.group, lambda: False)
+    assert waiting.learned == [True]
+
+
+def test_calls_that_end_by_themselves_are_not_given_up() -> None:
+    waiting, enough = Waiting(), time.monotonic() + 1.0
+
+    def work() -> None:
+        while time.monotonic() < enough:
+            waiting.pass_by()
+        waiting.learned.append(True)
+
+    attempt(work, waiting.group, lambda: True)
+    assert waiting.learned == [True]
+
+
+def test_to_close_the_sessions_cancels_a_call_and_refuses_those_of_other_threads_as_if_a_ps_were_lost() -> None:
+    waiting = Waiting()
+    waiting.pass_by()
+    with pytest.raises(LostConnectionError):
+        attempt(waiting.wait, waiting.group, lambda: True)
+    waiting.group.close()
+    eventually(waiting.group.is_quiet, 10, "the end of the call")
+    with pytest.raises(tf.errors.AbortedError, match="given up"):
+        waiting.session.run(waiting._nothing)
+    assert waiting.learned == []
+
+
+def test_what_an_attempt_raises_is_raised_where_it_is_waited_for() -> None:
+    def fails() -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        attempt(fails, SessionGroup(), lambda: False)
+
+
+@pytest.mark.parametrize("is_hopeless", [lambda: False, lambda: True])
+def test_work_with_a_deadline_is_left_behind_there_or_when_it_is_hopeless(is_hopeless: Callable[[], bool]) -> None:
+    waiting, began = Waiting(), time.monotonic()
+    with pytest.raises(TimeoutError):
+        run_within(waiting.wait, 5.0 if is_hopeless() else 0.3, is_hopeless)
+    assert time.monotonic() - began < 3
+    waiting.end()
+
+
+def test_who_waits_for_a_checkpoint_that_is_never_written_is_given_up(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = InProcessCluster(Linear(), 2, 1, tmp_path)
+    cluster.start()
+    assert cluster.snapshots is not None and cluster.checkpoints is not None
+    silent = threading.Event()
+    monkeypatch.setattr(cluster.checkpoints, "_write", lambda *_: silent.wait(60))
+    task, group = Task("worker", 0), SessionGroup()
+    config = session_config(Cluster.of(cluster.job), task, cluster.job)
+    session = Session(cluster.targets[0], cluster.steps[0].graph, config, group)
+    group.add(session)
+    ended = threading.Event()
+
+    def save() -> None:
+        cluster.snapshots.begin(session)
+        ended.set()
+        cluster.snapshots.wait(session)
+
+    with pytest.raises(LostConnectionError):
+        attempt(save, group, ended.is_set)
+    silent.set()
+
+
+@pytest.mark.parametrize("fields", [{}, {"sharding": "dynamic"}], ids=["static", "dynamic"])
+def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_while_it_reads_ahead(fields: dict) -> None:
+    cluster = InProcessCluster(Linear(count=4096), 1, 1, batch_size=1, **fields)
+    cluster.start()
+    step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
+    known = Cluster.of(job)
+    source = Input(cluster.targets[0], own_config(known, task, job), step.graph, step.batches)
+    source.begin(seed=3)
+    labels = list(Linear(count=4096).data("train", "").labels)
+    read: list[int] = []
+    for _ in range(8):
+        group = SessionGroup()
+        session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
+        group.add(session)
+        for _ in range(5):
+            label = session.run(step.batches.labels)[0]
+            read.append(labels.index(label))
+        group.close()
+        if fields:
+            source.begin()  # nothing was given: the same batch of no examples again and again
+    assert fields or read == list(range(len(read)))

@@ -1,0 +1,64 @@
+"""A ps that falls silent without closing its connections, and is replaced by another process."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+
+import pytest
+
+from tests.process.test_cluster_file import Described, saved
+from tests.support.processes import Process, Processes, eventually
+
+STEPS = 1500
+FLAGS = (f"--max_steps={STEPS}", "--recovery_secs=30", "--worker_lease_secs=4", "--save_steps=10")
+
+
+def last_step(worker: Process) -> int:
+    steps = re.findall(r"^step (\d+)", worker.output, re.MULTILINE)
+    return int(steps[-1]) if steps else 0
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_nothing_when_it_wakes(
+    processes: Processes, update: str
+) -> None:
+    cluster = Described(processes, 2)
+    flags = (*FLAGS, f"--update={update}")
+    servers, workers = cluster.start_all(*flags)
+    eventually(lambda: last_step(workers[0]) > 60, 60, "training")
+    silent = servers[1]
+    silent.send(signal.SIGSTOP)
+    cluster.write([cluster.ps_hosts[0], *cluster.hosts(1)])
+    servers[1] = cluster.start("ps", 1, *flags)
+    for worker in workers:
+        worker.wait_for("is back, as a new process", 20)
+    answered = time.monotonic()
+    workers[0].wait_for("ps:1 restarted; restored step", 15)
+    told = re.search(r"ps:1 restarted; restored step (\d+); (\d+) updates lost", workers[0].output)
+    assert told is not None
+    restored, lost = map(int, told.groups())
+    reached = restored + lost
+    eventually(lambda: last_step(workers[0]) > reached, 15, "a step after the recovery")
+    assert time.monotonic() - answered < 15
+    silent.send(signal.SIGCONT)
+    for process in (*workers, *servers):
+        assert process.wait(60) == 0, process.output
+    assert saved(cluster.model_dir, "global_step") == STEPS
+    assert {*saved(cluster.model_dir, "first")} == {STEPS}
+    assert {*saved(cluster.model_dir, "second")} == {STEPS - lost if update == "async" else STEPS}
+
+
+def test_a_signal_ends_the_job_in_time_while_a_ps_is_silent(processes: Processes) -> None:
+    cluster = Described(processes, 2)
+    servers, workers = cluster.start_all("--max_steps=100000000", "--update=sync", "--recovery_secs=60")
+    eventually(lambda: last_step(workers[0]) > 20, 60, "training")
+    servers[1].send(signal.SIGSTOP)
+    workers[0].wait_for("does not answer", 20)
+    workers[1].send(signal.SIGTERM)
+    began = time.monotonic()
+    for process in (*workers, servers[0]):
+        assert process.wait(12) == 143, process.output
+    assert time.monotonic() - began < 10
+    assert "no checkpoint could be taken (ps:1 (" in workers[0].output
