@@ -7,6 +7,7 @@ notices survives.  The score is the share of mutations that are killed.
 from __future__ import annotations
 
 import argparse
+import datetime
 import pathlib
 import sys
 
@@ -16,6 +17,7 @@ from tests.mutation.mutation import Mutation, StaleError
 from tests.mutation.running import BROKEN, SURVIVED, Copies, Verdict
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULT = ROOT / "tests" / "mutation" / "RESULT.md"
 NEEDED_SCORE = 0.95
 
 
@@ -63,7 +65,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at the same time (2)")
     parser.add_argument("--unchecked", action="store_true", help="does not run the tests without a mutation first")
-    parser.add_argument("--write", action="store_true", help="writes tests/mutation/RESULT.md")
+    parser.add_argument("--write", action="store_true", help="writes these outcomes into tests/mutation/RESULT.md")
     arguments = parser.parse_args()
     mutations = chosen(arguments.only)
     if arguments.list:
@@ -74,11 +76,12 @@ def main() -> int:
         if not arguments.unchecked:
             check_tests_pass(copies, mutations)
         verdicts = judged(copies, mutations)
-    score = report.score_of(verdicts)
-    print(report.summary(verdicts))
+    outcomes = report.outcomes_of(verdicts, str(datetime.date.today()))
+    print(report.summary(mutations, outcomes))
     if arguments.write:
-        (ROOT / "tests" / "mutation" / "RESULT.md").write_text(report.text(verdicts))
-    return 0 if score >= NEEDED_SCORE else 1
+        before = report.outcomes_in(RESULT.read_text()) if RESULT.exists() else {}
+        RESULT.write_text(report.text(MUTATIONS, before | outcomes))
+    return 0 if report.score_of(mutations, outcomes) >= NEEDED_SCORE else 1
 
 
 if __name__ == "__main__":

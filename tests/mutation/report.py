@@ -1,43 +1,62 @@
-"""The result of a run of mutations as text."""
+"""The results of mutations as text: RESULT.md, which keeps the last outcome of each mutation.
+
+found = {**outcomes_in(old_text), **outcomes_of(verdicts, today)}
+new_text = text(MUTATIONS, found)
+"""
 
 from __future__ import annotations
 
-import datetime
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.mutation.mutation import Mutation
 from tests.mutation.running import NOTICED, Verdict
 
-Verdicts = Sequence[tuple[Mutation, Verdict]]
+Outcomes = Mapping[str, tuple[str, str]]
+"""Name of a mutation to its outcome and the day of it."""
+
+NOT_RUN = ("not run", "")
 
 
-def score_of(verdicts: Verdicts) -> float:
-    """Returns the share of mutations that were killed."""
-    return sum(verdict.outcome in NOTICED for _, verdict in verdicts) / len(verdicts)
+def outcomes_of(verdicts: Iterable[tuple[Mutation, Verdict]], day: str) -> dict[str, tuple[str, str]]:
+    return {mutation.name: (verdict.outcome, day) for mutation, verdict in verdicts}
 
 
-def summary(verdicts: Verdicts) -> str:
-    killed = sum(verdict.outcome in NOTICED for _, verdict in verdicts)
-    return f"{killed} of {len(verdicts)} mutations were killed: {100 * score_of(verdicts):.1f} %"
+def outcomes_in(result: str) -> dict[str, tuple[str, str]]:
+    """Returns what a RESULT.md says."""
+    rows = [line[2:-2].split(" | ") for line in result.splitlines() if line.startswith("| `")]
+    return {name: (outcome, day) for _, name, outcome, day in rows}
 
 
-def text(verdicts: Verdicts) -> str:
+def score_of(mutations: Sequence[Mutation], outcomes: Outcomes) -> float:
+    """Returns the share of the mutations that were killed."""
+    return _killed(mutations, outcomes) / len(mutations)
+
+
+def summary(mutations: Sequence[Mutation], outcomes: Outcomes) -> str:
+    killed, score = _killed(mutations, outcomes), score_of(mutations, outcomes)
+    return f"{killed} of {len(mutations)} mutations were killed: {100 * score:.1f} %"
+
+
+def text(mutations: Sequence[Mutation], outcomes: Outcomes) -> str:
     """Returns the whole of RESULT.md."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "numpy", "pytest"))
+    found = [(mutation, *outcomes.get(mutation.name, NOT_RUN)) for mutation in mutations]
     lines = [
         "# Result of the mutations",
         "",
         "Written by `python -m tests.mutation --write`; see [CONTRIBUTING.md](../../CONTRIBUTING.md#mutations).",
         "",
-        f"{datetime.date.today()}, Python {platform.python_version()}, {versions}.",
-        f"**{summary(verdicts)}.**",
+        f"{max((day for _, _, day in found), default='')}, Python {platform.python_version()}, {versions}.",
+        f"**{summary(mutations, outcomes)}.**",
         "",
+        "| file | mutation | outcome | date |",
+        "|---|---|---|---|",
+        *(f"| `{mutation.file}` | {mutation.name} | {outcome} | {day} |" for mutation, outcome, day in found),
     ]
-    left = [(m, v) for m, v in verdicts if v.outcome not in NOTICED]
-    if left:
-        lines += ["Not killed:", "", *(f"- `{m.file}`: {m.name} ({v.outcome.lower()})" for m, v in left), ""]
-    lines += ["| file | mutation | outcome |", "|---|---|---|"]
-    lines += [f"| `{m.file}` | {m.name} | {v.outcome} |" for m, v in verdicts]
     return "\n".join(lines) + "\n"
+
+
+def _killed(mutations: Sequence[Mutation], outcomes: Outcomes) -> int:
+    return sum(outcomes.get(mutation.name, NOT_RUN)[0] in NOTICED for mutation in mutations)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import collections
+import dataclasses
 
 import pytest
 
+from tests.mutation import report
 from tests.mutation.__main__ import ROOT
 from tests.mutation.catalogue import MUTATIONS
 from tests.mutation.mutation import Mutation, StaleError, defined_tests
@@ -58,6 +60,17 @@ def test_a_text_that_is_missing_or_not_unique_is_an_error_that_names_the_place(w
     if count > 1:
         with pytest.raises(StaleError, match="occurs 2 times"):
             mutation_of("return 1", within).applied_to(TEXT)
+
+
+def test_a_result_keeps_the_last_outcome_of_each_mutation_and_counts_what_was_not_run() -> None:
+    first, second, third = (mutation_of("return 1", within) for within in ("First", "Second", "First.go"))
+    three = [dataclasses.replace(one, name=name) for one, name in ((first, "a"), (second, "b"), (third, "c"))]
+    before = report.outcomes_in(report.text(three, {"a": ("killed", "2026-01-01"), "b": ("SURVIVED", "2026-01-01")}))
+    assert before == {"a": ("killed", "2026-01-01"), "b": ("SURVIVED", "2026-01-01"), "c": ("not run", "")}
+    after = before | {"b": ("killed (crashed)", "2026-01-02")}
+    assert report.score_of(three, after) == 2 / 3
+    assert "**2 of 3 mutations were killed: 66.7 %.**" in report.text(three, after)
+    assert report.outcomes_in(report.text(three, after)) == after
 
 
 def test_a_function_that_is_missing_or_not_unique_is_an_error() -> None:

@@ -198,10 +198,10 @@ MUTATIONS = [
     Mutation(
         "updates of one ps are made at the same time",
         "ps_train/updates/lock.py",
-        "tf.raw_ops.MutexV2(shared_name=name)",
-        "tf.raw_ops.MutexV2()",
-        (f"{_STALE}::test_adam_counts_every_step_when_many_updates_arrive_together",),
-        within="locked",
+        "tf.control_dependencies([lock])",
+        "tf.control_dependencies([])",
+        (f"{_STALE}::test_adam_counts_every_step_when_many_updates_arrive_together", _ROUNDS),
+        within="under_lock",
     ),
     Mutation(
         "a replica may be one step further ahead than the bound",
