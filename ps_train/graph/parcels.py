@@ -58,8 +58,10 @@ class Parcel:
     @property
     def filling(self) -> int:
         """How many elements without a meaning lie before the header."""
+        if not self.aligned:
+            return 0
         unit = _ALIGNED_BYTES // tf.as_dtype(self.dtype).size
-        return -(sum(piece.size for piece in self.slices) + self.header) % unit if self.aligned else 0
+        return -(sum(piece.size for piece in self.slices) + self.header) % unit
 
     def join(self, values: Mapping[str, tf.Tensor], header: tf.Tensor | None = None) -> tf.Tensor:
         """Slice name to its elements, a vector; and a vector for the header.  Of one part nothing is copied."""
@@ -86,7 +88,7 @@ def _split(vector: tf.Tensor, sizes: list[int]) -> list[tf.Tensor]:
 
 
 def _is_aligned(piece: Slice) -> bool:
-    return piece.bytes % _ALIGNED_BYTES == 0
+    return piece.bytes > 0 and piece.bytes % _ALIGNED_BYTES == 0  # strings have no size of their own
 
 
 def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
