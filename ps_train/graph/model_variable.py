@@ -34,7 +34,7 @@ class _Op:
         return self._op
 
 
-class ModelVariable(v1.Variable):  # type: ignore[misc]
+class ModelVariable(v1.Variable):
     """A value that can be used wherever a model may use a variable.
 
     Args:
