@@ -45,7 +45,7 @@ class Model:
         raise NotImplementedError
 
     def forward(self, features: Any, training: bool) -> Any:
-        """Outputs for a batch of features, made of `tf.compat.v1.get_variable` and `tf.nn`."""
+        """Outputs for a batch of features; docs/MODELS.md says what they may be made of."""
         raise NotImplementedError
 
     def loss(self, outputs: Any, labels: Any) -> tf.Tensor:

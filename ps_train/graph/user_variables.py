@@ -91,9 +91,8 @@ class Build:
         name = self._unique(kwargs.pop("name", None) or "Variable")
         if kwargs.get("trainable") is False and _is_keras_asking():
             raise ModelError(
-                f"a Keras layer keeps {name}, which it changes by itself: a graph cannot do that.  Use tf.nn in "
-                "place of layers with such state (tf.nn.dropout for Dropout, tf.nn.batch_normalization for "
-                "BatchNormalization)."
+                f"a Keras layer keeps {name}, which it changes by itself: a graph cannot do that. Use tf.nn in "
+                "place of such layers: tf.nn.dropout for Dropout, tf.nn.batch_normalization for BatchNormalization."
             )
         return self._found(named, name, (), {**kwargs, "use_resource": True}, in_parts=False)
 

@@ -81,7 +81,9 @@ class Shard:
         """
 
         def assign() -> tf.Operation:
-            return tf.group(*[self.values[name].assign(value, read_value=False) for name, value in (state or {}).items()])
+            return tf.group(
+                *[self.values[name].assign(value, read_value=False) for name, value in (state or {}).items()]
+            )
 
         def do() -> tf.Operation:
             with tf.control_dependencies([self.apply(gradients, slowdown)]):

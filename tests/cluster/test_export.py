@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint import restore_plain
+from ps_train.data.arrays import Arrays
 from ps_train.data.criteo.made import make
 from ps_train.data.shard import Source, evaluation_batches
 from ps_train.errors import ConfigError, ModelError
@@ -74,6 +75,33 @@ def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_expo
     np.testing.assert_allclose(found["raw_probabilities"], expected["probabilities"], atol=1e-6)
     np.testing.assert_array_equal(found["parsed_classes"], expected["classes"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "features.npz", "model", "served.npz"]
+
+
+def test_features_may_have_any_names(tmp_path: pathlib.Path) -> None:
+    names = ["my feature", "9/kilo-watts", "b", "w", "städte", ""]
+
+    class Named(Linear):
+        def data(self, split, data_dir):
+            arrays = super().data(split, data_dir)
+            return Arrays({name: arrays.features + number for number, name in enumerate(names)}, arrays.labels)
+
+        def forward(self, features, training):
+            return super().forward(sum(features[name] for name in names), training)
+
+    model = Named()
+    checkpoint = exported(tmp_path, model, 1, batch_size=8)
+    features = {name: values[:5] for name, values in model.data("test", "").features.items()}
+    expected = predicted(model, checkpoint, features)["outputs"]
+    signatures = tf.saved_model.load(str(tmp_path / "export")).signatures
+    served = signatures["serving_default"](**{name: tf.constant(value) for name, value in features.items()})
+    np.testing.assert_allclose(served["outputs"], expected, rtol=1e-5)
+
+    def example(row):
+        made = {name: tf.train.Feature(float_list=tf.train.FloatList(value=v[row])) for name, v in features.items()}
+        return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString()
+
+    parsed = signatures["examples"](examples=tf.constant([example(row) for row in range(5)]))
+    np.testing.assert_allclose(parsed["outputs"], expected, rtol=1e-5)
 
 
 def test_a_directory_that_holds_something_else_is_refused(tmp_path: pathlib.Path) -> None:
