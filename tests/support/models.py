@@ -162,3 +162,19 @@ class Scored(Counting):
 
     def metrics(self, outputs, labels):
         return {"mean_square": v1.metrics.mean(tf.square(labels))}
+
+
+class Ordered(Counting):
+    """Every process says which examples each of its steps trains on: `examples [4, 0, 7]`."""
+
+    def data(self, split, data_dir):
+        numbers = np.arange(400, dtype=np.float32)
+        return Arrays(np.repeat(numbers[:, np.newaxis], 3, axis=1), numbers)
+
+    def forward(self, features, training):
+        def say(values):
+            print(f"examples {values[:, 0].astype(int).tolist()}", flush=True)
+            return values
+
+        said = tf.numpy_function(say, [features], features.dtype) if training else features
+        return super().forward(tf.ensure_shape(said, features.shape), training) * 0.0
