@@ -123,3 +123,16 @@ def test_l2_is_added_before_anything_is_rounded(dtype: tf.DType) -> None:
     """A strength of 1e-8 is zero in float16, but 1e-8 times 30,000 is not."""
     found = transformed(l2(1e-8), {"w": vector([0.0], dtype)}, {"w": vector([30_000.0], dtype)})["w"]
     assert_equal_but_for_rounding(found, vector([30_000.0], dtype).astype(np.float64) * 1e-8)
+
+
+def test_the_norm_that_is_clipped_is_that_of_the_whole_variable_and_of_each_variable_alone() -> None:
+    """Not that of its rows or columns, nor that of all variables."""
+    gradients = {
+        "w": np.random.default_rng(4).normal(size=[6, 5, 4]),
+        "small": np.full([2, 3], 0.01),
+        "b": np.float64(7),
+    }
+    found = transformed(by_norm(0.5), {name: np.asarray(some, np.float32) for name, some in gradients.items()})
+    for name, gradient in gradients.items():
+        factor = min(1.0, 0.5 / norm_of(np.asarray(gradient)))
+        np.testing.assert_allclose(found[name], gradient * factor, rtol=1e-5, err_msg=name)

@@ -1,0 +1,44 @@
+"""The order in which a worker reads its examples: by the job's seed, the worker, and the step at which it begins."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import Arrays
+from ps_train.config import Job
+from ps_train.data.shard import WHOLE, training_batches
+from ps_train.roles.training import Training
+from ps_train.updates.base import Replica
+
+COUNT = 40
+
+
+def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
+    """All examples in the order in which a worker reads them when it begins at that step."""
+    numbers = np.arange(COUNT)
+    with tf.Graph().as_default(), v1.Session() as session:
+        batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
+        training = Training(types.SimpleNamespace(job=Job(seed=seed)))  # type: ignore[arg-type]
+        training._replica, training._shares = Replica(worker, 2, 2), None
+        training._step = types.SimpleNamespace(batches=batches)  # type: ignore[assignment]
+        training._open_input(session, step)
+        read = tuple(session.run(batches.labels).tolist())
+        training._open_input(session, step + 1)
+        with pytest.raises(tf.errors.OutOfRangeError):  # a second session goes on where the first was
+            session.run(batches.labels)
+    assert sorted(read) == list(range(COUNT))
+    return read
+
+
+def test_the_order_is_another_one_after_a_resume_on_another_worker_and_with_another_seed() -> None:
+    orders = [order(), order(step=100), order(step=101), order(worker=1), order(worker=1, step=100), order(seed=6)]
+    assert len(set(orders)) == len(orders)
+
+
+def test_the_order_is_the_same_whenever_the_same_worker_begins_at_the_same_step() -> None:
+    assert order(worker=1, step=100) == order(worker=1, step=100)
