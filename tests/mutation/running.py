@@ -69,7 +69,7 @@ class _Running:
 class Copies:
     """Some copies of the project in a temporary directory, each used by one run of tests at a time."""
 
-    def __init__(self, root: pathlib.Path, count: int, timeout_secs: float = 200.0) -> None:
+    def __init__(self, root: pathlib.Path, count: int, timeout_secs: float = 400.0) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="ps_train_mutation_")
         self._root, self._timeout_secs = root, timeout_secs
         self._free = [pathlib.Path(self._directory.name) / str(number) for number in range(count)]

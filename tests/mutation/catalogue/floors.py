@@ -55,7 +55,7 @@ MUTATIONS = [
         "ps_train/cluster/budget.py",
         "left = self._max_steps - known",
         "left = self._max_steps + 1 - known",
-        (_BOARD,),
+        (f"{_BOARD}::test_the_budget_hands_out_every_step_exactly_once",),
         within="Budget.take",
     ),
     Mutation(
@@ -307,7 +307,7 @@ MUTATIONS = [
         "ps_train/gradients/clip.py",
         "tf.clip_by_value(gradient, -limit, limit)",
         "tf.minimum(gradient, limit)",
-        (_GRADIENTS,),
+        (f"{_GRADIENTS}::test_a_transform_computes_what_numpy_does",),
         within="by_value",
     ),
     Mutation(
@@ -315,7 +315,7 @@ MUTATIONS = [
         "ps_train/gradients/clip.py",
         "clipped, _ = tf.clip_by_global_norm(list(gradients.values()), limit)",
         "clipped = [tf.clip_by_norm(gradient, limit) for gradient in gradients.values()]",
-        (_GRADIENTS,),
+        (f"{_GRADIENTS}::test_a_transform_computes_what_numpy_does",),
         within="by_global_norm",
     ),
     Mutation(
@@ -323,7 +323,7 @@ MUTATIONS = [
         "ps_train/gradients/l2.py",
         "gradient + strength * values[name]",
         "gradient + 2 * strength * values[name]",
-        (_GRADIENTS,),
+        (f"{_GRADIENTS}::test_a_transform_computes_what_numpy_does",),
         within="l2",
     ),
     Mutation(
@@ -331,7 +331,7 @@ MUTATIONS = [
         "ps_train/gradients/finite.py",
         "tf.add_n([tf.cast(loss, tf.float32), *sums])",
         "tf.add_n([tf.cast(loss, tf.float32), *[0.0 * tf.ones_like(one) for one in sums]])",
-        (_GRADIENTS,),
+        (f"{_GRADIENTS}::test_a_gradient_that_is_no_number_is_never_sent",),
         within="_finite",
     ),
     Mutation(

@@ -6,6 +6,7 @@ from tests.mutation.mutation import Mutation
 
 _PLAN, _PARCELS, _TRACE = "tests/unit/test_plan.py", "tests/unit/test_parcels.py", "tests/unit/test_trace.py"
 _TABLES, _OPEN = "tests/cluster/test_tables.py", "tests/cluster/test_vocabularies.py"
+_LEAST_USED = "test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused"
 _RUNS, _UPDATES = "tests/cluster/test_runs.py", "tests/cluster/test_updates.py"
 _EMBEDDINGS = "tests/unit/test_embeddings.py"
 
@@ -127,7 +128,7 @@ MUTATIONS = [
         "ps_train/graph/vocabulary.py",
         "known |= self._sights(words)[0] >= self._table.admit_after",
         "known |= self._sights(words)[0] > self._table.admit_after",
-        (_OPEN,),
+        (f"{_OPEN}::test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one",),
         within="Vocabulary.read",
     ),
     Mutation(
@@ -135,7 +136,7 @@ MUTATIONS = [
         "ps_train/graph/vocabulary.py",
         "seen.uses + 1, self._table.admit_after",
         "seen.uses, self._table.admit_after",
-        (_OPEN,),
+        (f"{_OPEN}::{_LEAST_USED}",),
         within="Vocabulary._rows_for",
     ),
     Mutation(
@@ -143,7 +144,7 @@ MUTATIONS = [
         "ps_train/graph/vocabulary.py",
         "tf.ones(self._clock.shape, tf.int64)",
         "tf.zeros(self._clock.shape, tf.int64)",
-        (_OPEN,),
+        (f"{_OPEN}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
         within="Vocabulary.admit",
     ),
     Mutation(
@@ -151,7 +152,7 @@ MUTATIONS = [
         "ps_train/graph/directory.py",
         "counts * _LIMIT + last",
         "(_LIMIT - counts) * _LIMIT + last",
-        (_OPEN,),
+        (f"{_OPEN}::{_LEAST_USED}",),
         within="Directory._evict",
     ),
     Mutation(
@@ -159,7 +160,7 @@ MUTATIONS = [
         "ps_train/embeddings/index.py",
         ">= self._expire_steps",
         "> self._expire_steps",
-        (_OPEN,),
+        (f"{_OPEN}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
         within="Index.expired",
     ),
     Mutation(
@@ -167,7 +168,7 @@ MUTATIONS = [
         "ps_train/embeddings/index.py",
         "taken & tf.reduce_all(tf.equal(keys, words), 1)",
         "taken",
-        (_OPEN, "tests/cluster/test_vocabularies_kept.py"),
+        (f"{_OPEN}::test_no_pull_gets_the_row_of_another_id_while_rows_change_hands",),
         within="Index.check",
     ),
     Mutation(
@@ -175,7 +176,7 @@ MUTATIONS = [
         "ps_train/embeddings/layout.py",
         "residues = np.arange(heaps) * _STEP % HEAPS",
         "residues = np.arange(heaps) * _STEP % 7",
-        (_EMBEDDINGS,),
+        (f"{_EMBEDDINGS}::test_every_row_has_a_position_of_its_own",),
         within="begins",
     ),
     Mutation(
@@ -183,7 +184,7 @@ MUTATIONS = [
         "ps_train/embeddings/numbers.py",
         "(ids < sizes)",
         "(ids <= sizes)",
-        (_EMBEDDINGS,),
+        (f"{_EMBEDDINGS}::test_an_id_out_of_range_is_an_error_that_names_table_field_id_and_example",),
         within="row_numbers",
     ),
     Mutation(
@@ -191,7 +192,7 @@ MUTATIONS = [
         "ps_train/embeddings/numbers.py",
         "numbers + tf.constant(table.offsets, tf.int64) if",
         "numbers + 0 * tf.constant(table.offsets, tf.int64) if",
-        (_EMBEDDINGS,),
+        (f"{_EMBEDDINGS}::test_fields_of_a_list_of_sizes_have_rows_of_their_own_one_behind_the_other",),
         within="row_numbers",
     ),
     Mutation(
@@ -199,7 +200,7 @@ MUTATIONS = [
         "ps_train/embeddings/bags.py",
         "tf.square(weights) if squares else weights",
         "weights",
-        (_EMBEDDINGS,),
+        (f"{_EMBEDDINGS}::test_bags_are_combined_as_numpy_does",),
         within="combine",
     ),
     Mutation(
@@ -215,7 +216,9 @@ MUTATIONS = [
         "ps_train/graph/transport.py",
         "vector[parcel.length - HEADER_SIZE + 1] = 1",
         "pass",
-        ("tests/cluster/test_gradients.py",),
+        (
+            "tests/cluster/test_gradients.py::test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_count",
+        ),
         within="nothing",
     ),
     Mutation(

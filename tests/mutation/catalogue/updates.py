@@ -102,7 +102,7 @@ MUTATIONS = [
         "ps_train/updates/sums.py",
         "v1.cond(first, put, add)",
         "v1.cond(first, add, add)",
-        ("tests/cluster/test_tables.py::test_three_replicas_that_arrive_in_any_order_are_all_counted", _ROUNDS),
+        ("tests/cluster/test_tables.py::test_three_replicas_that_arrive_in_any_order_are_all_counted"),
         within="Sums.add",
     ),
     Mutation(
@@ -110,7 +110,7 @@ MUTATIONS = [
         "ps_train/updates/kept.py",
         "own if first else ",
         "",
-        ("tests/cluster/test_table_rounds.py",),
+        ("tests/cluster/test_table_rounds.py::test_what_a_replica_pushed_before_it_left_counts_in_that_round_alone",),
         within="KeptRows.keep",
     ),
     Mutation(
