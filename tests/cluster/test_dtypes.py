@@ -70,7 +70,6 @@ def test_what_has_no_gradient_keeps_its_value(dtype: str, trainable: bool, tmp_p
             number = tf.cast(tf.math.real(tf.cast(n, tf.complex64)[0]), tf.float32)
         return x @ v1.get_variable("w", [4, 1]) + number
 
-<<<<<<< HEAD
     model = UserModel(forward)
     cluster = check_training(model, tmp_path)
     check_scores(model, cluster)
@@ -79,99 +78,6 @@ def test_what_has_no_gradient_keeps_its_value(dtype: str, trainable: bool, tmp_p
     again = InProcessCluster(model, 1, 1, tmp_path / "model", batch_size=4)
     assert again.start(restore=True) == STEPS
     assert list(again.values()["n"]) == KEPT[dtype]
-=======
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_synchronous_update_of_large_batches_is_the_mean_over_all_examples(dtype: str) -> None:
-    """Sums of 512 gradients of 200 are beyond float16, and lose digits in bfloat16."""
-    model = Averaging(dtype)
-    cluster = InProcessCluster(model, 2, WORKERS, update="sync", batch_size=BATCH, partition_bytes=16)
-    assert len(cluster.plan.of("w")) > 1
-    cluster.start()
-    cluster.train(1)
-    mine = [model.rounded(some[:BATCH].mean(axis=0)).astype(np.float64) for some in shares(model, WORKERS)]
-    found = cluster.values()["w"]
-    assert found.dtype == model.dtype.as_numpy_dtype
-    # The mean of what was pushed is rounded once: nothing else may be lost.
-    assert spread(model, found, np.mean(mine, axis=0)) <= ROUNDING[dtype] * 1.01
-    assert cluster.values()["ps_train/examples"] == BATCH * WORKERS
-
-
-@pytest.mark.parametrize("dtype", ["float16", long("bfloat16"), long("float64")])
-def test_a_synchronous_update_weighs_batches_of_different_sizes_by_their_examples(dtype: str) -> None:
-    model = Averaging(dtype, count=2 * BATCH + 130)
-    cluster = InProcessCluster(model, 1, 2, update="sync", batch_size=BATCH, epochs=1)
-    cluster.start()
-    cluster.sessions[1].run(cluster.steps[1].batches.labels)  # worker 1 is at its short batch already
-    first, second = shares(model, 2)
-    parts = [first[:BATCH], second[BATCH:]]
-    assert len(parts[1]) == 65
-    cluster.train(1)
-    weights = [len(part) for part in parts]
-    expected = np.average([model.rounded(part.mean(axis=0)).astype(np.float64) for part in parts], 0, weights)
-    assert spread(model, cluster.values()["w"], expected) <= ROUNDING[dtype] * 1.01
-
-
-@pytest.mark.parametrize("dtype", [long("float16"), "bfloat16"])
-def test_a_skipped_push_weighs_nothing_in_any_dtype(dtype: str) -> None:
-    model = Averaging(dtype, count=8)
-    arrays = model.data("train", "")
-    arrays.features[1] = np.nan  # worker 1's first example
-    model.data = lambda split, data_dir: arrays  # type: ignore[method-assign]
-    cluster = InProcessCluster(model, 2, 2, update="sync", batch_size=2, on_nan="skip", partition_bytes=16)
-    cluster.start()
-    cluster.train(1)
-    expected = model.rounded(arrays.features[[0, 2]].astype(np.float64).mean(axis=0)).astype(np.float64)
-    assert spread(model, cluster.values()["w"], expected) <= ROUNDING[dtype] * 1.01
-    assert cluster.values()["ps_train/skipped"] == 1 and cluster.values()["ps_train/examples"] == 2
-
-
-@pytest.mark.parametrize(
-    ("dtype", "update"),
-    [("float16", "async"), ("bfloat16", "sync"), long("bfloat16", "async"), long("float64", "sync")],
-)
-def test_accumulated_batches_are_added_up_without_losing_digits(dtype: str, update: str) -> None:
-    """24 terms: their sum in bfloat16 would be wrong by more than one rounding."""
-    model, accumulate, size = Averaging(dtype), 24, 8
-    cluster = InProcessCluster(model, 1, 1, update=update, batch_size=size, accumulate=accumulate)
-    cluster.start()
-    cluster.train(1)
-    (mine,) = shares(model, 1)
-    batches = mine[: accumulate * size].reshape(accumulate, size, *mine.shape[1:])
-    expected = np.mean([model.rounded(batch.mean(axis=0)).astype(np.float64) for batch in batches], axis=0)
-    assert spread(model, cluster.values()["w"], expected) <= ROUNDING[dtype] * 1.01
-
-
-def test_a_norm_is_clipped_over_all_slices_of_a_variable() -> None:
-    model = Averaging("float32", mean=3.0)
-    cluster = InProcessCluster(model, 3, 1, batch_size=8, partition_bytes=16, clip_norm=2.0)
-    assert len({piece.ps for piece in cluster.plan.of("w")}) > 1
-    cluster.start()
-    cluster.train(1)
-    (mine,) = shares(model, 1)
-    gradient = mine[:8].mean(axis=0)
-    assert spread(model, cluster.values()["w"], 2.0 * gradient / np.linalg.norm(gradient)) < 1e-5
-
-
-@pytest.mark.parametrize("dtype", ["float16", long("bfloat16")])
-def test_delay_compensation_squares_gradients_beyond_the_dtype(dtype: str) -> None:
-    """One worker is never late, so that the correction is zero; 300 times 300 is infinite in float16."""
-    model = Averaging(dtype, mean=300.0)
-    cluster = InProcessCluster(model, 1, 1, batch_size=8, delay_compensation=0.5)
-    cluster.start()
-    cluster.train(1)
-    (mine,) = shares(model, 1)
-    assert spread(model, cluster.values()["w"], mine[:8].mean(axis=0)) <= ROUNDING[dtype] * 1.01
-
-
-ADAM = {"optimizer": "adam", "learning_rate": 0.125, "batch_size": 8, "partition_bytes": 16}
-
-
-def trained(dtype: str, directory: pathlib.Path, num_ps: int) -> InProcessCluster:
-    """A cluster whose checkpoint of step 3 is in the directory."""
-    cluster = InProcessCluster(Averaging(dtype, mean=1.0), num_ps, 1, directory, **ADAM)
-    cluster.start()
-    cluster.train(3)
->>>>>>> h-float
     assert cluster.snapshots is not None
     cluster.snapshots.save(cluster.sessions[0])
 

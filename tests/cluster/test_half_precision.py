@@ -95,6 +95,17 @@ def test_accumulated_batches_are_added_up_without_losing_digits(dtype: str, upda
     assert spread(model, cluster.values()["w"], expected) <= ROUNDING[dtype] * 1.01
 
 
+def test_a_norm_is_clipped_over_all_slices_of_a_variable() -> None:
+    model = Averaging("float32", mean=3.0)
+    cluster = InProcessCluster(model, 3, 1, batch_size=8, partition_bytes=16, clip_norm=2.0)
+    assert len({piece.ps for piece in cluster.plan.of("w")}) > 1
+    cluster.start()
+    cluster.train(1)
+    (mine,) = shares(model, 1)
+    gradient = mine[:8].mean(axis=0)
+    assert spread(model, cluster.values()["w"], 2.0 * gradient / np.linalg.norm(gradient)) < 1e-5
+
+
 @pytest.mark.parametrize("dtype", ["float16", long("bfloat16")])
 def test_delay_compensation_squares_gradients_beyond_the_dtype(dtype: str) -> None:
     """One worker is never late, so that the correction is zero; 300 times 300 is infinite in float16."""

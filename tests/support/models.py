@@ -176,7 +176,6 @@ class Scored(Counting):
         return {"mean_square": v1.metrics.mean(tf.square(labels))}
 
 
-<<<<<<< HEAD
 class RunsOutOfMemory(Linear):
     """An operation of the user's asks for more memory than there is, after some steps."""
 
@@ -198,7 +197,8 @@ class RaisesLater(Linear):
             return value
 
         return loss + 0.0 * tf.ensure_shape(tf.numpy_function(check, [tf.stop_gradient(loss)], tf.float32), [])
-=======
+
+
 class Ordered(Counting):
     """Every process says which examples each of its steps trains on: `examples [4, 0, 7]`."""
 
@@ -213,4 +213,3 @@ class Ordered(Counting):
 
         said = tf.numpy_function(say, [features], features.dtype) if training else features
         return super().forward(tf.ensure_shape(said, features.shape), training) * 0.0
->>>>>>> h-float
