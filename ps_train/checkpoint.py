@@ -265,15 +265,15 @@ def _kinds_in(path: str) -> dict[str, Kind]:
         raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
+_ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
+
+
 def _check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
     if found[0] != wanted[0]:
-        raise ModelError(
-            f"checkpoint {path} has {key} of shape {found[0]}, the model of {wanted[0]}: use another --model_dir."
-        )
+        raise ModelError(f"checkpoint {path} has {key} of shape {found[0]}, the model of {wanted[0]}: {_ANOTHER}")
     if found[1] != wanted[1]:
         raise ModelError(
-            f"checkpoint {path} has {key} of dtype {found[1].name}, the model of {wanted[1].name}: give the variable "
-            "the dtype that it was saved with, or use another --model_dir."
+            f"checkpoint {path} has {key} of dtype {found[1].name}, the model of {wanted[1].name}: {_ANOTHER}"
         )
 
 
@@ -282,9 +282,6 @@ def _full_shape(stored: Stored) -> list[int]:
         return [int(size) for size in stored.slice_spec.split(" ")[:-1]]
     shape: Any = stored.variable.shape
     return list(shape.as_list())
-
-
-_ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
 
 
 def restore_plain(session: v1.Session, variables: Sequence[Any] | Mapping[str, Any], path: str) -> None:

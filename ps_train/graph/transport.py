@@ -123,7 +123,7 @@ class Transport:
             read = [bool(some) or ps in spread or ps == 0 for ps, some in enumerate(self._pulled)]
             self._pulled = [with_header(some, ps, 1) if read[ps] else [] for ps, some in enumerate(self._pulled)]
         self._torn: tf.Tensor | None = None
-        self._begun: dict[int, tf.Tensor] = {}
+        self._answered: dict[int, tf.Tensor] = {}
         self._shapes = {name: variable.spec.shape for name, variable in traced.variables.items()}
         sparse = set(traced.sparse())
         self._masks = {touched(name): [mask_slice(piece) for piece in plan.of(name)] for name in sparse}
@@ -156,9 +156,10 @@ class Transport:
             if stamp is not None:
                 stamps.append(stamp)
             pieces |= found
-            self._begun.setdefault(parcel.ps, stamp if stamp is not None else next(iter(found.values())))
+            self._answered |= {parcel.ps: next(iter(found.values()))} if found else {}
         if len(stamps) > 1:
             self._torn = tf.reduce_any(tf.not_equal(tf.concat(stamps[1:], 0), stamps[0]))
+            self._answered |= {parcel.ps: self._torn for parcels in self._pulled for parcel in parcels}
         whole = {}
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.of(name)]
@@ -169,7 +170,7 @@ class Transport:
         """Makes an operation on the worker that follows the first answer of every ps that takes part in a step.
 
         Call it after `pull`, with the same `after`."""
-        answers = [self._begun.get(ps, after[ps]) for ps, parcels in enumerate(self.pushed) if parcels]
+        answers = [self._answered.get(ps, after[ps]) for ps, parcels in enumerate(self.pushed) if parcels]
         with tf.control_dependencies([tf.identity(answer) for answer in answers]):
             return tf.no_op(BEGUN)
 

@@ -111,13 +111,12 @@ class _Pattern:
     def _sent_of(self, inside: Sequence[tf.Operation]) -> list[tf.Operation]:
         """The ends of the worker's part of a step, all of it being for what is sent to a ps or asked for; none where it
         has no effect, so that copies need not wait for each other."""
-        own = [op for op in inside if _ps_of(op) is None]
-        if not any(has_effect(op, self._functions) for op in own if op.type != _NEXT):
+        if not any(has_effect(op, self._functions) for op in inside if _ps_of(op) is None and op.type != _NEXT):
             return []
         for_others = {tensor.op.name for op in inside if _ps_of(op) is not None for tensor in op.inputs}
         for_others |= {before.name for op in inside if _ps_of(op) is not None for before in op.control_inputs}
         asked = {op.name for op in [*self._step.train, self._step.examples.op]}
-        return [op for op in own if op.name in for_others | asked]
+        return [op for op in inside if _is_on_worker(op) and op.name in for_others | asked]
 
     def _node(self, op: tf.Operation) -> v1.NodeDef:
         node = op.node_def
@@ -212,8 +211,20 @@ def _is_shared(op: tf.Operation) -> bool:
 
 
 def _ps_of(op: tf.Operation) -> int | None:
-    device = tf.DeviceSpec.from_string(op.device)
+    device = _device_of(op)
     return device.task if device.job == "ps" else None
+
+
+def _is_on_worker(op: tf.Operation) -> bool:
+    return _device_of(op).job not in (None, "ps")
+
+
+def _device_of(op: tf.Operation) -> tf.DeviceSpec:
+    """Where it runs: an operation on a resource, as an optimizer's on a variable, runs where the resource is."""
+    for tensor in op.inputs:
+        if tensor.dtype == tf.resource and not op.device:
+            return _device_of(tensor.op)
+    return tf.DeviceSpec.from_string(op.device)
 
 
 def _make_distinct(node: v1.NodeDef, name: str, number: int) -> None:

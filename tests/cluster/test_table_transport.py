@@ -103,6 +103,8 @@ def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_o
     for ps in range(num_ps):
         expected[f"ps:{ps}", "worker:1"] += 1  # rows
         expected["worker:1", f"ps:{ps}"] += 3  # ids, gradients of rows, and how many examples they are of
+        if update == "async" or num_ps == 1:
+            expected[f"ps:{ps}", "worker:1"] += 1  # that it takes part, before a batch is taken
     if update == "sync" and num_ps == 2:
         expected["ps:0", "ps:1"] += 1  # who belongs to the update
         for ps in range(num_ps):
