@@ -78,7 +78,7 @@ def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_expo
 
 
 def test_features_may_have_any_names(tmp_path: pathlib.Path) -> None:
-    names = ["my feature", "9/kilo-watts", "b", "w", "städte", ""]
+    names = ["my feature", "9/kilo-watts", "b", "w", "städte"]
 
     class Named(Linear):
         def data(self, split, data_dir):

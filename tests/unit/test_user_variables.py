@@ -38,7 +38,7 @@ def in_capital_letters(x):
         (in_capital_letters, "two variables are called w"),
         (lambda x: x @ weights(constraint=abs), "variable w has a constraint"),
         (lambda x: x @ tf.Variable(tf.zeros([4, 1]), constraint=abs), "variable Variable has a constraint"),
-        (lambda x: x @ weights() + tf.math.real(weights("c", shape=[1], dtype=tf.complex64)), "c is of complex64"),
+        (lambda x: x @ weights() + tf.math.real(tf.Variable([1j], name="c", dtype=tf.complex64)), "c is of complex64"),
     ],
 )
 def test_what_cannot_be_shared_is_refused_in_one_line(forward, shown):
