@@ -85,6 +85,10 @@ def test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly(
         cluster.train(1)
         cluster.checkpoints.save(cluster.sessions[0])
     assert [step for step, _ in found_in(str(tmp_path))] == [5, 4, 3]
+    assert {file.name.split(".")[1] for file in tmp_path.glob("model.*")} == {"ckpt-3", "ckpt-4", "ckpt-5"}
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == str(tmp_path / "model.ckpt-5")
+    assert list(state.all_model_checkpoint_paths) == [str(tmp_path / f"model.ckpt-{step}") for step in (3, 4, 5)]
     for step, cut in ((5, "data-00000-of-00001"), (4, "index")):
         file = tmp_path / f"model.ckpt-{step}.{cut}"
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])

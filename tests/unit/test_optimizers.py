@@ -9,7 +9,11 @@ import tensorflow.compat.v1 as v1
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ps_train import optimizers
+from ps_train.config import Job
+from ps_train.graph import rule
 from ps_train.model import make_optimizer
+from tests.support.models import Linear
 from tests.support.tables import NumpyRule
 
 RATE, SHAPE = 0.1, (6, 3)
@@ -40,12 +44,12 @@ def test_rows_that_come_more_than_once_are_added_up_and_the_others_rest(name: st
     random = np.random.default_rng(seed)
     initial = random.normal(size=SHAPE).astype(np.float32)
     gradients = [(rows, random.normal(size=(len(rows), SHAPE[1])).astype(np.float32)) for rows in steps]
-    expected, rule = initial.astype(np.float64), NumpyRule(name, RATE, SHAPE)
+    expected, numpy_rule = initial.astype(np.float64), NumpyRule(name, RATE, SHAPE)
     for rows, values in gradients:
         unique, index = np.unique(rows, return_inverse=True)
         total = np.zeros((len(unique), SHAPE[1]))
         np.add.at(total, index, values)
-        rule.apply(expected, unique, total)
+        numpy_rule.apply(expected, unique, total)
     np.testing.assert_allclose(trained(make_optimizer(name, RATE), initial, gradients), expected, atol=2e-6, rtol=2e-6)
 
 
@@ -81,3 +85,61 @@ def trained_scalar(gradients: list) -> np.ndarray:
         for value in gradients:
             session.run(train, {gradient: value})
         return session.run(variable)
+
+
+EVERY = {
+    "sgd": v1.train.GradientDescentOptimizer,
+    "momentum": lambda rate: v1.train.MomentumOptimizer(rate, 0.9),
+    "nesterov": lambda rate: v1.train.MomentumOptimizer(rate, 0.9, use_nesterov=True),
+    "TensorFlow's adagrad": v1.train.AdagradOptimizer,
+    "adagrad": optimizers.Adagrad,
+    "rmsprop": v1.train.RMSPropOptimizer,
+    "ftrl": v1.train.FtrlOptimizer,
+    "adam": v1.train.AdamOptimizer,
+    "lazy_adam": optimizers.LazyAdam,
+    "rowwise_adagrad": optimizers.RowWiseAdagrad,
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_row_that_several_replicas_push_in_one_round_is_updated_by_their_sum(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under async a push has every row once, and nothing is added up: then, too, it is TensorFlow's own update."""
+    monkeypatch.setattr(rule, "ps_device", lambda ps: "/device:CPU:0")
+
+    class Model(Linear):
+        def optimizer(self, _, learning_rate):
+            return EVERY[name](learning_rate)
+
+    random = np.random.default_rng(2)
+    initial = random.normal(size=SHAPE).astype(np.float32)
+    rounds = [(rows, random.normal(size=(len(rows), SHAPE[1])).astype(np.float32)) for rows in ROUNDS]
+    sums = [(np.unique(rows), summed(rows, values)) for rows, values in rounds]
+    assert all(len(rows) < len(repeated) for (rows, _), (repeated, _) in zip(sums, rounds, strict=True))
+    expected = trained(EVERY[name](RATE), initial, sums)
+    for update, gradients in (("sync", rounds), ("async", sums)):
+        job = Job(update=update, learning_rate=RATE)
+        found = trained(_Ruled(job, Model()), initial, gradients)  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, expected, atol=2e-6, rtol=2e-6, err_msg=update)
+
+
+ROUNDS = [[0, 3, 3, 5, 3], [3, 0, 0], [1, 1, 5, 5]]
+
+
+def summed(rows: list[int], values: np.ndarray) -> np.ndarray:
+    unique, index = np.unique(rows, return_inverse=True)
+    total = np.zeros((len(unique), values.shape[1]), np.float32)
+    np.add.at(total, index, values)
+    return total
+
+
+class _Ruled:
+    """What a ps makes of gradients, with the face of an optimizer."""
+
+    def __init__(self, job: Job, model: Linear) -> None:
+        self._job, self._model = job, model
+
+    def apply_gradients(self, pairs: list) -> tf.Operation:
+        ((gradient, variable),) = pairs
+        return rule.Rule(0, self._job, self._model, {"v": variable}, tf.constant(0)).apply({"v": gradient})
