@@ -88,10 +88,10 @@ def _directory(job: Job) -> str:
     if not job.model_dir:
         raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
     directory = os.path.abspath(job.model_dir)
-    if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
-        raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise ConfigError(f"{described(job, 'model_dir')} is not a directory: use that of the checkpoints.")
+    if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
+        raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
     return directory
 
 
