@@ -149,6 +149,13 @@ class TestMembers:
                 made.look([seat(index, beat) for index in range(3)], 100.0 + beat)
         assert caplog.messages == ["no update since step 7, for 30s: all wait for worker:1"]
 
+    def test_the_ps_are_asked_for_whom_others_wait_every_five_seconds_only(self):
+        made, asked = members(update="sync"), []
+        for beat in range(1, 25):
+            made.awaited = lambda beat=beat: asked.append(beat)
+            made.look([seat(index, beat) for index in range(3)], 100.0 + beat)
+        assert asked == [5, 10, 15, 20]
+
     def test_that_nobody_has_input_left_is_no_error_but_the_end(self, caplog):
         made = members()
         with caplog.at_level(logging.WARNING, "ps_train"):

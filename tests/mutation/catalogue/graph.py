@@ -174,8 +174,8 @@ MUTATIONS = [
     Mutation(
         "two numbers have the same position",
         "ps_train/embeddings/layout.py",
-        "residues = np.arange(heaps) * _STEP % HEAPS",
-        "residues = np.arange(heaps) * _STEP % 7",
+        "(total - 1 - np.arange(heaps)) // heaps + 1",
+        "(total - 1 - np.arange(heaps)) // heaps",
         (f"{_EMBEDDINGS}::test_every_row_has_a_position_of_its_own",),
         within="begins",
     ),
@@ -200,7 +200,7 @@ MUTATIONS = [
         "ps_train/embeddings/bags.py",
         "tf.square(weights) if squares else weights",
         "weights",
-        (f"{_EMBEDDINGS}::test_bags_are_combined_as_numpy_does",),
+        (f"{_TABLES}::test_every_optimizer_and_combiner_equal_numpy",),
         within="combine",
     ),
     Mutation(
@@ -226,7 +226,10 @@ MUTATIONS = [
         "ps_train/graph/transport.py",
         "scale = examples if scaled else None",
         "scale = None",
-        ("tests/cluster/test_rounds.py::test_a_gradient_that_arrived_before_its_worker_left_counts",),
+        (
+            "tests/cluster/test_updates.py::"
+            "test_in_synchronous_updates_every_example_counts_the_same_when_batches_differ_in_size",
+        ),
         within="Transport.push",
     ),
     Mutation(
