@@ -62,7 +62,7 @@ def main() -> int:
         outcome = soak(plan, pathlib.Path(directory), show=lambda line: print(line, flush=True))
     verdicts = verdicts_of(plan, outcome, given.warmup)
     errors = all_errors(plan, outcome, verdicts, given.warmup)
-    print(f"{report.summary(plan, outcome)}\n{report.table(verdicts, given.warmup)}\n{report.bounds()}")
+    print(f"{report.summary(plan, outcome)}\n{report.table(verdicts, given.warmup)}")
     if given.write and None not in verdicts.values():
         day, command = str(datetime.date.today()), " ".join(["python -m tests.soak", *sys.argv[1:]])
         RESULT.write_text(report.text(plan, outcome, verdicts, given.warmup, day, command))

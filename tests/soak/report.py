@@ -32,7 +32,7 @@ def table(verdicts: Verdicts, warmup: int) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(name, judged) for name, judged in verdicts.items() if judged is not None]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", bounds()])
 
 
 def course(plan: Plan, outcome: Outcome) -> str:
@@ -58,15 +58,16 @@ def text(plan: Plan, outcome: Outcome, verdicts: Verdicts, warmup: int, day: str
     versions = f"Python {platform.python_version()}, TensorFlow {importlib.metadata.version('tensorflow')}"
     cores = len(os.sched_getaffinity(0))
     flat = "flat" if is_flat(verdicts) else "not flat"
+    workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
     return f"""# Result of the soak test
 
 Written by `{command}`; see [CONTRIBUTING.md](../../CONTRIBUTING.md#soak-test).
 
 {day}, {versions}, Linux {platform.release().split("-")[0]}, {cores} cores.
-{plan.num_ps} ps, {plan.workers} worker{"s" * (plan.workers != 1)}, `--update={plan.update}`, {plan.calls} calls of each worker:
+{plan.num_ps} ps, {workers}, `--update={plan.update}`, {plan.calls} calls of each worker:
 {summary(plan, outcome)}.
 
-**The memory of the processes is {flat}.** Growth is measured from call {warmup} on. {bounds()}
+**The memory of the processes is {flat}.** Growth is measured from call {warmup} on.
 
 {table(verdicts, warmup)}
 
