@@ -62,7 +62,8 @@ class Plan:
         return [f"ps:{index}" for index in range(self.num_ps)] + [f"worker:{index}" for index in range(self.workers)]
 
     def arguments(self, model_dir: pathlib.Path) -> list[str]:
-        free = ["--model=tests.support.models:Linear", f"--batch_size={BATCH_SIZE}", "--log_secs=1", *self.flags]
+        log = f"--log_secs={min(1.0, self.sample_secs)}"
+        free = ["--model=tests.support.models:Linear", f"--batch_size={BATCH_SIZE}", log, *self.flags]
         sizes = [f"--num_ps={self.num_ps}", f"--num_workers={self.workers}", f"--max_steps={self.max_steps}"]
         return [*free, *sizes, f"--update={self.update}", "--steps_per_run=1", "--verbose", f"--model_dir={model_dir}"]
 
