@@ -1,0 +1,102 @@
+"""The result of a soak test as text: a table for the terminal and for RESULT.md."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Mapping
+
+from tests.soak.job import Outcome, Plan
+from tests.soak.verdict import BOUNDS, MIB, MIN_CALLS, PER_CALLS, Judged, Sample, medians_at
+
+Verdicts = Mapping[str, Judged | None]
+_ROWS = 10
+
+
+def summary(plan: Plan, outcome: Outcome) -> str:
+    refused = f"{outcome.refused} call{'s' * (outcome.refused != 1)} refused because of their id and made again"
+    return (
+        f"exit code {outcome.exit_code}, global_step {outcome.result.get('global_step')} of {plan.max_steps}, "
+        f"{refused}, {len(outcome.left)} processes left over, {outcome.secs:.0f}s"
+    )
+
+
+def table(verdicts: Verdicts, warmup: int) -> str:
+    """Returns what each process held after the warm-up and at the end, by how much it grew, and whether it is flat."""
+    if None in verdicts.values():
+        return f"flatness is not judged: that takes {warmup + MIN_CALLS} calls, of which {warmup} are the warm-up"
+    lines = [
+        f"| process | RSS, MiB | growth, MiB per {PER_CALLS:,} calls: RSS | anonymous | Pss | open files | threads | "
+        "flat |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [_row(name, judged) for name, judged in verdicts.items() if judged is not None]
+    return "\n".join([*lines, "", bounds()])
+
+
+def course(plan: Plan, outcome: Outcome) -> str:
+    """Returns RSS and, in brackets, anonymous memory over the calls."""
+    names = list(outcome.series)
+    lines = [f"| calls | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for part in range(1, _ROWS + 1):
+        calls = plan.calls * part // _ROWS
+        cells = [_memory_at(outcome.series[name], calls) for name in names]
+        lines.append(f"| {calls} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def bounds() -> str:
+    return (
+        f"Flat: per {PER_CALLS:,} calls, RSS and anonymous memory each grow by less than {BOUNDS['rss'] / MIB:g} MiB "
+        f"(10 bytes a call), open files and threads by less than {BOUNDS['fds']:g}."
+    )
+
+
+def text(plan: Plan, outcome: Outcome, verdicts: Verdicts, warmup: int, day: str, command: str) -> str:
+    """Returns the whole of RESULT.md."""
+    versions = f"Python {platform.python_version()}, TensorFlow {importlib.metadata.version('tensorflow')}"
+    cores = len(os.sched_getaffinity(0))
+    flat = "flat" if is_flat(verdicts) else "not flat"
+    workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
+    return f"""# Result of the soak test
+
+Written by `{command}`; see [CONTRIBUTING.md](../../CONTRIBUTING.md#soak-test).
+
+{day}, {versions}, Linux {platform.release().split("-")[0]}, {cores} cores.
+{plan.num_ps} ps, {workers}, `--update={plan.update}`, {plan.calls} calls of each worker:
+{summary(plan, outcome)}.
+
+**The memory of the processes is {flat}.** Growth is measured from call {warmup} on.
+
+{table(verdicts, warmup)}
+
+RSS in MiB over the calls, and anonymous memory in brackets:
+
+{course(plan, outcome)}
+"""
+
+
+def is_flat(verdicts: Verdicts) -> bool:
+    return all(judged is not None and not judged.exceeded for judged in verdicts.values())
+
+
+def _row(name: str, judged: Judged) -> str:
+    flat = f"no: {', '.join(judged.exceeded)}" if judged.exceeded else "yes"
+    memory = " | ".join(f"{judged.growth[of] / MIB:+.2f}" for of in ("rss", "anonymous", "pss"))
+    counts = " | ".join(f"{judged.first[of]:g} to {judged.last[of]:g}" for of in ("fds", "threads"))
+    sizes = f"{judged.first['rss'] / MIB:.1f} to {judged.last['rss'] / MIB:.1f}"
+    return f"| {name} | {sizes} | {memory} | {counts} | {flat} |"
+
+
+def _memory_at(samples: list[Sample], calls: int) -> str:
+    rss, anonymous = (medians_at(samples, calls, of) / MIB for of in (_rss, _anonymous))
+    return f"{rss:.1f} ({anonymous:.1f})"
+
+
+def _rss(sample: Sample) -> int:
+    return sample.rss
+
+
+def _anonymous(sample: Sample) -> int:
+    return sample.anonymous
