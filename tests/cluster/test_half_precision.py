@@ -177,7 +177,5 @@ def test_the_slices_of_one_lost_ps_are_restored_alone(tmp_path: pathlib.Path) ->
 
 def test_a_checkpoint_of_another_dtype_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:
     trained("float32", tmp_path, 1)
-    with pytest.raises(
-        ModelError, match="has w of dtype float32, the model of float16: it is of another model"
-    ):
+    with pytest.raises(ModelError, match="has w of dtype float32, the model of float16: it is of another model"):
         InProcessCluster(Averaging("float16"), 1, 1, tmp_path, **ADAM).start(restore=True)

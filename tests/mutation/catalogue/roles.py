@@ -108,8 +108,8 @@ MUTATIONS = [
     Mutation(
         "an absent worker is dismissed only when it is seen to leave",
         "ps_train/roles/members.py",
-        "for task in self._attendance.absent:",
-        "for task in self._attendance.absent[1:]:",
+        "for task in self._absent:",
+        "for task in self._absent[1:]:",
         (f"{_ATTENDANCE}::TestMembers",),
         within="Members._dismiss_absent",
     ),
@@ -300,10 +300,10 @@ MUTATIONS = [
     Mutation(
         "a checkpoint of another shape is taken",
         "ps_train/checkpoint.py",
-        "shapes[stored.key] != wanted",
-        "shapes[stored.key] == []",
+        "if found[0] != wanted[0]:",
+        "if found[0] == []:",
         (f"{_CHECKPOINT}::test_a_checkpoint_of_another_model_is_an_error_that_names_the_difference",),
-        within="Checkpoints._check",
+        within="_check_kind",
     ),
     Mutation(
         "a checkpoint holds the step of the moment when it is written",

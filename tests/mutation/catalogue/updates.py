@@ -102,7 +102,7 @@ MUTATIONS = [
         "ps_train/updates/sums.py",
         "v1.cond(first, put, add)",
         "v1.cond(first, add, add)",
-        ("tests/cluster/test_tables.py::test_three_replicas_that_arrive_in_any_order_are_all_counted"),
+        ("tests/cluster/test_tables.py::test_three_replicas_that_arrive_in_any_order_are_all_counted",),
         within="Sums.add",
     ),
     Mutation(
