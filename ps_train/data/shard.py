@@ -230,9 +230,10 @@ def batches_of(
 
 
 def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None, ended: threading.Event | None) -> Batches:
-    element, live, *ticket = iterator.get_next()
+    element, live, *rest = iterator.get_next()
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() must give (features, labels) pairs.")
     features, labels = element
     size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
-    return Batches(features, labels, size * live, iterator.initializer, iterator, fed, seed, *(ticket or [None]), ended)
+    ticket = rest[0] if rest else None
+    return Batches(features, labels, size * live, iterator.initializer, iterator, fed, seed, ticket, ended)
