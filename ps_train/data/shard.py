@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,6 +68,7 @@ class Batches:
       examples: float32 scalar, how many examples the batch stands for: its size, or 0 for a batch after the end.
       taking: the operation that takes the batch from the input.
       ticket: int64 [3], which part of the data it is, where shards are handed out; see `leased.py`.
+      ended: set when all input has been read; None where that is not known.
     """
 
     features: Any
@@ -78,11 +80,12 @@ class Batches:
     _fed: dict[Any, Any]
     _seed: tf.Tensor | None = None
     ticket: tf.Tensor | None = None
+    ended: threading.Event | None = None
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
         """The batch that follows, in the same step, taken from the input not before those tensors are there."""
         with tf.control_dependencies(after):
-            return _take(self._iterator, self._fed, self._seed)
+            return _take(self._iterator, self._fed, self._seed, self.ended)
 
     def feeds(self, seed: int = 0) -> dict[Any, Any]:
         """What to feed to the initializer; the seed fixes the order of the examples."""
@@ -119,9 +122,11 @@ def training_batches(
         dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
     else:
         dataset = _marked(dataset, 1.0)
+    ended = threading.Event()
+    dataset = dataset.concatenate(_telling(dataset, ended)).prefetch(2)
     options = tf.data.Options()
     options.experimental_warm_start = True  # reads ahead for whoever begins, not for the first session that reads
-    return batches_of(dataset.prefetch(2).with_options(options), fed, seed, "ps_train_input")
+    return batches_of(dataset.with_options(options), fed, seed, "ps_train_input", ended)
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, share: Share = WHOLE) -> Batches:
@@ -155,6 +160,18 @@ def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.T
         .enumerate()
         .map(as_written(shuffle))
     )
+
+
+def _telling(dataset: tf.data.Dataset, ended: threading.Event) -> tf.data.Dataset:
+    """Has no elements, and sets the event when it is read.  The end that TensorFlow reports does not tell that: an
+    iterator reports the same for ever when a call that read from it was cancelled."""
+
+    def tell(number: Any) -> Any:
+        ended.set()
+        return number
+
+    told = tf.data.Dataset.range(1).map(as_written(lambda number: tf.numpy_function(tell, [number], tf.int64)))
+    return told.flat_map(as_written(lambda _: dataset.take(0)))
 
 
 def _marked(dataset: tf.data.Dataset, live: float) -> tf.data.Dataset:
@@ -199,7 +216,11 @@ def _buffer(data: Any, share: Share, wanted: int) -> int:
 
 
 def batches_of(
-    dataset: tf.data.Dataset, fed: dict[Any, Any], seed: tf.Tensor | None, shared_name: str | None = None
+    dataset: tf.data.Dataset,
+    fed: dict[Any, Any],
+    seed: tf.Tensor | None,
+    shared_name: str | None = None,
+    ended: threading.Event | None = None,
 ) -> Batches:
     """Of elements ((features, labels), live[, ticket]).
 
@@ -207,13 +228,14 @@ def batches_of(
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
     iterator = v1.data.make_initializable_iterator(dataset.with_options(options), shared_name)
-    return _take(iterator, fed, seed)
+    return _take(iterator, fed, seed, ended)
 
 
-def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None) -> Batches:
-    element, live, *ticket = iterator.get_next()
+def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None, ended: threading.Event | None) -> Batches:
+    element, live, *rest = iterator.get_next()
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() must give (features, labels) pairs.")
     features, labels = element
     size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
-    return Batches(features, labels, size * live, iterator.initializer, live.op, iterator, fed, seed, *ticket)
+    ticket = rest[0] if rest else None
+    return Batches(features, labels, size * live, iterator.initializer, live.op, iterator, fed, seed, ticket, ended)

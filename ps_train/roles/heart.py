@@ -6,10 +6,11 @@ decided by `Watch`, which is pure.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from ps_train.cluster import notices
@@ -26,6 +27,8 @@ from ps_train.roles.supervise import Attention
 log = logging.getLogger(__name__)
 
 BEAT_SECS = 0.5
+_SILENT_SECS = 1.5
+"""The last words of a task wait no longer for a ps that does not answer."""
 
 
 class EndOfJob(Exception):
@@ -109,6 +112,7 @@ class Heart:
         self._boards, self._lease, self._attention, self._job, self._watch = boards, lease, attention, job, watch
         self._whereabouts = whereabouts
         self._writing = [threading.Lock() for _ in boards]
+        self._farewell = ""  # the last state, which the seat may not have yet where ps 0 is silent
         self.stop_notice: Stop | None = None
         self.lives = Lives([b.name for b in boards], [b.incarnation for b in boards], job.recovery_secs)
 
@@ -132,18 +136,27 @@ class Heart:
         if index == 0:
             return self.say()
         with self._writing[index]:  # or an older state could be written after a newer one
-            self._boards[index].put(notices.seat(self._lease.seat.task), self._lease.seat.to_json())
+            seat = self._lease.seat
+            said = dataclasses.replace(seat, state=self._farewell or seat.state)
+            self._boards[index].put(notices.seat(seat.task), said.to_json())
 
     def say_farewell(self, state: str = notices.LEAVING) -> None:
         """Tells every ps that this task goes: they need not stay for it."""
-        for index in sorted(range(len(self._boards)), key=self.lives.is_silent):
-            try:
-                if index == 0:
-                    self._lease.say(state)
-                else:
-                    self.show(index)
-            except LostTaskError as error:
-                log.debug("%s", error)
+        self._farewell = state
+        self.on_each(lambda index: self._lease.say(state) if index == 0 else self.show(index))
+
+    def on_each(self, write: Callable[[int], object]) -> None:
+        """Writes on all boards at once; does not wait long for those that are known to be silent."""
+        threads = [
+            threading.Thread(target=_written, args=[write, index], daemon=True, name="write")
+            for index in range(len(self._boards))
+        ]
+        deadline = time.monotonic() + _SILENT_SECS
+        for thread in threads:
+            thread.start()
+        for index in sorted(range(len(threads)), key=self.lives.is_silent):
+            left = max(0.0, deadline - time.monotonic())
+            threads[index].join(left if self.lives.is_silent(index) else None)
 
     def _beat(self, index: int) -> None:
         board, answered = self._boards[index], time.monotonic()
@@ -214,6 +227,13 @@ class Heart:
             silent = self._watch.look(seats_of(found), time.monotonic())
             if silent is not None:
                 self._attention.raise_verdict(silent)
+
+
+def _written(write: Callable[[int], object], index: int) -> None:
+    try:
+        write(index)
+    except LostTaskError as error:
+        log.info("cannot be told: %s", error)
 
 
 def _tell(line: str | None) -> None:

@@ -31,6 +31,8 @@ class Input:
 
     def begin(self, seed: int = 0) -> None:
         """Begins to read anew."""
+        if self._batches.ended is not None:
+            self._batches.ended.clear()
         feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed).items()}
         self._session.run(self._batches.initializer.name, feeds)
 

@@ -24,7 +24,7 @@ from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.step import Step
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.rhythm import Rhythm
-from ps_train.roles.session import LOST, LostConnectionError
+from ps_train.roles.session import LOST, LostConnectionError, LostInputError
 from ps_train.roles.slow import Slow
 
 log = logging.getLogger(__name__)
@@ -155,6 +155,8 @@ class Loop:
             examples = self._with_hooks(run_with_hooks)
             return made + int(examples > 0), examples == 0
         except tf.errors.OutOfRangeError:
+            if (ended := self._step.batches.ended) is not None and not ended.is_set():
+                raise LostInputError from None
             if self._step.lockstep:
                 raise DataError("this worker's share of the data is empty: use fewer workers.") from None
             return made, True

@@ -39,6 +39,13 @@ class LostConnectionError(Exception):
     """Training cannot go on in this session because a ps is gone, or lost its state; the text is the cause."""
 
 
+class LostInputError(LostConnectionError):
+    """The input ends although not all of it was read: a call that waited for it was cancelled with a lost session."""
+
+    def __init__(self) -> None:
+        super().__init__("its input was cancelled")
+
+
 class Sessions(v1.train.SessionCreator):
     """Makes one session.
 

@@ -34,7 +34,7 @@ from ps_train.roles.input import Input
 from ps_train.roles.loop import INPUT, STEPS, STOPPED, LockstepPace, Loop, Pace
 from ps_train.roles.rhythm import Rhythm
 from ps_train.roles.scoring import Helper
-from ps_train.roles.session import LOST, LostConnectionError, Sessions, agree_with_chief, await_ready
+from ps_train.roles.session import LOST, LostConnectionError, LostInputError, Sessions, agree_with_chief, await_ready
 from ps_train.roles.setting import Setting
 from ps_train.roles.shares import Shares
 from ps_train.updates.base import Replica
@@ -93,6 +93,9 @@ class Training:
             try:
                 return self._attempt(server.target, hooks)
             except (*LOST, LostConnectionError, LostTaskError) as error:
+                if isinstance(error, LostInputError):
+                    self._input_open = False
+                    log.warning("%s: its input was interrupted when a ps was lost, and begins anew", self._s.task)
                 self._outlive(cause_of(error))
 
     def _attempt(self, target: str, hooks: list[Any]) -> None:

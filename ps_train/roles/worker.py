@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ps_train.checkpoint import prepare_directory
@@ -29,7 +29,6 @@ from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
     ConfigError,
-    LostTaskError,
     PsTrainError,
     RefusedError,
     SaveError,
@@ -156,10 +155,14 @@ def _supervise(training: Training, setting: Setting) -> int:
             if not training.begun and not isinstance(training, Chief):
                 return exit_code_of_signal(attention.signum)  # there is nothing yet that could be saved
             request = Stop(str(setting.task), attention.signum).to_json()
-            _on_each(setting, lambda board, text=request: board.put(notices.STOP, text))  # type: ignore[misc]
+            _put_stop(setting, request)
         stop = setting.heart.stop_notice
         if isinstance(training, Chief) and (attention.signum is not None or stop is not None):
             return _stop(training, stop or Stop(str(setting.task), attention.signum or 0), setting)
+
+
+def _put_stop(setting: Setting, request: str) -> None:
+    setting.heart.on_each(lambda index: setting.boards[index].put(notices.STOP, request))
 
 
 class _Result:
@@ -229,13 +232,4 @@ def _code_of(outcome: Outcome) -> int:
 
 def _declare(setting: Setting, outcome: Outcome) -> None:
     """Writes the outcome on every board that answers, unless there is one already."""
-    _on_each(setting, lambda board: board.swap(notices.OUTCOME, "", outcome.to_json()))
-
-
-def _on_each(setting: Setting, write: Callable[[Board], object]) -> None:
-    """Those that answer come first: one that is silent takes seconds."""
-    for index in sorted(range(len(setting.boards)), key=setting.heart.lives.is_silent):
-        try:
-            write(setting.boards[index])
-        except LostTaskError as error:
-            log.info("cannot be told: %s", error)
+    setting.heart.on_each(lambda index: setting.boards[index].swap(notices.OUTCOME, "", outcome.to_json()))

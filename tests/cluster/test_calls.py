@@ -18,8 +18,10 @@ from ps_train.config import Task
 from ps_train.roles import attempt as attempts
 from ps_train.roles.attempt import attempt, run_within
 from ps_train.roles.input import Input
-from ps_train.roles.session import LostConnectionError
+from ps_train.roles.loop import INPUT, STEPS, Loop
+from ps_train.roles.session import LostConnectionError, LostInputError
 from tests.support.cluster import InProcessCluster
+from tests.support.loops import LoopSession, pace_for
 from tests.support.models import Linear
 from tests.support.processes import eventually
 from tests.support.servers import POOL
@@ -159,3 +161,53 @@ def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_whil
         if fields:
             source.begin()  # nothing was given: the same batch of no examples again and again
     assert fields or read == list(range(len(read)))
+
+
+class Blocked(Linear):
+    """Its examples, the numbers from 0 on, come when they are let through."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count, 1)
+        self.gate = threading.Semaphore(0)
+
+    def data(self, split: str, data_dir: str) -> tf.data.Dataset:
+        def pass_gate(number: int) -> int:
+            self.gate.acquire()
+            return number
+
+        def example(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            number = tf.ensure_shape(tf.numpy_function(pass_gate, [number], tf.int64), [])
+            return tf.zeros([1]), tf.cast(number, tf.float32)
+
+        return tf.data.Dataset.range(self.count).map(example)
+
+
+@pytest.mark.parametrize(("update", "most", "why"), [("async", 100, INPUT), ("sync", 8, STEPS)])
+def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_for_one_that_has_ended(
+    update: str, most: int, why: str
+) -> None:
+    model = Blocked(count=10)
+    model.gate.release(1)  # for whoever looks at the data before
+    cluster = InProcessCluster(model, 1, 1, batch_size=1, epochs=1, update=update, max_steps=most)
+    cluster.sessions[0].run(cluster.steps[0].initialise)
+    step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
+    known = Cluster.of(job)
+    source = Input(cluster.targets[0], own_config(known, task, job), step.graph, step.batches)
+
+    def loop_in(group: SessionGroup) -> Callable[[], str]:
+        session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
+        group.add(session)
+        return lambda: Loop("worker:0", step, pace_for(cluster), lambda: False, 0).run(LoopSession(session))
+
+    source.begin()
+    group = SessionGroup()
+    with pytest.raises(LostConnectionError, match="a call hangs"):
+        attempt(loop_in(group), group, lambda: True)
+    group.close()
+    model.gate.release(1000)
+    eventually(group.is_quiet, 10, "the end of the call")
+    with pytest.raises(LostInputError):
+        loop_in(SessionGroup())()
+    source.begin()
+    assert loop_in(SessionGroup())() == why
+    assert cluster.global_step() == min(most, model.count)

@@ -14,8 +14,14 @@ from tests.process.test_cluster_file import FLAGS as PACE
 from tests.process.test_cluster_file import Described, saved
 from tests.support.processes import Process, Processes, eventually
 
-STEPS = 2500
-FLAGS = (f"--max_steps={STEPS}", "--recovery_secs=30", "--worker_lease_secs=4", "--save_steps=10")
+STEPS = 1000
+FLAGS = (
+    f"--max_steps={STEPS}",
+    "--recovery_secs=30",
+    "--worker_lease_secs=4",
+    "--save_steps=10",
+    "--startup_timeout_secs=300",
+)
 
 
 def last_step(worker: Process) -> int:
@@ -41,9 +47,9 @@ def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_n
     cluster = Described(processes, 2)
     flags = (*FLAGS, f"--update={update}")
     servers, workers = cluster.start_all(*flags)
-    eventually(lambda: last_step(workers[0]) > 20, 60, "training")
     silent = servers[1]
     servers[1], hosts = replacement(cluster, processes, *flags)
+    eventually(lambda: last_step(workers[0]) > 20, 60, "training")
     silent.send(signal.SIGSTOP)
     cluster.write(hosts)
     for worker in workers:

@@ -37,7 +37,7 @@ class _Context:
         self.run_with_hooks = session.run
 
 
-class _Session:
+class LoopSession:
     """What a loop needs of a MonitoredSession."""
 
     def __init__(self, session: Any) -> None:
@@ -57,7 +57,7 @@ def run_worker(cluster: InProcessCluster, index: int, pace: Pace, should_stop: C
     """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
     rhythm = Rhythm.of(cluster.job)
     loop = Loop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, rhythm=rhythm)
-    why = loop.run(_Session(cluster.sessions[index]))
+    why = loop.run(LoopSession(cluster.sessions[index]))
     cluster.dismiss(index, by=index)
     return why
 
