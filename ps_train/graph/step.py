@@ -58,6 +58,7 @@ class Step:
       local: what the model keeps on this worker.
       leased: what the batches are read from, where shards of the data are handed out.
       handout: who holds them; with `leased`.
+      begun: int64 scalar on the worker, how many calls that train have begun on all their tasks.
     """
 
     graph: tf.Graph
@@ -73,6 +74,7 @@ class Step:
     uninitialised: tf.Tensor
     lockstep: bool
     is_endless: bool
+    begun: tf.Tensor
     local: LocalState
     leased: Leased | None = None
     handout: Handout | None = None
@@ -126,6 +128,7 @@ def build_step(
             uninitialised=uninitialised,
             lockstep=update.lockstep,
             is_endless=job.epochs == 0 and not work.leased,
+            begun=work.begun,
             leased=work.leased,
             handout=handout,
             local=local_state(),

@@ -166,13 +166,17 @@ class Transport:
             whole[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
         return whole
 
-    def begun(self, after: Sequence[tf.Tensor]) -> tf.Operation:
+    def begun(self, after: Sequence[tf.Tensor], count: Any) -> tf.Operation:
         """Makes an operation on the worker that follows the first answer of every ps that takes part in a step.
 
-        Call it after `pull`, with the same `after`."""
+        Call it after `pull`, with the same `after`.
+
+        Args:
+          count: int64 variable on the worker, to which it adds 1.
+        """
         answers = [self._answered.get(ps, after[ps]) for ps, parcels in enumerate(self.pushed) if parcels]
         with tf.control_dependencies([tf.identity(answer) for answer in answers]):
-            return tf.no_op(BEGUN)
+            return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
 
     def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
         """A slice's value as a vector, on its ps; not there before its backup is."""

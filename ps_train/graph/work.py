@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.config import Job
 from ps_train.data.leased import Leased
@@ -35,6 +37,7 @@ class Work:
     """Attributes:
     leased: what the batches are read from, where shards of the data are handed out.
     arrived: of each ps.
+    begun: int64 scalar on the worker, how many calls that train have begun on all their tasks.
     """
 
     batches: Batches
@@ -42,6 +45,7 @@ class Work:
     loss: tf.Tensor
     examples: tf.Tensor
     arrived: list[Arrived]
+    begun: tf.Tensor
 
 
 def make_work(
@@ -61,7 +65,8 @@ def make_work(
         batches = leased.batches if leased else _static_batches(job, source, replica, update.lockstep)
     values = transport.pull(state.stamps, state.backups)
     # Else a call that is refused by one task could have taken a batch, or have pushed to another one.
-    batches.taking._add_control_input(transport.begun(state.stamps))
+    begun = _begun_calls()
+    batches.taking._add_control_input(transport.begun(state.stamps, begun))
     exchange = Exchange(plan, traced.tables(), state.variables, state.vocabularies)
     found = mean_gradients(
         model,
@@ -83,7 +88,14 @@ def make_work(
     arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
     pushed = transport.push_state(found.state if replica.index == 0 else None)
     ticketed = [dataclasses.replace(some, ticket=batches.ticket, state=pushed[some.ps]) for some in arrived]
-    return Work(batches, leased, found.loss, found.examples, ticketed)
+    return Work(batches, leased, found.loss, found.examples, ticketed, begun.read_value())
+
+
+def _begun_calls() -> Any:
+    """A variable of this worker's own."""
+    zeros, collections = v1.zeros_initializer(), [v1.GraphKeys.LOCAL_VARIABLES]
+    name = "ps_train/begun_calls"
+    return v1.get_variable(name, [], tf.int64, zeros, trainable=False, collections=collections, use_resource=True)
 
 
 def _static_batches(job: Job, source: Source, replica: Replica, lockstep: bool) -> Batches:

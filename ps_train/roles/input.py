@@ -1,6 +1,6 @@
 """The input of a training task, which outlives the sessions that read it.
 
-    source = Input(server.target, own_config(cluster, task, job), step.graph, step.batches)
+    source = Input(server.target, own_config(cluster, task, job), step)
     source.begin(seed=7)
 
 TensorFlow reads ahead in threads that use a device of the session in which the iterator was made and begun, and dies of
@@ -10,24 +10,31 @@ of the graph only, and asks no other task.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Batches
+from ps_train.cluster.calls import Session
+from ps_train.graph.step import Step
 
 
 class Input:
     """Args:
     config: of a session that sees the task's own devices only.
-    graph: where the batches are made.
+    step: its graph makes the batches.
     """
 
-    def __init__(self, target: str, config: v1.ConfigProto, graph: tf.Graph, batches: Batches) -> None:
-        self._batches = batches
+    def __init__(self, target: str, config: v1.ConfigProto, step: Step) -> None:
+        self._batches, self._begun = step.batches, step.begun.name
         part = tf.Graph()
         with part.as_default():
-            tf.import_graph_def(_part_of(graph, batches.initializer), name="")
-        self._session = v1.Session(target, graph=part, config=config)
+            tf.import_graph_def(_part_of(step.graph, [self._batches.initializer, step.begun.op]), name="")
+        self._session = Session(target, graph=part, config=config)
+
+    def begun_calls(self) -> int:
+        """How many calls that train have begun on all their tasks, over all sessions."""
+        return int(self._session.run(self._begun))
 
     def begin(self, seed: int = 0) -> None:
         """Begins to read anew."""
@@ -37,10 +44,10 @@ class Input:
         self._session.run(self._batches.initializer.name, feeds)
 
 
-def _part_of(graph: tf.Graph, target: tf.Operation) -> v1.GraphDef:
-    """Returns the definition of that operation and of all that it needs."""
+def _part_of(graph: tf.Graph, targets: Sequence[tf.Operation]) -> v1.GraphDef:
+    """Returns the definition of those operations and of all that they need."""
     wanted: set[str] = set()
-    todo = [target]
+    todo = list(targets)
     while todo:
         operation = todo.pop()
         if operation.name not in wanted:

@@ -68,6 +68,7 @@ class Loop:
     Attributes:
       global_step: the latest that it knows of.
       made_any: whether it has made a step.
+      calls: how many calls it has begun, the one under way included.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Loop:
         self._run_of = functools.cache(step.run_of)
         self.global_step = first_step
         self.made_any = False
+        self.calls = 0
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
         """Until there are no more steps, no more input, or somebody says stop."""
@@ -131,6 +133,7 @@ class Loop:
     def _with_hooks(self, run_with_hooks: Callable[[Any], Any]) -> float:
         """One step; the examples that it stands for."""
         ops = self._step.ops
+        self.calls += 1
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
         self.global_step = int(fetched["step"])
         return float(fetched["examples"])
@@ -149,6 +152,7 @@ class Loop:
                 if length == 1 < first:  # what longer runs leave: by the graph that is prepared anyhow
                     made += self._with_hooks(run_with_hooks) > 0
                 else:
+                    self.calls += 1
                     steps = run(self._run_of(length))["examples"]
                     made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length

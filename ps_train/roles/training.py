@@ -29,6 +29,7 @@ from ps_train.faults import slowness
 from ps_train.graph.step import build_step
 from ps_train.hooks.ticket import TicketHook
 from ps_train.roles.attempt import attempt
+from ps_train.roles.call_watch import BEGIN_SECS, CallWatch
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.input import Input
 from ps_train.roles.loop import INPUT, STEPS, STOPPED, LockstepPace, Loop, Pace
@@ -83,7 +84,8 @@ class Training:
             job, self._s.model, self._s.source, self._s.traced, self._s.plan, replica, device_of(task)
         )
         own = own_config(cluster, task, job)
-        self._input = Input(server.target, own, self._step.graph, self._step.batches)
+        self._input = Input(server.target, own, self._step)
+        self._calls = CallWatch(self._input.begun_calls, min(BEGIN_SECS, job.recovery_secs))
         sharers = replica.declared
         self._shares = Shares(self._step, replica, job, sharers, self._input.begin) if self._step.leased else None
         with self._step.graph.as_default():
@@ -108,7 +110,11 @@ class Training:
             with self._step.graph.as_default():
                 self._live(sessions, hooks)
 
-        attempt(train, sessions.group, lambda: self._has_ended() or self._s.heart.lives.incarnations() != known)
+        def has_ended() -> bool:
+            replaced = self._has_ended() or self._s.heart.lives.incarnations() != known
+            return replaced or self._calls.is_stuck(time.monotonic())
+
+        attempt(train, sessions.group, has_ended)
 
     def _live(self, sessions: Sessions, hooks: list[Any]) -> None:
         """Trains in one session."""
@@ -116,6 +122,7 @@ class Training:
         session = v1.train.MonitoredSession(sessions, hooks)
         self._session = sessions.session
         self._loop = self._new_loop(sessions.first_step)
+        self._calls.begin(self._loop)
         self._train(session)
 
     def _outlive(self, cause: str) -> None:
