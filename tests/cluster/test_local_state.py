@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.shard import Source
 from ps_train.export import export, prepare_export
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 from tests.support.serving import served
 from tests.support.user_models import CITIES, CITY_FILE, STEPS, UserModel, check_export, check_scores, check_training
 
@@ -86,7 +87,7 @@ def calls_of(cluster: InProcessCluster, index: int) -> int:
     return int(cluster.sessions[index].run(variable))
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [1, long(2)])
 def test_local_variables_are_each_workers_own_and_last_as_long_as_it(accumulate: int) -> None:
     model = UserModel(counting)
     cluster = InProcessCluster(model, 2, 2, batch_size=4, accumulate=accumulate)
@@ -96,8 +97,8 @@ def test_local_variables_are_each_workers_own_and_last_as_long_as_it(accumulate:
     assert [calls_of(cluster, index) for index in (0, 1)] == [3 * accumulate, 4 * accumulate]
     scored = cluster.score()
     assert calls_of(cluster, 0) == 3 * accumulate, "to score is not to train"
-    for session, step in zip(cluster.sessions, cluster.steps, strict=True):  # as in a new session of the same worker
-        step.local.prepare(session)
+    for index in (0, 1):
+        cluster.open_again(index)
     assert [calls_of(cluster, index) for index in (0, 1)] == [3 * accumulate, 4 * accumulate]
     assert cluster.score() == scored
     lost = next(v for v in cluster.steps[1].graph.get_collection(LOCAL) if v.op.name == "calls")

@@ -82,6 +82,12 @@ class InProcessCluster:
             session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
         return step
 
+    def open_again(self, index: int) -> None:
+        """A new session of the same worker, as after a ps was lost."""
+        config = session_config(self._cluster, Task("worker", index), self.job)
+        self.sessions[index] = POOL.session(self._targets[index], self.steps[index].graph, config)
+        self.steps[index].local.prepare(self.sessions[index])
+
     def train(self, steps: int, run: int = 1) -> None:
         """Every worker makes so many steps, all at the same time, in runs of that length."""
 

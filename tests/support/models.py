@@ -213,3 +213,24 @@ class Ordered(Counting):
 
         said = tf.numpy_function(say, [features], features.dtype) if training else features
         return super().forward(tf.ensure_shape(said, features.shape), training) * 0.0
+
+
+class Remembering(Counting):
+    """Looks its words up in a table and counts its calls in a local variable; fails where the count goes back."""
+
+    most_calls = 0
+
+    def forward(self, features, training):
+        words = tf.lookup.KeyValueTensorInitializer(["zero", "eight"], [0.0, 8.0])
+        zero = tf.lookup.StaticHashTable(words, 1.0).lookup(tf.constant("zero"))
+        local = [v1.GraphKeys.LOCAL_VARIABLES]
+        calls = v1.get_variable("calls", [], tf.int64, v1.zeros_initializer(), trainable=False, collections=local)
+        counted = calls.assign_add(1, read_value=True)
+        if training:
+            counted = tf.numpy_function(self.check, [counted], tf.int64)
+        return super().forward(features, training) + zero + 0 * tf.cast(tf.reshape(counted, []), tf.float32)
+
+    def check(self, calls):
+        assert calls > self.most_calls, f"the {calls}th call after {self.most_calls}"
+        self.most_calls = int(calls)
+        return calls

@@ -36,6 +36,7 @@ def in_capital_letters(x):
         (of_the_batch, "initial value of variable Variable depends on the batch"),
         (of_a_table, "which has no value yet"),
         (in_capital_letters, "two variables are called w"),
+        (lambda x: x @ tf.Variable(tf.zeros([4, 1]), name="w") + x @ weights(), "two variables are called w"),
         (lambda x: x @ weights(constraint=abs), "variable w has a constraint"),
         (lambda x: x @ tf.Variable(tf.zeros([4, 1]), constraint=abs), "variable Variable has a constraint"),
         (lambda x: x @ weights() + tf.math.real(tf.Variable([1j], name="c", dtype=tf.complex64)), "c is of complex64"),
@@ -74,3 +75,20 @@ def test_names_of_variables_are_those_of_a_plain_graph():
         forward(tf.zeros([2, 4]))
     variables = traced(forward).variables
     assert names[0] == names[1] == [*variables][:-1]
+
+
+def test_a_local_variable_that_is_asked_for_again_is_the_same():
+    def forward(features):
+        local = v1.get_local_variable("n", initializer=0.0)
+        with v1.variable_scope("", reuse=True):
+            assert v1.get_variable("n", []) is local
+        return features @ weights() + local
+
+    assert list(traced(forward).variables) == ["w"]
+
+
+def test_get_variable_and_a_variable_of_the_same_name_are_two_where_the_number_is_free():
+    def forward(features):
+        return features @ weights() + features @ tf.Variable(tf.zeros([4, 1]), name="w")
+
+    assert list(traced(forward).variables) == ["w", "w_1"]
