@@ -167,7 +167,8 @@ def test_a_sample_sees_memory_files_and_threads_of_a_process():
         os.close(descriptor)
     assert before is not None and after is not None and before.calls == 7
     assert after.fds == before.fds + 5 and before.threads >= 1
-    for name in ("rss", "pss", "anonymous"):
+    assert 0 < after.pss <= after.rss  # other processes that map the same libraries change how much is this one's share
+    for name in ("rss", "anonymous"):
         assert len(held) * 0.9 < getattr(after, name) - getattr(before, name) < len(held) * 1.5
 
 
