@@ -23,6 +23,7 @@ from ps_train.graph.forward import in_place_of_variables, looking_up
 from ps_train.graph.global_step import global_step_is
 from ps_train.graph.model_state import ModelState
 from ps_train.graph.rows import mask_of
+from ps_train.graph.seeded_graph import distinct_seeds
 from ps_train.graph.trace import Traced
 from ps_train.model import Model
 
@@ -125,7 +126,7 @@ def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.T
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
     for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # of the batch before
         v1.get_default_graph().clear_collection(key)
-    with in_place_of_variables(values, variables):
+    with in_place_of_variables(values, variables), distinct_seeds():
         outputs = model.forward(batches.features, training=True)
         return model.loss(outputs, batches.labels)
 

@@ -26,6 +26,7 @@ from ps_train.graph.handout import Handout
 from ps_train.graph.local_state import LocalState, local_state
 from ps_train.graph.plan import Plan
 from ps_train.graph.rule import Rule
+from ps_train.graph.seeded_graph import SeededGraph
 from ps_train.graph.state import State, make_state
 from ps_train.graph.trace import Traced
 from ps_train.graph.transport import Arrived
@@ -99,8 +100,7 @@ def build_step(
             "use accumulate=1 and a larger batch_size."
         )
     update = make_update(job)
-    with tf.Graph().as_default() as graph:
-        v1.set_random_seed(derived_seed(job.seed, "replica", replica.index))
+    with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_state(job, traced, plan, replica, update)
         with tf.device(worker_device):
             work = make_work(job, model, source, traced, plan, replica, update, state)

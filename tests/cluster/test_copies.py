@@ -71,6 +71,20 @@ def test_copies_draw_different_numbers_within_functions(draw) -> None:
     assert abs(correlations.mean()) < 0.1, "steps that draw the same numbers are correlated"
 
 
+def twice(x):
+    """Two branches that are built alike."""
+    first, second = (tf.cond(tf.reduce_sum(x) > 0, lambda: tf.random.uniform([8]), lambda: x[:8]) for _ in range(2))
+    return tf.concat([first, second], 0)
+
+
+def test_functions_that_are_built_alike_draw_different_numbers_in_one_step() -> None:
+    model = Drawing(twice)
+    cluster = cluster_of(model)
+    model.seen.clear()
+    cluster.train(RUN, run=RUN)
+    assert len({half.tobytes() for step in model.seen for half in np.split(step, 2)}) == 2 * RUN
+
+
 def test_they_draw_the_same_numbers_in_every_process_of_the_same_seed() -> None:
     found = []
     for _ in range(2):

@@ -44,6 +44,7 @@ FLOORS = {
         "graph.promise",
         "graph.rows",
         "graph.rule",
+        "graph.seeded_graph",
         "graph.shadow",
         "graph.tables",
         "graph.totals",
