@@ -3,9 +3,9 @@
     with SeededGraph(7).as_default(), distinct_seeds():
         model.forward(...)
 
-TensorFlow gives an operation without a seed one that is made of the graph's seed and of its place in the graph, or in its
-function: two branches that are built alike would draw the same numbers.  Here every operation and every function is
-given another seed of the graph.  They depend on the first one and on the order in which the model is built.
+TensorFlow gives an operation without a seed one that is made of the graph's seed and of its place in the graph, or in
+its function: two branches that are built alike would draw the same numbers.  Here every operation and every function
+is given another seed of the graph.  They depend on the first one and on the order in which the model is built.
 """
 
 from __future__ import annotations
