@@ -163,33 +163,63 @@ def train_plainly(
     model: Model,
     optimizer: Any,
     initial: dict[str, np.ndarray],
-    batches: list[tuple[np.ndarray, np.ndarray]],
+    batches: list[tuple[Any, Any]],
     with_step: bool = False,
 ) -> dict[str, np.ndarray]:
     """The same model in one plain session without any of our code: the reference for numbers.
 
     Args:
+      optimizer: makes the optimizer, or a dict of them by the beginning of variables' names.
+      batches: features and labels, in any structure of arrays or eager tensors.
       with_step: whether there is a global step, which every update counts.
     """
     with tf.Graph().as_default():
         step = v1.train.get_or_create_global_step() if with_step else None
-        features, labels = batches[0]
-        x = v1.placeholder(features.dtype, [None, *features.shape[1:]])
-        y = v1.placeholder(labels.dtype, [None, *labels.shape[1:]])
+        holders = [_placeholder(part) for part in _parts(batches[0])]
+        x, y = tf.nest.pack_sequence_as(batches[0], holders, expand_composites=True)
         loss = model.loss(model.forward(x, training=True), y)
-        train = optimizer().minimize(loss, global_step=step)
+        with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+            train = _minimized(loss, optimizer(), step)
         with v1.Session() as session:
             session.run([v1.global_variables_initializer(), v1.tables_initializer()])
             session.run(v1.local_variables_initializer())
-            for variable in (one for one in v1.trainable_variables() if one.op.name in initial):
+            for variable in (one for one in v1.global_variables() if one.op.name in initial):
                 session.run(variable.assign(initial[variable.op.name]))
-            for features, labels in batches:
-                session.run(train, {x: features, y: labels})
+            for batch in batches:
+                session.run(train, dict(zip(holders, _parts(batch), strict=True)))
             return {v.op.name: session.run(v) for v in v1.global_variables()}
 
 
-def batches_of(model: Model, size: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _parts(batch: Any) -> list[np.ndarray]:
+    return [np.asarray(part) for part in tf.nest.flatten(batch, expand_composites=True)]
+
+
+def _placeholder(part: np.ndarray) -> tf.Tensor:
+    return v1.placeholder(tf.string if part.dtype.kind in "OSU" else part.dtype, [None, *part.shape[1:]])
+
+
+def _minimized(loss: tf.Tensor, optimizer: Any, step: Any) -> tf.Operation:
+    """Each variable is that of the optimizer with the longest beginning of its name; all compute with the same step."""
+    if not isinstance(optimizer, dict):
+        return optimizer.minimize(loss, global_step=step)
+    groups: dict[str, list[Any]] = {}
+    for variable in v1.trainable_variables():
+        groups.setdefault(max((key for key in optimizer if variable.op.name.startswith(key)), key=len), []).append(
+            variable
+        )
+    pairs = {key: optimizer[key].compute_gradients(loss, some) for key, some in groups.items()}
+    with tf.control_dependencies([gradient for some in pairs.values() for gradient, _ in some if gradient is not None]):
+        updates = [optimizer[key].apply_gradients(some) for key, some in pairs.items()]
+    if step is None:
+        return tf.group(*updates)
+    with tf.control_dependencies(updates):
+        return step.assign_add(1).op
+
+
+def batches_of(model: Model, size: int, count: int) -> list[tuple[Any, Any]]:
     """The first batches of the training data in order, going round."""
     data = model.data("train", "")
+    if isinstance(data, tf.data.Dataset):
+        return list(data.repeat().batch(size).take(count))
     rows = [np.arange(number * size, (number + 1) * size) % len(data) for number in range(count)]
-    return [(data.features[some], data.labels[some]) for some in rows]
+    return [tf.nest.map_structure(lambda part, some=some: part[some], (data.features, data.labels)) for some in rows]

@@ -1,0 +1,141 @@
+"""Every shape of model in tests/support/zoo trains as in one plain session, however many steps are made in a run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as v1
+
+from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.long import long
+from tests.support.loops import pace_for, run_worker
+from tests.support.zoo import ZOO
+from tests.support.zoo.random import RANDOM, SIZE, Random
+from tests.support.zoo.shape import RATE, Shape
+
+pytestmark = pytest.mark.long
+BATCH, STEPS, RUN = 4, 18, 8
+every_shape = pytest.mark.parametrize("shape", ZOO.values(), ids=str)
+
+
+@contextlib.contextmanager
+def control_flow_of(shape: Shape) -> Iterator[None]:
+    """Of its version, as long as the body builds graphs."""
+    was_new = v1.control_flow_v2_enabled()
+    v1.enable_control_flow_v2() if shape.control_flow == 2 else v1.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        v1.enable_control_flow_v2() if was_new else v1.disable_control_flow_v2()
+
+
+def cluster_of(shape: Shape, num_ps: int, workers: int, **fields) -> InProcessCluster:
+    cluster = InProcessCluster(shape, num_ps, workers, partition_bytes=64, batch_size=BATCH, **fields)
+    cluster.start()
+    cluster.initial = cluster.values()
+    return cluster
+
+
+def check(shape: Shape, cluster: InProcessCluster, batches: list) -> None:
+    """The values of all variables, those of optimizers among them, are a plain session's after these batches."""
+    plain = train_plainly(shape.plain(), lambda: shape.optimizer("", RATE), cluster.initial, batches, with_step=True)
+    found = cluster.values()
+    assert {piece.variable for piece in cluster.plan.slices} <= plain.keys()
+    for name in sorted(plain.keys() & found.keys()):
+        assert found[name].dtype == plain[name].dtype
+        if found[name].dtype.kind not in "fVc":
+            np.testing.assert_array_equal(found[name], plain[name], err_msg=name)
+            continue
+        close = max(shape.close, 4e-2 if found[name].dtype.itemsize == 2 else 0.0)
+        wide = np.complex128 if found[name].dtype.kind == "c" else np.float64
+        values = [some[name].astype(wide) for some in (found, plain)]
+        np.testing.assert_allclose(*values, atol=close, rtol=close, err_msg=name)
+    assert any(not np.array_equal(plain[name], cluster.initial[name]) for name in plain if name != "global_step")
+    assert cluster.global_step() == len(batches)
+
+
+def train_with_one_worker(shape: Shape, num_ps: int, lengths: list[int]) -> None:
+    with control_flow_of(shape):
+        cluster = cluster_of(shape, num_ps, 1, steps_per_run=str(max(lengths)))
+        for length in lengths:
+            cluster.train(length, run=length)
+        check(shape, cluster, batches_of(shape, BATCH, sum(lengths)))
+
+
+@every_shape
+def test_one_worker_makes_the_steps_of_a_plain_session(shape: Shape) -> None:
+    """Alone and eight in a run, one kind after the other."""
+    train_with_one_worker(shape, 2, [RUN, 1, RUN, 1])
+
+
+@pytest.mark.long
+@every_shape
+@pytest.mark.parametrize("num_ps, lengths", [(1, [1] * STEPS), (1, [RUN, RUN]), (2, [1] * STEPS)])
+def test_one_worker_makes_the_steps_of_a_plain_session_everywhere(shape: Shape, num_ps: int, lengths: list) -> None:
+    train_with_one_worker(shape, num_ps, lengths)
+
+
+@pytest.mark.long
+@every_shape
+@pytest.mark.parametrize("num_ps", [1, 2])
+def test_the_loop_makes_the_steps_of_a_plain_session(shape: Shape, num_ps: int) -> None:
+    with control_flow_of(shape):
+        cluster = cluster_of(shape, num_ps, 1, steps_per_run="auto", max_steps=5 * STEPS)
+        run_worker(cluster, 0, pace_for(cluster), lambda: False)
+        check(shape, cluster, batches_of(shape, BATCH, 5 * STEPS))
+
+
+QUICK = {
+    "convolution_and_pooling",
+    "optimizers_by_prefix",
+    "variables_of_the_loss",
+    "in_a_function",
+    "mapped_v1",
+    "many_small",
+}
+
+
+def joined() -> list:
+    """Shapes whose synchronous workers promise the update of their joined batch."""
+    shapes = [shape for shape in ZOO.values() if shape.joined]
+    return [
+        pytest.param(s, n, id=f"{s}-{n}") if n == 2 and s.name in QUICK else long(s, n) for s in shapes for n in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("shape, num_ps", joined())
+def test_two_synchronous_workers_make_the_steps_of_their_joined_batches(shape: Shape, num_ps: int) -> None:
+    with control_flow_of(shape):
+        cluster = cluster_of(shape, num_ps, 2, steps_per_run=str(RUN), update="sync")
+        for length in (RUN, 1, 1):
+            cluster.train(length, run=length)
+        check(shape, cluster, batches_of(shape, 2 * BATCH, RUN + 2))
+
+
+def masks_of(draw, control_flow: int, seed: int, lengths: list[int]) -> np.ndarray:
+    """The masks that the steps of one worker draw, in order."""
+    shape = Random(draw, control_flow)
+    with control_flow_of(shape):
+        cluster = cluster_of(shape, 2, 1, steps_per_run=str(RUN), seed=seed)
+        shape.masks.clear()
+        for length in lengths:
+            cluster.train(length, run=length)
+    return np.array(shape.masks)
+
+
+@pytest.mark.parametrize("draw, control_flow", RANDOM, ids=lambda one: getattr(one, "__name__", one))
+def test_every_step_draws_numbers_of_its_own_which_its_seed_repeats(draw, control_flow: int) -> None:
+    masks = masks_of(draw, control_flow, 3, [RUN, 1, RUN])
+    assert masks.shape == (2 * RUN + 1, SIZE)
+    assert set(np.round(np.unique(masks), 4)) == {0.0, 2.0}
+    assert len(np.unique(masks, axis=0)) == len(masks)
+    # Two steps agree in half of 64 numbers by chance: 5 standard deviations are 0.31.
+    agree = [(one == other).mean() for number, one in enumerate(masks) for other in masks[:number]]
+    assert max(agree) < 0.5 + 5 * 0.5 / np.sqrt(SIZE)
+    drawn = masks.size
+    assert abs(masks.mean() - 1) < 4 / np.sqrt(drawn)
+    assert abs(masks.var() - 1) < 4 / np.sqrt(drawn)
+    np.testing.assert_array_equal(masks_of(draw, control_flow, 3, [RUN]), masks[:RUN])
