@@ -26,7 +26,6 @@ from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
 from ps_train.embeddings.source import declared
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
-from ps_train.graph.custom_gradients import check_custom_gradients
 from ps_train.graph.global_step import global_step_is
 from ps_train.graph.initial_tensor import InitialTensor, Value, extracted
 from ps_train.graph.model_state import assigned_of
@@ -141,7 +140,6 @@ def trace(model: Model, source: Source, batch_size: int, seed: int = 0) -> Trace
         tables = declared(graph)
         names = [name for name, variable in recorded.items() if variable.trainable]
         _check_trained(names)
-        check_custom_gradients(graph, {name: handed[name] for name in names if name not in tables})
         gradients = tf.gradients(loss, [made[name] if name in tables else handed[name] for name in names])
         assigned = assigned_of(made)
         _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
