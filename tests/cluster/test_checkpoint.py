@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,6 +63,25 @@ def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(
     files = list(tmp_path.glob("model.ckpt-0.data-*"))
     assert len(files) > 10 if chunked else len(files) == 1
     assert not list(tmp_path.glob("*_temp"))
+
+
+def test_the_step_in_a_checkpoint_is_that_of_its_name_even_if_others_train_meanwhile(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
+    cluster.start()
+    cluster.train(2)
+    assert cluster.checkpoints is not None
+    write = cluster.checkpoints._write
+
+    def train_and_write(*arguments: Any) -> None:
+        cluster.train(1)
+        write(*arguments)
+
+    monkeypatch.setattr(cluster.checkpoints, "_write", train_and_write)
+    assert cluster.checkpoints.save(cluster.sessions[0]) == 2
+    assert cluster.global_step() == 3
+    assert tf.train.load_checkpoint(cluster.checkpoints.path(2)).get_tensor("global_step") == 2
 
 
 def test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_the_next(tmp_path: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.gradients.finite import NOT_FINITE
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel
@@ -87,6 +88,26 @@ def test_a_gradient_that_is_no_number_is_never_sent(num_ps: int) -> None:
     cluster.start()
     cluster.train(2)
     before = cluster.values()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
+        cluster.train(1)
+    after = cluster.values()
+    for name, value in before.items():
+        assert np.array_equal(value, after[name]), name
+
+
+class Steep(Linear):
+    """The loss stays finite where its gradient does not: that of the root at zero, on a second ps."""
+
+    def loss(self, outputs, labels):
+        steep = v1.get_variable("steep", [3], initializer=v1.zeros_initializer())
+        return super().loss(outputs, labels) + tf.reduce_sum(tf.sqrt(tf.abs(steep)))
+
+
+def test_a_gradient_that_is_no_number_is_not_sent_although_the_loss_is_one() -> None:
+    cluster = InProcessCluster(Steep(count=16), 2, 1, optimizer="sgd", batch_size=2, learning_rate=RATE)
+    cluster.start()
+    before = cluster.values()
+    assert np.isfinite(cluster.sessions[0].run(cluster.steps[0].loss))
     with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
         cluster.train(1)
     after = cluster.values()

@@ -35,6 +35,12 @@ os._exit(0)
         ("signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)", "signal 15 verdict None"),
         ("attention.raise_verdict(ValueError('bad'))", "signal None verdict bad"),
         ("attention.wake()", "signal None verdict None"),
+        (
+            # Woken by the second one only, so that it is too late to look between the two.
+            "attention.wake = int; attention.raise_verdict('first'); del attention.wake; "
+            "attention.raise_verdict('second')",
+            "signal None verdict first",
+        ),
     ],
 )
 def test_the_main_thread_wakes(action: str, said: str) -> None:

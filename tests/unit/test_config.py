@@ -96,6 +96,35 @@ def test_a_wrong_configuration_has_the_exit_code_that_says_a_restart_never_helps
     assert caught.value.exit_code == EXIT_CONFIG == 2
 
 
+@pytest.mark.parametrize(
+    ("fields", "mode"),
+    [
+        ({"update": "async"}, "partial"),
+        ({"update": "async", "ps_recovery": "consistent"}, "consistent"),
+        ({"update": "bounded"}, "consistent"),
+        ({"update": "sync"}, "consistent"),
+    ],
+)
+def test_the_update_mode_decides_how_the_loss_of_a_ps_is_repaired_where_that_is_not_given(fields, mode):
+    assert Job(**fields).recovery_mode == mode
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"backup_workers": 1}, "backup_workers=1 is for update=sync, but update=async."),
+        ({"backup_workers": 1, "update": "bounded"}, "backup_workers=1 is for update=sync, but update=bounded."),
+        ({"max_staleness": 3, "update": "sync"}, "max_staleness=3 is not for update=sync."),
+        ({"staleness_lr": True, "update": "sync"}, "staleness_lr=True is not for update=sync."),
+        ({"ps_recovery": "partial", "update": "bounded"}, "ps_recovery=partial is for update=async, but"),
+    ],
+)
+def test_what_is_not_for_the_update_mode_is_refused(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**fields)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_a_job_that_would_never_save_is_refused():
     with pytest.raises(ConfigError, match=r"save_steps=0.*save_secs=0"):
         Job(save_steps=0, save_secs=0.0)

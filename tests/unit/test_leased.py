@@ -84,6 +84,13 @@ def test_where_nothing_was_given_a_batch_comes_that_stands_for_nothing():
     assert reading.next()[1] == 4
 
 
+def test_what_was_given_before_a_new_beginning_is_forgotten():
+    reading = Reading(Arrays(np.zeros(23), np.arange(23)))
+    reading.leased.give(Assignment(0, cursor(0), cursor(1)))
+    reading.leased.begin()
+    assert reading.next()[1:] == (0, (-1, 0, 0))
+
+
 def test_a_piece_of_a_stream_is_a_shard_and_its_batches_are_counted_once_it_was_read():
     reading = Reading(lambda: Uneven(9, 0, 3))
     first, empty = Assignment(0, cursor(0), cursor(1)), Assignment(1, cursor(0), cursor(1))

@@ -223,7 +223,7 @@ MUTATIONS = [
         "ps_train/roles/shares.py",
         "self._seen.holders[some.shard] == self._me and ",
         "",
-        (f"{_SHARING}::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",),
+        ("tests/cluster/test_sharing_late.py::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",),
         within="Shares._is_as_left",
     ),
     Mutation(
@@ -231,7 +231,7 @@ MUTATIONS = [
         "ps_train/roles/shares.py",
         "self.progress[:, shard].min()",
         "self.progress[:, shard].max()",
-        (f"{_SHARING}::test_a_push_that_reached_one_ps_only_is_made_good_on_the_other",),
+        ("tests/cluster/test_sharing_late.py::test_a_worker_makes_good_what_reached_one_ps_only_before_it_goes_on",),
         within="Seen.reached",
     ),
     Mutation(
@@ -310,7 +310,7 @@ MUTATIONS = [
         "ps_train/checkpoint.py",
         "self._step_saved if key == GLOBAL_STEP else value for",
         "value for",
-        (f"{_SNAPSHOTS}::test_training_makes_progress_while_a_slow_disk_takes_the_checkpoint", _CHECKPOINT),
+        (f"{_CHECKPOINT}::test_the_step_in_a_checkpoint_is_that_of_its_name_even_if_others_train_meanwhile",),
         within="Checkpoints._saving",
     ),
     Mutation(

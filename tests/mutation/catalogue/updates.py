@@ -22,7 +22,7 @@ MUTATIONS = [
         "ps_train/updates/sides.py",
         "accepted & late",
         "late",
-        (f"{_LEDGER}::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",),
+        ("tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",),
         within="Side._bring",
     ),
     Mutation(
@@ -168,7 +168,7 @@ MUTATIONS = [
         "self._ledger.advance_all(tickets)",
         (
             f"{_LEDGER}::test_under_sync_too",
-            f"{_LEDGER}::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
+            "tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
         ),
         within="RoundLedger.finish",
     ),
