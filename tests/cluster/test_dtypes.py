@@ -118,7 +118,7 @@ def test_gradients_of_several_dtypes_are_clipped_together(clip: str, tmp_path: p
 def test_another_dtype_than_the_checkpoints_is_refused_with_both(tmp_path: pathlib.Path) -> None:
     check_training(of(tf.float32), tmp_path)
     other = InProcessCluster(of(tf.float64), 2, 1, tmp_path / "model", batch_size=4)
-    with pytest.raises(ModelError, match=r"has [wb] of dtype float32, the model of float64: give"):
+    with pytest.raises(ModelError, match=r"has [wb] of dtype float32, the model of float64: it is of another model"):
         other.start(restore=True)
     model, path = of(tf.float64), other.checkpoints.path(STEPS)
     with pytest.raises(ModelError, match="of dtype float32, the model of float64"):

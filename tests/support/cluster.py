@@ -85,7 +85,7 @@ class InProcessCluster:
     def open_again(self, index: int) -> None:
         """A new session of the same worker, as after a ps was lost."""
         config = session_config(self._cluster, Task("worker", index), self.job)
-        self.sessions[index] = POOL.session(self._targets[index], self.steps[index].graph, config)
+        self.sessions[index] = POOL.session(self.targets[index], self.steps[index].graph, config)
         self.steps[index].local.prepare(self.sessions[index])
 
     def train(self, steps: int, run: int = 1) -> None:
