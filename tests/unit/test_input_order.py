@@ -25,10 +25,12 @@ def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
         batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
         training = Training(types.SimpleNamespace(job=Job(seed=seed)))  # type: ignore[arg-type]
         training._replica, training._shares = Replica(worker, 2, 2), None
-        training._step = types.SimpleNamespace(batches=batches)  # type: ignore[assignment]
-        training._open_input(session, step)
+        training._input = types.SimpleNamespace(  # type: ignore[assignment]
+            begin=lambda seed: session.run(batches.initializer, batches.feeds(seed))
+        )
+        training._open_input(step)
         read = tuple(session.run(batches.labels).tolist())
-        training._open_input(session, step + 1)
+        training._open_input(step + 1)
         with pytest.raises(tf.errors.OutOfRangeError):  # a second session goes on where the first was
             session.run(batches.labels)
     assert sorted(read) == list(range(COUNT))
