@@ -107,14 +107,20 @@ _AROUND = (
     "[[{{node",
     "Hint:",
 )
-_ROOT = re.compile(r"\d+ root error\(s\) found\.|\(\d+\) [A-Z_]+: ")
+_CODES = (
+    "CANCELLED|UNKNOWN|INVALID_ARGUMENT|DEADLINE_EXCEEDED|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|UNAUTHENTICATED|"
+    "RESOURCE_EXHAUSTED|FAILED_PRECONDITION|ABORTED|OUT_OF_RANGE|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS"
+)
+_BEFORE = re.compile(rf"\d+ root error\(s\) found\.|^\s*(\(\d+\) )?({_CODES}): ")
+"""What TensorFlow writes before a cause, in its line."""
+
 _LONGEST = 200
 
 
 def cause_of(error: BaseException) -> str:
     """Returns the line of a TensorFlow error that says what happened, without the graph around it."""
     text = str(getattr(error, "message", error))
-    lines = [line for line in (_ROOT.sub("", line).strip() for line in text.splitlines()) if line]
+    lines = [line for line in (_BEFORE.sub("", line).strip() for line in text.splitlines()) if line]
     telling = [line for line in lines if not line.startswith(_AROUND) and line.strip("=")]
     return (telling or lines or [type(error).__name__])[0][:_LONGEST]
 

@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from ps_train.checkpoint import found_in
+from ps_train.roles.run_status import read_status
 from tests.support.processes import Process, Processes, TestCluster, children_of, eventually
 
 QUICK = ("--log_secs=0.2", "--recovery_secs=4", "--startup_timeout_secs=40", "--batch_size=8")
@@ -51,6 +52,9 @@ def test_a_job_whose_processes_are_all_killed_ends_its_evaluator_within_recovery
     job.wait_for("step ")
     evaluator = evaluate(processes, model_dir, "--max_steps=100000000")
     eventually(lambda: scored(evaluator), 40, "an evaluation")
+    for _ in range(4):  # signs of life, two of which the evaluator has seen by then
+        before = read_status(str(model_dir))
+        eventually(lambda before=before: read_status(str(model_dir)) != before, 40, "a sign of life")
     for pid in (*children_of(job.pid), job.pid):
         os.kill(pid, signal.SIGKILL)
     assert evaluator.wait(25) == 1

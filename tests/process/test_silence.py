@@ -14,10 +14,10 @@ from tests.process.test_cluster_file import FLAGS as PACE
 from tests.process.test_cluster_file import Described, saved
 from tests.support.processes import Process, Processes, eventually
 
-STEPS = 1000
+STEPS, RECOVERY_SECS = 1000, 30
 FLAGS = (
     f"--max_steps={STEPS}",
-    "--recovery_secs=30",
+    f"--recovery_secs={RECOVERY_SECS}",
     "--worker_lease_secs=4",
     "--save_steps=10",
     "--startup_timeout_secs=300",
@@ -53,15 +53,15 @@ def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_n
     silent.send(signal.SIGSTOP)
     cluster.write(hosts)
     for worker in workers:
-        worker.wait_for(f"is now ps:1 ({hosts[1]}) (cluster_file)", 20)
+        worker.wait_for(f"is now ps:1 ({hosts[1]}) (cluster_file)", RECOVERY_SECS)
     moved = time.monotonic()
-    workers[0].wait_for("ps:1 restarted; restored step", 15)
+    workers[0].wait_for("ps:1 restarted; restored step", RECOVERY_SECS)
     told = re.search(r"ps:1 restarted; restored step (\d+); (\d+) updates lost", workers[0].output)
     assert told is not None
     restored, lost = map(int, told.groups())
     reached = restored + lost
-    eventually(lambda: last_step(workers[0]) > reached, 15, "a step after the recovery")
-    assert time.monotonic() - moved < 15
+    eventually(lambda: last_step(workers[0]) > reached, RECOVERY_SECS, "a step after the recovery")
+    assert time.monotonic() - moved < RECOVERY_SECS
     silent.send(signal.SIGCONT)
     for process in (*workers, *servers):
         assert process.wait(60) == 0, process.output

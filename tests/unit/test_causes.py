@@ -57,6 +57,15 @@ def test_the_first_of_several_root_errors_is_named() -> None:
     assert headline(error) == "InvalidArgumentError: assertion failed: [mine]"
 
 
+def test_the_task_and_the_code_that_another_task_writes_before_an_error_are_no_cause() -> None:
+    text = (
+        "INVALID_ARGUMENT: From /job:worker/replica:0/task:1:\n2 root error(s) found.\n"
+        "  (0) INVALID_ARGUMENT: assertion failed: [INTERNAL: mine]\n\t [[{{node a}}]]\n"
+    )
+    error = tf.errors.InvalidArgumentError(None, None, text)
+    assert headline(error) == "InvalidArgumentError: assertion failed: [INTERNAL: mine]"
+
+
 def test_a_message_with_nothing_but_the_graph_still_gives_a_line() -> None:
     told = headline(tf.errors.InvalidArgumentError(None, None, "Graph execution error:\n\n"))
     assert told == "InvalidArgumentError: Graph execution error:"
