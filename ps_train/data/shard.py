@@ -192,7 +192,7 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf
     (2 GB at most)."""
     if isinstance(data, tf.data.Dataset):
         try:
-            return data.map(as_written(lambda *example: example)), lambda batches: batches, {}
+            return data.take(-1), lambda batches: batches, {}  # a map would make dense what is ragged
         except RuntimeError:  # TensorFlow's word for a dataset that was made outside of this graph
             raise ModelError("data() must make its tf.data.Dataset anew each time it is called.") from None
     if not isinstance(data, Arrays):

@@ -108,8 +108,9 @@ class ModelState:
 
 
 def _variable(name: str, value: tf.Tensor) -> Any:
-    """In no collection: every step gives it a value first."""
-    return v1.Variable(
+    """Makes one in no collection: every step gives it a value first.  It says the name that the model gave it, of which
+    TensorFlow makes names of other variables."""
+    variable = v1.Variable(
         lambda: tf.zeros(value.shape, value.dtype),
         trainable=False,
         collections=[],
@@ -117,3 +118,5 @@ def _variable(name: str, value: tf.Tensor) -> Any:
         name=f"ps_train/state/{name}",
         dtype=value.dtype,
     )
+    variable._handle_name = f"{name}:0"
+    return variable

@@ -42,8 +42,12 @@ class ModelVariable(v1.Variable):
       in_parts: the model asked for a partitioned variable: iterating over it gives its only part.
     """
 
+    _should_act_as_resource_variable = True
+    """TensorFlow's mark of variables that are read once, not by reference."""
+
     def __init__(self, name: str, value: tf.Tensor, in_parts: bool = False) -> None:
         self._key, self._tensor, self._in_parts = name, value, in_parts
+        self._is_guarded = False
 
     def value(self) -> tf.Tensor:
         return self._tensor
@@ -53,6 +57,11 @@ class ModelVariable(v1.Variable):
 
     def initialized_value(self) -> tf.Tensor:
         return self._tensor
+
+    def is_initialized(self, name: str | None = None) -> tf.Tensor:
+        """Always true; the answer guards the next use of `initial_value`, as in ExponentialMovingAverage."""
+        self._is_guarded = True
+        return tf.constant(True, name=name)
 
     def as_tensor(self) -> tf.Tensor:
         return self._tensor
@@ -142,7 +151,11 @@ class ModelVariable(v1.Variable):
         raise NoHandleError(f"variable {self._key} is initialised by the job: leave out its initializer.")
 
     @property
-    def initial_value(self) -> NoReturn:
+    def initial_value(self) -> tf.Tensor:
+        """The value in a branch that is never taken, after `is_initialized`; else there is none."""
+        if self._is_guarded:
+            self._is_guarded = False
+            return self._tensor
         raise NoHandleError(f"variable {self._key} is trained: use its initialized_value().")
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:

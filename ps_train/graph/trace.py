@@ -26,6 +26,7 @@ from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
 from ps_train.embeddings.source import declared
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
+from ps_train.graph.custom_gradients import check_custom_gradients, stand_in
 from ps_train.graph.global_step import global_step_is
 from ps_train.graph.initial_tensor import InitialTensor, Value, extracted
 from ps_train.graph.model_state import assigned_of
@@ -140,6 +141,7 @@ def trace(model: Model, source: Source, batch_size: int, seed: int = 0) -> Trace
         tables = declared(graph)
         names = [name for name, variable in recorded.items() if variable.trainable]
         _check_trained(names)
+        check_custom_gradients(graph, {name: handed[name] for name in names if name not in tables})
         gradients = tf.gradients(loss, [made[name] if name in tables else handed[name] for name in names])
         assigned = assigned_of(made)
         _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
@@ -193,7 +195,7 @@ def _recorder(recorded: dict[str, TracedVariable], made: dict[str, Any], handed:
                 if isinstance(given, tf.Tensor)
             }
             recorded[name] = _traced(name, variable, kwargs, known)
-            handed[name] = handed_out(name, variable)
+            handed[name] = stand_in(handed_out(name, variable))
         return handed[name]
 
     return get

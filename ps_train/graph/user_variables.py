@@ -70,6 +70,7 @@ class Build:
 
     def of_get_variable(self, getter: Getter, name: str, *args: Any, **kwargs: Any) -> Any:
         """A custom getter."""
+        name = self._own_name(name)
         if self._taken.setdefault(name.lower(), name) != name or name in self._of_variable:
             raise ModelError(f"two variables are called {name} (small and capital letters are the same): rename one.")
         is_new = name not in self._handed
@@ -79,6 +80,17 @@ class Build:
             with tf.init_scope():
                 v1.add_to_collection(_KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](found))
         return found
+
+    def _own_name(self, name: str) -> str:
+        """The name that a variable has in an empty graph.
+
+        TensorFlow names the moving average of a tensor after the operation, which is in a name scope here, and leaves a
+        slash at the end of the names of all moving averages."""
+        if not name.endswith("/"):
+            return name
+        if not any(name.startswith(f"{other}/") for other in self._handed):
+            name = name.removeprefix(f"{self._prefix}/")
+        return name.rstrip("/")
 
     def of_variable(self, make: Getter, **kwargs: Any) -> Any:
         """A variable creator."""

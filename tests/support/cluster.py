@@ -183,11 +183,13 @@ def train_plainly(
         with v1.Session() as session:
             session.run([v1.global_variables_initializer(), v1.tables_initializer()])
             session.run(v1.local_variables_initializer())
-            for variable in (one for one in v1.global_variables() if one.op.name in initial):
-                session.run(variable.assign(initial[variable.op.name]))
+            given = [one for one in v1.global_variables() if one.op.name in initial]
+            values = [v1.placeholder(one.dtype, one.shape) for one in given]
+            assign = [one.assign(value) for one, value in zip(given, values, strict=True)]
+            session.run(assign, {value: initial[one.op.name] for one, value in zip(given, values, strict=True)})
             for batch in batches:
                 session.run(train, dict(zip(holders, _parts(batch), strict=True)))
-            return {v.op.name: session.run(v) for v in v1.global_variables()}
+            return session.run({v.op.name: v for v in v1.global_variables()})
 
 
 def _parts(batch: Any) -> list[np.ndarray]:

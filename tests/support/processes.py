@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from benchmarks.processes import free_ports
+from tests.support.fork_server import MARK, ROOT, Copy, ForkServer
 
-ROOT = pathlib.Path(__file__).parents[2]
-_MARK = "PS_TRAIN_TESTS_STARTED"
-"""Environment variable that a started process hands down to all of its descendants."""
+_READ_LATE = {"TF_CONFIG"}
+"""Environment variables with which a copy of a process that has imported TensorFlow does what a new one does."""
 
 
 def eventually(condition: Callable[[], object], within_secs: float = 30.0, what: str = "the condition") -> object:
@@ -34,21 +34,16 @@ def eventually(condition: Callable[[], object], within_secs: float = 30.0, what:
 
 
 class Process:
-    """A running `python -m ps_train` (or another command) and what it has printed so far."""
+    """A running `python -m ps_train` (or another command) and what it has printed so far.
 
-    def __init__(self, command: list[str], cwd: pathlib.Path, env: dict[str, str]) -> None:
-        self._mark = f"{_MARK}={uuid.uuid4().hex}"
-        name, _, value = self._mark.partition("=")
-        self.process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env={**env, name: value},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+    Args:
+      start: starts it with an environment variable MARK of this value.
+    """
+
+    def __init__(self, start: Callable[[str], subprocess.Popen | Copy]) -> None:
+        mark = uuid.uuid4().hex
+        self._mark = f"{MARK}={mark}"
+        self.process = start(mark)
         self.pid = self.process.pid
         self.lines: list[str] = []
         self.ended_at: float | None = None
@@ -105,16 +100,40 @@ class Processes:
         self.directory = directory
         self.started: list[Process] = []
 
-    def run(self, *arguments: str, cwd: pathlib.Path | None = None, env: dict[str, str] | None = None) -> Process:
-        """`python -m ps_train` with these arguments."""
-        return self.command([sys.executable, "-m", "ps_train", *arguments], cwd, env)
+    def run(
+        self, *arguments: str, cwd: pathlib.Path | None = None, env: dict[str, str] | None = None, new: bool = False
+    ) -> Process:
+        """`python -m ps_train` with these arguments; `new`: in a process that has imported nothing."""
+        if new or not sys.platform.startswith("linux") or (env or {}).keys() - _READ_LATE:
+            return self.command([sys.executable, "-m", "ps_train", *arguments], cwd, env)
+        environment = _environment(env)
+        return self._add(
+            lambda mark: ForkServer.get().start(
+                list(arguments), cwd or self.directory, {**environment, MARK: mark}, mark
+            )
+        )
 
     def command(
         self, command: list[str], cwd: pathlib.Path | None = None, env: dict[str, str] | None = None
     ) -> Process:
-        environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | (env or {})
-        environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}  # for tests.support.models
-        process = Process(command, cwd or self.directory, environment)
+        environment = _environment(env)
+
+        def start(mark: str) -> subprocess.Popen:
+            return subprocess.Popen(
+                command,
+                cwd=cwd or self.directory,
+                env={**environment, MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+
+        return self._add(start)
+
+    def _add(self, start: Callable[[str], subprocess.Popen | Copy]) -> Process:
+        process = Process(start)
         self.started.append(process)
         return process
 
@@ -129,6 +148,11 @@ class Processes:
             for pid in process.descendants():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+def _environment(changes: dict[str, str] | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    return kept | (changes or {}) | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}  # for tests.support.models
 
 
 class TestCluster:

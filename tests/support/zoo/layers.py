@@ -59,8 +59,8 @@ def shared_scopes(x):
         with v1.variable_scope("shared", reuse=v1.AUTO_REUSE):
             x = tf.tanh(dense(x, 6))
     with v1.variable_scope("shared", reuse=True):
-        x += dense(x, 6)
-    template = v1.make_template("template", lambda values: dense(values, 6))
+        x += tf.tanh(dense(x, 6))
+    template = v1.make_template("template", lambda values: tf.tanh(dense(values, 6)))
     return dense(template(template(x)), 1)
 
 

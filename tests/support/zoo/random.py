@@ -41,11 +41,16 @@ def loop():
 
 
 def mapped():
-    return tf.map_fn(lambda one: tf.nn.dropout(one, rate=1 - KEEP), ones())
+    return tf.map_fn(lambda one: tf.nn.dropout(one, rate=1 - KEEP), ones(), parallel_iterations=1)
 
 
 def function():
     return tf.function(node)()
+
+
+@tf.function
+def of_the_module():
+    return node()
 
 
 def function_twice():
@@ -77,9 +82,8 @@ def multinomial():
 
 
 def binomial():
-    return (
-        tf.cast(tf.random.stateless_binomial([SIZE], tf.random.uniform([2], 0, 1 << 30, tf.int32), 1.0, KEEP), "f") * 2
-    )
+    seed = tf.random.uniform([2], 0, 1 << 30, tf.int32)
+    return tf.cast(tf.random.stateless_binomial([SIZE], seed, 1.0, KEEP), tf.float32) / KEEP
 
 
 class Random(Shape):
@@ -111,6 +115,7 @@ DRAWS = [
     loop,
     mapped,
     function,
+    of_the_module,
     function_twice,
     stateless,
     stateless_of_the_step,

@@ -134,7 +134,7 @@ def assigned_in_a_loop(x):
         with tf.control_dependencies([total.assign_add(0.01 * x[number, 0])]):
             return number + 1
 
-    done = tf.while_loop(lambda number: number < 3, body, [0], parallel_iterations=1)
+    (done,) = tf.nest.flatten(tf.while_loop(lambda number: number < 3, body, [0], parallel_iterations=1))
     with tf.control_dependencies([done]):
         return dense(x, 1) + total.read_value()
 

@@ -1,0 +1,199 @@
+"""Runs `python -m ps_train` in copies of a process that has imported TensorFlow already, which takes seconds.
+
+    child = ForkServer.get().start(arguments, cwd, env, mark)
+    for line in child.stdout: ...
+    child.wait(10)
+
+A copy behaves as a new process would: it has a session, a working directory, an environment and an output of its own,
+and its `sys.argv` and `sys.path`.  What depends on how TensorFlow is imported needs a new process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import json
+import os
+import pathlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import IO
+
+ROOT = pathlib.Path(__file__).parents[2]
+MARK = "PS_TRAIN_TESTS_STARTED"
+"""Environment variable that a started process hands down to all of its descendants."""
+
+MARK_LENGTH = 32
+_FD = "PS_TRAIN_TESTS_FORK_SERVER"
+_MOST = 1 << 18
+_START_SECS = 60.0
+
+
+class Copy:
+    """The part of `subprocess.Popen` that tests use."""
+
+    def __init__(self, pid: int, stdout: IO[str]) -> None:
+        self.pid, self.stdout = pid, stdout
+        self.returncode: int | None = None
+        self._ended = threading.Event()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self._ended.wait(timeout):
+            raise subprocess.TimeoutExpired("a copy", timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, signum: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signum)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def end(self, code: int) -> None:
+        self.returncode = code
+        self._ended.set()
+
+
+class ForkServer:
+    """One for each process of tests; it ends with it."""
+
+    _only: ForkServer | None = None
+
+    @classmethod
+    def get(cls) -> ForkServer:
+        if cls._only is None:
+            cls._only = ForkServer()
+        return cls._only
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+        environment |= {_FD: str(theirs.fileno()), MARK: "-" * MARK_LENGTH}
+        environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        command = [sys.executable, "-m", "tests.support.fork_server"]
+        self._process = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self._lock = threading.Lock()
+        self._started: dict[int, Copy] = {}
+        self._replies: list[int] = []
+        self._replied = threading.Condition(self._lock)
+        self._early: dict[int, int] = {}
+        threading.Thread(target=self._listen, daemon=True).start()
+        atexit.register(self._socket.close)
+
+    def start(self, arguments: list[str], cwd: pathlib.Path, env: Mapping[str, str], mark: str) -> Copy:
+        """Args:
+        env: the whole environment.
+        mark: MARK_LENGTH characters, the value of MARK.
+        """
+        read, write = os.pipe()
+        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark}
+        try:
+            with self._replied:
+                socket.send_fds(self._socket, [json.dumps(request).encode()], [write])
+                if not self._replied.wait_for(lambda: self._replies, _START_SECS):
+                    raise TimeoutError("the process that makes copies of itself does not answer")
+                child = Copy(self._replies.pop(), os.fdopen(read, errors="replace"))
+                self._started[child.pid] = child
+                if child.pid in self._early:
+                    child.end(self._early.pop(child.pid))
+                return child
+        finally:
+            os.close(write)
+
+    def _listen(self) -> None:
+        while message := self._socket.recv(_MOST):
+            told = json.loads(message)
+            with self._replied:
+                if "ended" not in told:
+                    self._replies.append(told["pid"])
+                    self._replied.notify_all()
+                elif told["pid"] in self._started:
+                    self._started.pop(told["pid"]).end(told["ended"])
+                else:
+                    self._early[told["pid"]] = told["ended"]
+
+
+def main() -> None:
+    """The process that is copied: it has one thread, and never runs anything else."""
+    from ps_train import __main__ as program
+    from ps_train.cluster import garbage
+    from ps_train.cluster.importing import import_tensorflow
+
+    garbage.postpone()
+    import_tensorflow(verbose=False)
+    from ps_train.roles import evaluator, local, ps, worker  # noqa: F401
+
+    garbage.leave()
+    requests = socket.socket(fileno=int(os.environ.pop(_FD)))
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        ready, _, _ = select.select([requests, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+        while (found := _reaped()) is not None:
+            requests.send(json.dumps({"pid": found[0], "ended": found[1]}).encode())
+        if requests in ready:
+            message, fds, _, _ = socket.recv_fds(requests, _MOST, 1)
+            if not message:
+                return
+            pid = os.fork()
+            if pid == 0:
+                _live(program, json.loads(message), fds[0], [requests.fileno(), woken, waker])
+            os.close(fds[0])
+            requests.send(json.dumps({"pid": pid}).encode())
+
+
+def _reaped() -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, os.waitstatus_to_exitcode(status)) if pid else None
+
+
+def _live(program: object, request: dict, output: int, others: list[int]) -> None:
+    """The whole life of a copy."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(source, target)
+        for descriptor in (nothing, output, *others):
+            os.close(descriptor)
+        _write_mark(request["mark"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        os.chdir(request["cwd"])
+        sys.argv = [program.__file__, *request["arguments"]]
+        sys.path[0] = request["cwd"]
+        importlib.invalidate_caches()
+        program.run()
+    finally:
+        os._exit(70)
+
+
+def _write_mark(mark: str) -> None:
+    """Makes /proc/PID/environ show it, which is the memory that the process began with."""
+    find = ctypes.CDLL(None).getenv
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+    ctypes.memmove(find(MARK.encode()), mark.encode(), MARK_LENGTH)
+
+
+if __name__ == "__main__":
+    main()
