@@ -10,6 +10,7 @@ Without shadows, where a copy would take too much memory, pushes are held until 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -31,41 +32,54 @@ _TAKE_SECS, _WRITE_SECS = 20.0, 3600.0
 _QUICK = v1.RunOptions(timeout_in_ms=int(_TAKE_SECS * 1000))
 
 
+@dataclasses.dataclass
+class _Saves:
+    """The checkpoints of one session: each is made alone, whichever thread asks for it."""
+
+    one: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    writer: threading.Thread | None = None
+    outcome: int | SaveError | None = None
+
+
 class Snapshots:
-    """Args: `shadows`: None, to write under the hold.  One save is made at a time, whichever thread asks for it."""
+    """Args: `shadows`: None, to write under the hold."""
 
     def __init__(self, checkpoints: Checkpoints, hold: Hold, shadows: Shadows | None) -> None:
         self._checkpoints, self._hold, self._shadows = checkpoints, hold, shadows
-        self._one = threading.Lock()
-        self._writer: threading.Thread | None = None
-        self._outcome: int | SaveError | None = None
+        self._saves = _Saves()
         self._held: list[float] = []
         self._written: list[float] = []
 
     @property
     def busy(self) -> bool:
         """Whether a checkpoint is being written."""
-        return self._writer is not None and self._writer.is_alive()
+        writer = self._saves.writer
+        return writer is not None and writer.is_alive()
+
+    def begin_session(self) -> None:
+        """Forgets the session before: a thread that still saves with it may hang in a call, and nobody waits for it."""
+        self._saves = _Saves()
 
     def begin(self, session: v1.Session) -> None:
         """Begins a checkpoint of this moment; ends the one before first.  Raises only what a lost ps does."""
-        with self._one:
-            self.wait(session)
+        saves = self._saves
+        with saves.one:
+            _wait(saves, session)
             try:
                 if self._shadows is None:
-                    self._write_held(session)
+                    self._write_held(saves, session)
                 else:
                     self._take(session, self._shadows)
-                    self._write_soon(session, self._shadows)
+                    self._write_soon(saves, session, self._shadows)
             except SaveError as error:
-                self._outcome = error
+                saves.outcome = error
 
     def collect(self) -> int | None:
         """The step of the checkpoint that was written since the last call, or None.  Raises SaveError where the disk
         did not take it."""
         if self.busy:
             return None
-        outcome, self._outcome = self._outcome, None
+        outcome, self._saves.outcome = self._saves.outcome, None
         if isinstance(outcome, SaveError):
             raise outcome
         return outcome
@@ -73,13 +87,12 @@ class Snapshots:
     def wait(self, session: v1.Session) -> None:
         """Until nothing is being written any more.  Who waits may be given up with his session: a write does not end
         while a ps is silent."""
-        with waiting(session):
-            self.wait_briefly(None)
+        _wait(self._saves, session)
 
-    def wait_briefly(self, secs: float | None) -> None:
+    def wait_briefly(self, secs: float) -> None:
         """The same, but no longer than that."""
-        if self._writer is not None:
-            self._writer.join(secs)
+        if self._saves.writer is not None:
+            self._saves.writer.join(secs)
 
     def save(self, session: v1.Session) -> int:
         """Begins one and waits for it; its step.  Raises SaveError."""
@@ -93,9 +106,10 @@ class Snapshots:
     def rehearse(self, session: v1.Session) -> None:
         """Takes a snapshot for nothing: TensorFlow prepares what it runs for the first time, which would take longer
         than the hold itself."""
+        saves = self._saves
         if self._shadows is not None:
-            with self._one, contextlib.suppress(SaveError):
-                self.wait(session)
+            with saves.one, contextlib.suppress(SaveError):
+                _wait(saves, session)
                 self._take(session, self._shadows)
                 session.run(self._shadows.drop)
                 self._held.pop()
@@ -118,26 +132,32 @@ class Snapshots:
         self._held.append(time.monotonic() - began)
         log.debug("pushes were held for %.1f ms", self._held[-1] * 1000)
 
-    def _write_held(self, session: v1.Session) -> None:
+    def _write_held(self, saves: _Saves, session: v1.Session) -> None:
         began = time.monotonic()
         with self._hold.of(session, _WRITE_SECS):
-            self._outcome = self._checkpoints.save(session)
+            saves.outcome = self._checkpoints.save(session)
         self._held.append(time.monotonic() - began)
         self._written.append(self._held[-1])
 
-    def _write_soon(self, session: v1.Session, shadows: Shadows) -> None:
-        self._writer = threading.Thread(target=self._write, args=[session, shadows], daemon=True, name="save")
-        self._writer.start()
+    def _write_soon(self, saves: _Saves, session: v1.Session, shadows: Shadows) -> None:
+        saves.writer = threading.Thread(target=self._write, args=[saves, session, shadows], daemon=True, name="save")
+        saves.writer.start()
 
-    def _write(self, session: v1.Session, shadows: Shadows) -> None:
+    def _write(self, saves: _Saves, session: v1.Session, shadows: Shadows) -> None:
         began = time.monotonic()
         try:
             try:
-                self._outcome = self._checkpoints.save(session, copies=True)
+                saves.outcome = self._checkpoints.save(session, copies=True)
                 self._written.append(time.monotonic() - began)
             finally:
                 session.run(shadows.drop)
         except SaveError as error:
-            self._outcome = error
+            saves.outcome = error
         except Exception as error:  # the session is lost; who trains in it finds out by himself
             log.debug("a checkpoint is given up: %s", cause_of(error))
+
+
+def _wait(saves: _Saves, session: v1.Session) -> None:
+    if saves.writer is not None:
+        with waiting(session):
+            saves.writer.join()

@@ -85,6 +85,7 @@ class Chief(Training):
         super()._let_go()
 
     def _prepare(self, session: v1.Session) -> int:
+        self._snapshots.begin_session()
         session.run(self._step.uninitialised)  # connects to every ps
         garbage.begin()
         self._s.boards[0].put(notices.DESCRIPTION, json.dumps(self._s.description))  # gone, if ps 0 was restarted

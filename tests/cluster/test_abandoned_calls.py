@@ -140,6 +140,38 @@ def test_who_waits_for_a_checkpoint_that_is_never_written_is_given_up(
     silent.set()
 
 
+@pytest.mark.parametrize("where", ["_take", "_write"])
+def test_a_thread_that_hangs_in_a_checkpoint_of_its_session_keeps_the_next_one_from_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    cluster = InProcessCluster(Linear(), 2, 1, tmp_path)
+    cluster.start()
+    assert cluster.snapshots is not None
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        hangs.set()
+        goes_on.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.snapshots, where, hang)
+        lost = threading.Thread(target=cluster.snapshots.begin, args=[cluster.sessions[0]], daemon=True)
+        lost.start()
+        assert hangs.wait(20)
+    cluster.open_again(0)
+    cluster.snapshots.begin_session()
+    assert not cluster.snapshots.busy
+    cluster.train(3)
+    saved: list[int] = []
+    again = threading.Thread(target=lambda: saved.append(cluster.snapshots.save(cluster.sessions[0])), daemon=True)
+    again.start()
+    again.join(20)
+    assert saved == [3]
+    goes_on.set()
+    lost.join(20)
+    assert not lost.is_alive()
+
+
 @pytest.mark.parametrize("fields", [{}, {"sharding": "dynamic"}], ids=["static", "dynamic"])
 def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_while_it_reads_ahead(fields: dict) -> None:
     cluster = InProcessCluster(Linear(count=4096), 1, 1, batch_size=1, **fields)
