@@ -27,6 +27,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.board import cause_of
+from ps_train.cluster.calls import CHUNK
 from ps_train.embeddings.known import AFTER_RESTORE
 from ps_train.errors import ConfigError, DamagedCheckpointError, ModelError, SaveError
 from ps_train.graph.chunks import Part, parted
@@ -194,7 +195,7 @@ class Checkpoints:
             try:
                 self._check(path, _kinds_in(path))
                 _run_each(session, wanted, {self._prefix: path})
-                session.run(self._restored)
+                session.run(self._restored, options=CHUNK)
             except _DAMAGED as error:
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
@@ -229,7 +230,7 @@ class Checkpoints:
 
 def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
     for operation, turn in runs:
-        session.run(operation, {**feeds, **turn})
+        session.run(operation, {**feeds, **turn}, CHUNK)
 
 
 def _by_ps(stored: Sequence[Stored]) -> dict[int, list[Stored]]:

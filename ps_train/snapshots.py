@@ -38,6 +38,7 @@ class _Saves:
 
     one: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     writer: threading.Thread | None = None
+    due: float = 0.0
     outcome: int | SaveError | None = None
 
 
@@ -52,9 +53,13 @@ class Snapshots:
 
     @property
     def busy(self) -> bool:
-        """Whether a checkpoint is being written."""
+        """Whether a checkpoint is being written.  Raises DeadlineExceededError where that takes too long."""
         writer = self._saves.writer
-        return writer is not None and writer.is_alive()
+        if writer is None or not writer.is_alive():
+            return False
+        if time.monotonic() > self._saves.due:
+            raise tf.errors.DeadlineExceededError(None, None, "a checkpoint is not written")
+        return True
 
     def begin_session(self) -> None:
         """Forgets the session before: a thread that still saves with it may hang in a call, and nobody waits for it."""
@@ -140,6 +145,7 @@ class Snapshots:
         self._written.append(self._held[-1])
 
     def _write_soon(self, saves: _Saves, session: v1.Session, shadows: Shadows) -> None:
+        saves.due = time.monotonic() + _WRITE_SECS
         saves.writer = threading.Thread(target=self._write, args=[saves, session, shadows], daemon=True, name="save")
         saves.writer.start()
 
@@ -159,5 +165,5 @@ class Snapshots:
 
 def _wait(saves: _Saves, session: v1.Session) -> None:
     if saves.writer is not None:
-        with waiting(session):
+        with waiting(session, max(0.0, saves.due - time.monotonic())):
             saves.writer.join()

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -31,9 +32,19 @@ import tensorflow.compat.v1 as v1
 
 log = logging.getLogger(__name__)
 
-_REFUSAL = "RunGraph (Worker) request was received twice"
+_REFUSALS = ("RunGraph (Worker) request was received twice", "RunStep (Master) request was received twice")
 _TRIES = 200
 """A bound for a task that refuses everything, which none is known to do."""
+
+_BRIEF, CHUNK = v1.RunOptions(timeout_in_ms=15_000), v1.RunOptions(timeout_in_ms=60_000)
+"""Of a call that comes without options, and of one that reads or writes a bounded part of the model.  Where this worker
+refuses its own part, TensorFlow may forget the others."""
+
+LONG = v1.RunOptions(timeout_in_ms=1_200_000)
+"""Of a call that reads or writes a large part of the model, or data."""
+
+UNBOUNDED = v1.RunOptions()
+"""Of a call that asks this task alone, or waits for other workers as long as they like."""
 
 
 class AbandonedCallError(BaseException):
@@ -57,6 +68,7 @@ class SessionGroup:
         self._owner = threading.get_ident()
         self._sessions: list[Session] = []
         self._began: float | None = None  # the owner's call
+        self._due = math.inf
         self._given_up = False
 
     def adopt(self) -> None:
@@ -68,19 +80,20 @@ class SessionGroup:
         _OPEN.add(session)
         self._sessions.append(session)
 
-    def enter(self) -> None:
-        """Begins a call, or anything else that may hang."""
+    def enter(self, within_secs: float = math.inf) -> None:
+        """Begins a call, or anything else that may hang; it is overdue after so long."""
         with self._lock:
             if self._given_up:
                 raise self._end()
             if threading.get_ident() == self._owner:
                 self._began = time.monotonic()
+                self._due = self._began + within_secs
 
     def leave(self) -> None:
         """Ends what `enter` began."""
         with self._lock:
             if threading.get_ident() == self._owner:
-                self._began = None
+                self._began, self._due = None, math.inf
             if not self._given_up:
                 return
         self.close()  # a session that was still being connected to could not be closed before
@@ -92,6 +105,11 @@ class SessionGroup:
             if self._began is not None and time.monotonic() - self._began >= after_secs:
                 self._given_up = True
             return self._given_up
+
+    def is_overdue(self) -> bool:
+        """Returns whether the owner is inside a call that has taken too long: TensorFlow's own deadlines do not end a
+        call whose worker has refused its own part."""
+        return time.monotonic() > self._due
 
     def is_quiet(self) -> bool:
         """Returns whether the owner is inside no call."""
@@ -132,10 +150,11 @@ class Session(v1.Session):
         self.group = group
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs as the base class does."""
+        """Runs as the base class does; without options it may take 15 s."""
+        options = _BRIEF if options is None else options
         if self.group is None:
             return self._run_until_taken(fetches, feed_dict, options, run_metadata)
-        self.group.enter()
+        self.group.enter(options.timeout_in_ms / 1000 or math.inf)
         try:
             return self._run_until_taken(fetches, feed_dict, options, run_metadata)
         finally:
@@ -161,13 +180,13 @@ def _close(session: Session) -> None:
 
 
 @contextlib.contextmanager
-def waiting(session: v1.Session) -> Iterator[None]:
+def waiting(session: v1.Session, within_secs: float = math.inf) -> Iterator[None]:
     """Marks the body as something that may hang with the session, and may then be given up with it."""
     group = getattr(session, "group", None)
     if group is None:
         yield
         return
-    group.enter()
+    group.enter(within_secs)
     try:
         yield
     finally:
@@ -176,4 +195,4 @@ def waiting(session: v1.Session) -> Iterator[None]:
 
 def is_refusal(error: tf.errors.OpError) -> bool:
     """Whether a task has refused the call because of its id; other tasks' cancellation may hide that error's type."""
-    return _REFUSAL in str(error)
+    return any(refusal in str(error) for refusal in _REFUSALS)

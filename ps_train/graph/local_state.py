@@ -14,6 +14,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import UNBOUNDED
+
 
 @dataclasses.dataclass(frozen=True)
 class LocalState:
@@ -29,9 +31,9 @@ class LocalState:
 
     def prepare(self, session: v1.Session) -> None:
         """Gives a value to what has none."""
-        session.run(self.tables)
+        session.run(self.tables, options=UNBOUNDED)
         missing = session.run(self.missing) if self.initializers else []
-        session.run([one for one, is_missing in zip(self.initializers, missing, strict=True) if is_missing])
+        session.run([one for one, gone in zip(self.initializers, missing, strict=True) if gone], options=UNBOUNDED)
 
 
 def local_state() -> LocalState:

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import LONG
 from ps_train.data.shard import Batches, Share, Source, evaluation_batches
 from ps_train.data.stream import data_error
 from ps_train.graph.begun import once_begun
@@ -99,12 +100,12 @@ def add_up(session: v1.Session, scoring: Scoring) -> None:
     """All batches; DataError where the data cannot be read."""
     updates = [update for _, update in scoring.metrics.values()]
     with scoring.graph.as_default():
-        session.run(v1.tables_initializer())
+        session.run(v1.tables_initializer(), options=LONG)
         session.run(v1.local_variables_initializer())
-    session.run(scoring.batches.initializer, scoring.batches.feeds())
+    session.run(scoring.batches.initializer, scoring.batches.feeds(), LONG)
     while True:
         try:
-            session.run(updates)
+            session.run(updates, options=LONG)
         except tf.errors.OutOfRangeError:
             break
         except tf.errors.InvalidArgumentError as error:

@@ -14,25 +14,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-BEGIN_SECS = 30.0
+FIRST_SECS, LATER_SECS = 30.0, 5.0
 """A call that has not begun after this is looked at.  To prepare a graph of several steps takes some seconds."""
+
+_FINE = 20
+"""So many calls of a session that begin in time make the patience what it was."""
 
 
 class Calling(Protocol):
     """A `loop.Loop`."""
 
     calls: int
+    is_prepared: bool
 
 
 class CallWatch:
     """Args:
     begun: returns how many calls have begun on all their tasks, in this process.
-    patience_secs: the time that a call may take to begin; twice as long after every one that was stuck, as the network
-      may be slow.
+    most_secs: the most that a call may take to begin, unless the network is slow: twice as long after one that was
+      stuck.
     """
 
-    def __init__(self, begun: Callable[[], int], patience_secs: float) -> None:
-        self._begun, self._patience_secs = begun, patience_secs
+    def __init__(self, begun: Callable[[], int], most_secs: float) -> None:
+        self._begun, self._most_secs = begun, most_secs
+        self._factor = 1
         self._loop: Calling | None = None
         self._calls, self._since, self._before = 0, 0.0, 0
 
@@ -46,12 +51,18 @@ class CallWatch:
         loop = self._loop
         if loop is None or loop.calls != self._calls:
             self._calls, self._since = loop.calls if loop is not None else 0, now
+            if self._calls > _FINE:
+                self._factor = 1
             return False
-        if self._calls == 0 or now - self._since < self._patience_secs:
+        if self._calls == 0 or now - self._since < self._patience_secs(loop):
             return False
         self._since = now  # a step may take long
         if self._begun() - self._before >= self._calls or loop.calls != self._calls:
             return False
-        self._patience_secs *= 2
+        self._factor *= 2
         self._loop = None
         return True
+
+    def _patience_secs(self, loop: Calling) -> float:
+        usual = LATER_SECS if loop.is_prepared else FIRST_SECS
+        return min(usual, self._most_secs) * self._factor

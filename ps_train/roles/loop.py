@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from ps_train.cluster.board import cause_of
+from ps_train.cluster.calls import UNBOUNDED
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
 from ps_train.gradients.finite import NOT_FINITE
@@ -69,6 +70,7 @@ class Loop:
       global_step: the latest that it knows of.
       made_any: whether it has made a step.
       calls: how many calls it has begun, the one under way included.
+      is_prepared: whether TensorFlow has prepared the graph of the one that is under way.
     """
 
     def __init__(
@@ -93,6 +95,8 @@ class Loop:
         self.global_step = first_step
         self.made_any = False
         self.calls = 0
+        self.is_prepared = False
+        self._lengths: set[int] = set()
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
         """Until there are no more steps, no more input, or somebody says stop."""
@@ -133,14 +137,21 @@ class Loop:
     def _with_hooks(self, run_with_hooks: Callable[[Any], Any]) -> float:
         """One step; the examples that it stands for."""
         ops = self._step.ops
-        self.calls += 1
+        self._begin(1)
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
         self.global_step = int(fetched["step"])
         return float(fetched["examples"])
 
+    def _begin(self, length: int) -> None:
+        """Counts a call of so many steps that is about to be made."""
+        self.is_prepared = length in self._lengths
+        self._lengths.add(length)
+        self.calls += 1
+
     def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
         """Steps made, and whether the input has ended, which is told once."""
-        run, run_with_hooks = step_context.session.run, step_context.run_with_hooks
+        run: Callable[..., Any] = functools.partial(step_context.session.run, options=UNBOUNDED)
+        run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         if self._clocks is not None:
             run, run_with_hooks = self._clocks.timing(run), self._clocks.timing(run_with_hooks)
         run, run_with_hooks = self._slow.slowing(run), self._slow.slowing(run_with_hooks)
@@ -152,7 +163,7 @@ class Loop:
                 if length == 1 < first:  # what longer runs leave: by the graph that is prepared anyhow
                     made += self._with_hooks(run_with_hooks) > 0
                 else:
-                    self.calls += 1
+                    self._begin(length)
                     steps = run(self._run_of(length))["examples"]
                     made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length

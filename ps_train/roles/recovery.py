@@ -21,6 +21,7 @@ from ps_train.checkpoint import Checkpoints
 from ps_train.cluster import notices
 from ps_train.cluster.board import Board
 from ps_train.cluster.budget import Budget
+from ps_train.cluster.calls import LONG
 from ps_train.cluster.notices import TRAINING, Ready, Seat
 from ps_train.cluster.process_ids import is_gone
 from ps_train.config import Job
@@ -91,7 +92,7 @@ class Recovery:
     def _begin(self, session: v1.Session, known_step: int | None) -> int:
         """All ps are empty."""
         began = time.monotonic()
-        session.run(self.step.initialise)
+        session.run(self.step.initialise, options=LONG)
         log.debug("initialised in %.1fs", time.monotonic() - began)
         restored = self.checkpoints.restore(session)
         if known_step is not None:
@@ -104,7 +105,7 @@ class Recovery:
 
     def _repair(self, session: v1.Session, lost: Sequence[int], known_step: int | None) -> int:
         """Some ps are empty, the others are not."""
-        session.run([self.step.initialise[ps] for ps in lost])
+        session.run([self.step.initialise[ps] for ps in lost], options=LONG)
         self._reset(session)  # else those never come to rest who wait for a step that will not be made
         self._await_rest()
         before = known_step if 0 in lost else self._global_step(session)

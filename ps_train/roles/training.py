@@ -29,7 +29,7 @@ from ps_train.faults import slowness
 from ps_train.graph.step import build_step
 from ps_train.hooks.ticket import TicketHook
 from ps_train.roles.attempt import attempt
-from ps_train.roles.call_watch import BEGIN_SECS, CallWatch
+from ps_train.roles.call_watch import CallWatch
 from ps_train.roles.clocks import Clocks
 from ps_train.roles.input import Input
 from ps_train.roles.loop import INPUT, STEPS, STOPPED, LockstepPace, Loop, Pace
@@ -85,7 +85,7 @@ class Training:
         )
         own = own_config(cluster, task, job)
         self._input = Input(server.target, own, self._step)
-        self._calls = CallWatch(self._input.begun_calls, min(BEGIN_SECS, job.recovery_secs))
+        self._calls = CallWatch(self._input.begun_calls, job.recovery_secs)
         sharers = replica.declared
         self._shares = Shares(self._step, replica, job, sharers, self._input.begin) if self._step.leased else None
         with self._step.graph.as_default():

@@ -61,7 +61,7 @@ def test_a_job_uses_every_example_once_although_all_its_tasks_refuse_calls(
         "--worker_lease_secs=5", "--verbose", "--num_workers=2", f"--num_ps={num_ps}", f"--update={update}",
         *ones_for(update),
     ]  # fmt: skip
-    job = processes.run(*flags, f"--model_dir={model_dir}", env=refusing(tmp_path, bits=12))
+    job = processes.run(*flags, f"--model_dir={model_dir}", env=refusing(tmp_path, bits=13))
     assert job.wait(240) == 0, job.output
     values = tf.train.load_checkpoint(str(model_dir))
     for name in ("first", "second"):

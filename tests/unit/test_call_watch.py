@@ -12,6 +12,7 @@ class Calls:
     """A loop, and how many of its calls have begun."""
 
     calls: int = 0
+    is_prepared: bool = False
     begun: int = 70
     asked: int = 0
 
@@ -21,7 +22,7 @@ class Calls:
 
 
 def watch_of(calls: Calls) -> CallWatch:
-    watch = CallWatch(calls.ask, patience_secs=10)
+    watch = CallWatch(calls.ask, most_secs=10)
     watch.begin(calls)
     return watch
 
@@ -60,6 +61,22 @@ def test_the_patience_doubles_as_the_network_may_be_slow() -> None:
         calls.calls = 1
         found.append(next(now for now in range(begin, begin + 100) if watch.is_stuck(now)) - begin)
     assert found == [10, 20]
+
+
+def test_a_call_whose_graph_is_prepared_begins_sooner_and_a_session_that_works_makes_the_patience_what_it_was() -> None:
+    calls = Calls()
+    watch = CallWatch(calls.ask, most_secs=100)
+    found = []
+    for begin, count in ((0, 3), (1000, 3), (2000, 30), (3000, 3)):
+        calls.calls, calls.is_prepared = 0, True
+        watch.begin(calls)
+        for _ in range(count):
+            calls.calls, calls.begun = calls.calls + 1, calls.begun + 1
+            assert not watch.is_stuck(begin)
+        calls.calls += 1
+        watch.is_stuck(begin)
+        found.append(next(now for now in range(begin, begin + 100) if watch.is_stuck(now)) - begin)
+    assert found == [5, 10, 5, 10]
 
 
 def test_before_there_is_a_call_nothing_is_stuck() -> None:

@@ -30,6 +30,7 @@ FLOORS = {
         "graph.directory",
         "graph.begun",
         "graph.copied_functions",
+        "graph.custom_gradients",
         "graph.effects",
         "graph.forward",
         "graph.global_step",
