@@ -68,7 +68,7 @@ class SessionGroup:
         self._owner = threading.get_ident()
         self._sessions: list[Session] = []
         self._began: float | None = None  # the owner's call
-        self._due = math.inf
+        self._due: dict[int, float] = {}  # thread to when its call is overdue
         self._given_up = False
 
     def adopt(self) -> None:
@@ -87,13 +87,14 @@ class SessionGroup:
                 raise self._end()
             if threading.get_ident() == self._owner:
                 self._began = time.monotonic()
-                self._due = self._began + within_secs
+            self._due[threading.get_ident()] = time.monotonic() + within_secs
 
     def leave(self) -> None:
         """Ends what `enter` began."""
         with self._lock:
             if threading.get_ident() == self._owner:
-                self._began, self._due = None, math.inf
+                self._began = None
+            self._due.pop(threading.get_ident(), None)
             if not self._given_up:
                 return
         self.close()  # a session that was still being connected to could not be closed before
@@ -107,9 +108,10 @@ class SessionGroup:
             return self._given_up
 
     def is_overdue(self) -> bool:
-        """Returns whether the owner is inside a call that has taken too long: TensorFlow's own deadlines do not end a
-        call whose worker has refused its own part."""
-        return time.monotonic() > self._due
+        """Returns whether any call has taken too long: TensorFlow's own deadlines do not end a call whose worker has
+        refused its own part."""
+        with self._lock:
+            return time.monotonic() > min(self._due.values(), default=math.inf)
 
     def is_quiet(self) -> bool:
         """Returns whether the owner is inside no call."""

@@ -31,7 +31,7 @@ def attempt(train: Callable[[], None], group: SessionGroup, has_ended: Callable[
     """
     running = _Running(train, group)
     while not running.ended.wait(_POLL_SECS):
-        if (has_ended() or group.is_overdue()) and group.give_up(GRACE_SECS):
+        if (group.is_overdue() and group.give_up(0.0)) or (has_ended() and group.give_up(GRACE_SECS)):
             raise LostConnectionError("a call hangs: the ps that it waits for was replaced, or a task has refused it")
     if running.error is not None:
         raise running.error

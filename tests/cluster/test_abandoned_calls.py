@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import Session, SessionGroup
+from ps_train.cluster.calls import Session, SessionGroup, waiting
 from ps_train.cluster.server import own_config, session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config import Task
@@ -105,6 +106,25 @@ def test_what_an_attempt_raises_is_raised_where_it_is_waited_for() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         attempt(fails, SessionGroup(), lambda: False)
+
+
+def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_makes_it() -> None:
+    held, other_held = Waiting(), threading.Event()
+
+    def hold() -> None:
+        with contextlib.suppress(tf.errors.AbortedError), waiting(held.session, 0.3):
+            other_held.wait(30)
+
+    def train() -> None:
+        threading.Thread(target=hold, daemon=True).start()
+        held.wait()
+
+    began = time.monotonic()
+    with pytest.raises(LostConnectionError, match="a call hangs"):
+        attempt(train, held.group, lambda: False)
+    assert 0.3 <= time.monotonic() - began < 10
+    other_held.set()
+    held.end()
 
 
 @pytest.mark.parametrize("is_hopeless", [lambda: False, lambda: True])
