@@ -45,6 +45,9 @@ class ModelVariable(v1.Variable):
     _should_act_as_resource_variable = True
     """TensorFlow's mark of variables that are read once, not by reference."""
 
+    _save_slice_info = None
+    """It is whole, as TensorFlow's makers of slots ask."""
+
     def __init__(self, name: str, value: tf.Tensor, in_parts: bool = False) -> None:
         self._key, self._tensor, self._in_parts = name, value, in_parts
         self._is_guarded = False
