@@ -220,6 +220,8 @@ class Chief(Training):
         Raises SaveError, where a ps is silent at once."""
         raw, lives = None if self._has_ended() else self._session, self._s.heart.lives
         if raw is None:
+            if silent := lives.silent_ones():
+                raise SaveError(f"no checkpoint could be taken ({', '.join(silent)} does not answer)")
             return
         try:
             run_within(lambda: self._save(raw), within_secs, lambda: bool(lives.silent_ones()))

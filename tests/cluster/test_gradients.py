@@ -57,9 +57,9 @@ def l2_then_global_norm(gradient, values):
     ("fields", "reference"),
     [
         ({"clip_value": 0.5}, clipped_by_value),
-        ({"clip_norm": 0.5}, clipped_by_norm),
+        long({"clip_norm": 0.5}, clipped_by_norm),
         ({"clip_global_norm": 0.5}, clipped_by_global_norm),
-        ({"l2": 0.3}, with_l2),
+        long({"l2": 0.3}, with_l2),
         ({"l2": 0.3, "clip_global_norm": 0.5}, l2_then_global_norm),
     ],
 )

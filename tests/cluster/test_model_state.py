@@ -69,7 +69,9 @@ def check(cluster: InProcessCluster, batches: list[tuple[np.ndarray, np.ndarray]
     [{"update": "async"}, {"update": "bounded", "staleness": 2}, {"update": "sync"}],
     ids=["async", "bounded", "sync"],
 )
-@pytest.mark.parametrize("num_ps, run, form", [(1, 1, "value"), (2, 8, "value"), long(2, 1, "op"), long(1, 8, "op")])
+@pytest.mark.parametrize(
+    "num_ps, run, form", [long(1, 1, "value"), (2, 8, "value"), long(2, 1, "op"), long(1, 8, "op")]
+)
 def test_it_moves_as_in_a_plain_session_for_any_number_of_steps_in_a_call(fields, num_ps, run, form) -> None:
     model = Averaged(form)
     cluster = cluster_of(model, num_ps, 1, run, **fields)

@@ -14,6 +14,7 @@ from ps_train.graph.scoring import add_up, values_of
 from ps_train.models.criteo import WideAndDeep
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 
 
 class Clicks(WideAndDeep):
@@ -52,7 +53,7 @@ def together(cluster: InProcessCluster, count: int) -> dict[str, float]:
     return values_of(session, scoring)
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [long(2), 4])
 def test_metrics_of_clicks_are_those_of_the_whole_stream(tmp_path: pathlib.Path, count: int) -> None:
     make(str(tmp_path), lines=3_000)
     cluster = InProcessCluster(Clicks(str(tmp_path)), 2, 2, batch_size=128)

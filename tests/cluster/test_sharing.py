@@ -89,7 +89,7 @@ def test_a_faster_worker_takes_more():
     assert fast.made > 1.5 * slow.made > 0
 
 
-@pytest.mark.parametrize("update", ["async", "sync", "bounded"])
+@pytest.mark.parametrize("update", ["async", "sync", long("bounded")])
 def test_what_a_dead_worker_has_not_used_goes_to_others(update):
     cluster = InProcessCluster(Recording(ones=update == "sync"), 2, 2, update=update, shard_examples=40, **EPOCHS)
     cluster.start()

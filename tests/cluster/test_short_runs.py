@@ -20,7 +20,7 @@ from tests.support.loops import pace_for, run_worker
 from tests.support.models import Linear
 from tests.support.servers import POOL
 
-RUNS, SHARES = 24, 2
+RUNS, SHARES = 12, 2
 BATCH = 4
 
 

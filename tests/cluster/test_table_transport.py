@@ -95,7 +95,7 @@ def crossings(metadata: v1.RunMetadata) -> collections.Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("update", ["async", "sync"])
 @pytest.mark.parametrize("num_ps", [long(1), 2])
-@pytest.mark.parametrize(("fields", "tables", "vocabulary"), [long(2, 1, False), (12, 3, False), (12, 3, True)])
+@pytest.mark.parametrize(("fields", "tables", "vocabulary"), [long(2, 1, False), long(12, 3, False), (12, 3, True)])
 def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_of_fields_and_tables(
     update: str, num_ps: int, fields: int, tables: int, vocabulary: bool
 ) -> None:

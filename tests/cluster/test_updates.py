@@ -38,7 +38,7 @@ def test_one_asynchronous_worker_equals_a_plain_session(optimizer: str, num_ps: 
 
 
 @pytest.mark.parametrize(("num_workers", "num_ps"), [long(2, 1), (3, 3), long(5, 1)])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", [one if one == "adam" else long(one) for one in OPTIMIZERS])
 def test_synchronous_workers_equal_one_process_on_the_joined_batches(
     optimizer: str, num_workers: int, num_ps: int
 ) -> None:

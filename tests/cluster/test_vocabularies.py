@@ -189,7 +189,7 @@ LATE = {"admit_after": 2, "expire_steps": 4}
 
 @pytest.mark.parametrize(
     ("num_ps", "workers", "update", "declared"),
-    [(3, 1, "async", {}), (2, 2, "sync", LATE), long(1, 3, "sync", LATE)],
+    [long(3, 1, "async", {}), (2, 2, "sync", LATE), long(1, 3, "sync", LATE)],
 )
 def test_several_ps_and_synchronous_workers_compute_what_one_process_does(
     num_ps: int, workers: int, update: str, declared: dict

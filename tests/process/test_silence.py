@@ -12,6 +12,7 @@ import pytest
 
 from tests.process.test_cluster_file import FLAGS as PACE
 from tests.process.test_cluster_file import Described, saved
+from tests.support.long import long
 from tests.support.processes import Process, Processes, eventually
 
 STEPS, RECOVERY_SECS = 1000, 30
@@ -40,7 +41,7 @@ def replacement(cluster: Described, processes: Processes, *flags: str) -> tuple[
     return process, hosts
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", ["async", long("sync")])
 def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_nothing_when_it_wakes(
     processes: Processes, update: str
 ) -> None:

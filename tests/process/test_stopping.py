@@ -53,7 +53,7 @@ def test_ctrl_c_on_the_launcher_stops_the_cluster_and_leaves_no_process(processe
 def test_a_signal_while_tensorflow_is_imported_ends_the_launcher_before_it_starts_anything(
     processes: Processes,
 ) -> None:
-    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model")
+    launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", new=True)
     maps = pathlib.Path(f"/proc/{launcher.pid}/maps")
     eventually(lambda: "libtensorflow" in maps.read_text(), 20, "the import")
     launcher.send(signal.SIGTERM)

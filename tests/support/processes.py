@@ -85,6 +85,8 @@ class Process:
 
     def send(self, signum: int) -> None:
         self.process.send_signal(signum)
+        if signum == signal.SIGKILL:
+            self.process.wait(10)  # its port is free then
 
     def kill(self) -> None:
         if self.process.poll() is None:
