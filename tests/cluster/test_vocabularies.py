@@ -138,6 +138,8 @@ def test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_
     assert book(trained(ids_of(*steps), capacity=4).values()).keys() == {2, 3, 4, 5}, "1 and 2 are unused the longest"
     steps[-1] = [1, 1, 1, 1]
     assert book(trained(ids_of(*steps, [6, 2, 2, 2]), capacity=4).values()).keys() == {1, 2, 4, 6}
+    often = [[1, 2, 3, 4], [1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3], [4, 4, 4, 4], [5, 5, 5, 5]]
+    assert book(trained(ids_of(*often), capacity=4).values()).keys() == {1, 3, 4, 5}, "1 is unused the longest"
 
 
 def test_more_new_ids_than_rows_get_as_many_rows_as_there_are() -> None:
