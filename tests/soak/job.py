@@ -92,7 +92,7 @@ def soak(plan: Plan, directory: pathlib.Path, show: Callable[[str], None]) -> Ou
     """Runs the job to its end.  Ends all its processes in any case."""
     model_dir, processes, began = directory / "model", Processes(directory), time.monotonic()
     try:
-        job = processes.run(*plan.arguments(model_dir))
+        job = processes.run(*plan.arguments(model_dir), new=True)
         watch = Watch(plan, job, show)
         watch.until_end()
         secs, code = time.monotonic() - began, job.wait()
