@@ -152,10 +152,10 @@ class Session(v1.Session):
         self.group = group
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs as the base class does; without options it may take 15 s."""
-        options = _BRIEF if options is None else options
+        """Runs as the base class does; in a group, a call without options may take 15 s."""
         if self.group is None:
             return self._run_until_taken(fetches, feed_dict, options, run_metadata)
+        options = _BRIEF if options is None else options
         self.group.enter(options.timeout_in_ms / 1000 or math.inf)
         try:
             return self._run_until_taken(fetches, feed_dict, options, run_metadata)

@@ -51,15 +51,15 @@ def extracted(name: str, tensor: tf.Tensor, known: Mapping[str, Value]) -> Initi
 
     Args:
       name: of the variable, for the error.
-      known: name of each tensor that is the value of a variable, to the initial value of that.
+      known: name of each tensor that is the value of a variable, or its handle, to the initial value of that.
     """
     found: dict[str, tf.Operation] = {}
     others: dict[str, Value] = {}
     left = [tensor]
     while left:
         one = left.pop()
-        if one.name in known:
-            others[one.name] = known[one.name]
+        if (other := _variable_read(one)) in known:
+            others[one.name] = known[other]
             continue
         if one.op.name in found:
             continue
@@ -67,6 +67,20 @@ def extracted(name: str, tensor: tf.Tensor, known: Mapping[str, Value]) -> Initi
         found[one.op.name] = one.op
         left += list(one.op.inputs)
     return InitialTensor(_definition(tensor.graph, found), tensor.name, others)
+
+
+def _variable_read(tensor: tf.Tensor) -> str:
+    """The tensor itself, or the handle of a variable that is read if it has a value, as ExponentialMovingAverage does;
+    its initial value is what stands there otherwise."""
+    asked = [tensor.op.inputs[0]] if tensor.op.type in ("If", "StatelessIf") else []
+    if tensor.op.type == "Merge":
+        asked = [one.op.inputs[1] for one in tensor.op.inputs if one.op.type == "Switch"]
+    for condition in asked:
+        while condition.op.type == "Identity":
+            condition = condition.op.inputs[0]
+        if condition.op.type == "VarIsInitializedOp":
+            return str(condition.op.inputs[0].name)
+    return str(tensor.name)
 
 
 def _check(name: str, tensor: tf.Tensor) -> None:

@@ -190,9 +190,8 @@ def _recorder(recorded: dict[str, TracedVariable], made: dict[str, Any], handed:
                 raise ModelError(f"variable {name} has the shape {variable.shape}: give every dimension a size.")
             made[name] = variable
             known = {
-                given.name: recorded[other].initial_value
+                (given if isinstance(given, tf.Tensor) else made[other].handle).name: recorded[other].initial_value
                 for other, given in handed.items()
-                if isinstance(given, tf.Tensor)
             }
             recorded[name] = _traced(name, variable, kwargs, known)
             handed[name] = stand_in(handed_out(name, variable))
@@ -213,7 +212,7 @@ def _repeatable(seed: int) -> Iterator[None]:
 
 
 def _traced(name: str, variable: Any, asked: dict[str, Any], known: Mapping[str, Value]) -> TracedVariable:
-    """`known`: name of each tensor that stands for a variable, to its initial value."""
+    """`known`: name of each tensor that stands for a variable, or of its handle, to its initial value."""
     trainable, dtype = is_trained(variable), variable.dtype.base_dtype
     if variable.trainable and dtype.is_complex:
         raise ModelError(

@@ -84,13 +84,14 @@ class Build:
     def _own_name(self, name: str) -> str:
         """The name that a variable has in an empty graph.
 
-        TensorFlow names the moving average of a tensor after the operation, which is in a name scope here, and leaves a
-        slash at the end of the names of all moving averages."""
+        TensorFlow names the moving average of a tensor after the operation, which is in a name scope here, that of a
+        variable after its operation, whose name may be taken, and leaves a slash at the end of all of them."""
         if not name.endswith("/"):
             return name
-        if not any(name.startswith(f"{other}/") for other in self._handed):
-            name = name.removeprefix(f"{self._prefix}/")
-        return name.rstrip("/")
+        for own, handed in self._handed.items():
+            if name.startswith(f"{handed.op.name}/"):
+                return f"{own}{name.removeprefix(handed.op.name)}".rstrip("/")
+        return name.removeprefix(f"{self._prefix}/").rstrip("/")
 
     def of_variable(self, make: Getter, **kwargs: Any) -> Any:
         """A variable creator."""

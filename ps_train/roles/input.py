@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import UNBOUNDED, Session
+from ps_train.cluster.calls import Session
 from ps_train.graph.step import Step
 
 
@@ -41,7 +41,7 @@ class Input:
         if self._batches.ended is not None:
             self._batches.ended.clear()
         feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed).items()}
-        self._session.run(self._batches.initializer.name, feeds, UNBOUNDED)
+        self._session.run(self._batches.initializer.name, feeds)
 
 
 def _part_of(graph: tf.Graph, targets: Sequence[tf.Operation]) -> v1.GraphDef:

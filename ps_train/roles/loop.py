@@ -30,6 +30,8 @@ from ps_train.roles.slow import Slow
 
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
+_INPUT_CANCELLED = "Iterator was cancelled"
+"""TensorFlow's word to whoever reads on after a call that waited for the input was cancelled."""
 
 
 class Pace(Protocol):
@@ -175,6 +177,10 @@ class Loop:
             if self._step.lockstep:
                 raise DataError("this worker's share of the data is empty: use fewer workers.") from None
             return made, True
+        except tf.errors.CancelledError as error:
+            if _INPUT_CANCELLED in str(error):
+                raise LostInputError from None
+            raise
         except LOST as error:
             # Not to be seen by MonitoredSession: it would close the session, which hangs for ever with a dead ps.
             raise LostConnectionError(cause_of(error)) from None

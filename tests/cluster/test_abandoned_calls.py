@@ -108,6 +108,18 @@ def test_what_an_attempt_raises_is_raised_where_it_is_waited_for() -> None:
         attempt(fails, SessionGroup(), lambda: False)
 
 
+def test_a_session_of_no_group_keeps_the_deadline_of_its_own() -> None:
+    """As the sessions of heartbeats do."""
+    target = POOL.take(1)[0].target
+    with tf.Graph().as_default() as graph:
+        never = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/never").dequeue()
+    session = Session(target, graph, v1.ConfigProto(operation_timeout_in_ms=500))
+    began = time.monotonic()
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        session.run(never)
+    assert time.monotonic() - began < 8
+
+
 def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_makes_it() -> None:
     held, other_held = Waiting(), threading.Event()
 
@@ -268,3 +280,14 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
         found, left = loop_in(SessionGroup())(), model.count
     assert found == why
     assert cluster.global_step() == min(most, before + left)
+
+
+def test_an_input_that_reports_its_cancellation_later_is_begun_anew() -> None:
+    cluster = InProcessCluster(Linear(count=10), 1, 1)
+
+    class Cancelled:
+        def run(self, *_: object, **__: object) -> None:
+            raise tf.errors.CancelledError(None, None, "Iterator was cancelled\n\t [[{{node IteratorGetNext}}]]")
+
+    with pytest.raises(LostInputError):
+        Loop("worker:0", cluster.steps[0], pace_for(cluster), lambda: False, 0).run(LoopSession(Cancelled()))

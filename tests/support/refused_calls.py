@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ps_train.cluster.board import Board
 from ps_train.cluster.calls import UNBOUNDED
 from ps_train.model import make_optimizer
+from ps_train.roles.attempt import run_within
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
 from tests.support.servers import POOL
@@ -70,20 +70,11 @@ def _train(cluster: InProcessCluster, index: int, run: int) -> None:
 
 
 def _ends(call: Callable[[], object], within_secs: float = 5.0) -> bool:
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            call()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(within_secs)
-    if errors:
-        raise errors[0]
-    return not thread.is_alive()
+    try:
+        run_within(call, within_secs, lambda: False)
+    except TimeoutError:
+        return False
+    return True
 
 
 def on_a_board() -> dict[str, object]:
