@@ -20,7 +20,7 @@ BATCH, STEPS, RUN = 4, 18, 8
 every_shape = pytest.mark.parametrize("shape", ZOO.values(), ids=str)
 SLOW = {"many_small", "bidirectional_rnn"}
 every_kind = pytest.mark.parametrize(
-    "shape", [long(s, id=str(s)) if s.control_flow == 1 or s.name in SLOW else s for s in ZOO.values()], ids=str
+    "shape", [long(s) if s.control_flow == 1 or s.name in SLOW else s for s in ZOO.values()], ids=str
 )
 """Without those that are others in the old control flow."""
 
