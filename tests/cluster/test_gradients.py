@@ -56,11 +56,11 @@ def l2_then_global_norm(gradient, values):
 @pytest.mark.parametrize(
     ("fields", "reference"),
     [
-        ({"clip_value": 0.5}, clipped_by_value),
+        long({"clip_value": 0.5}, clipped_by_value),
         long({"clip_norm": 0.5}, clipped_by_norm),
         ({"clip_global_norm": 0.5}, clipped_by_global_norm),
         long({"l2": 0.3}, with_l2),
-        ({"l2": 0.3, "clip_global_norm": 0.5}, l2_then_global_norm),
+        long({"l2": 0.3, "clip_global_norm": 0.5}, l2_then_global_norm),
     ],
 )
 def test_a_transform_computes_what_numpy_does(fields, reference, num_ps: int) -> None:

@@ -87,7 +87,7 @@ def test_every_batch_of_an_accumulated_push_moves_it(run: int) -> None:
     check(cluster, batches_of(model, BATCH, 16))
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_of_several_workers_the_first_one_moves_it_alone(update: str) -> None:
     model = Averaged()
     cluster = cluster_of(model, 2, 2, 4, update=update)
@@ -103,7 +103,7 @@ def test_values_that_are_pulled_ahead_do_not_lose_a_step_of_it() -> None:
     check(cluster, batches_of(model, BATCH, STEPS))
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_a_checkpoint_of_a_moment_has_the_state_of_its_step(update: str, tmp_path) -> None:
     model = Averaged()
     cluster = cluster_of(model, 2, 2, 4, tmp_path, update=update, on_nan="skip")
@@ -162,7 +162,7 @@ class Textual(Linear):
             return tf.identity(super().forward(features, training))
 
 
-@pytest.mark.parametrize("run", [1, 4])
+@pytest.mark.parametrize("run", [long(1), 4])
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_it_may_be_of_any_dtype_and_be_assigned_in_branches_and_functions(run: int, update: str) -> None:
     cluster = cluster_of(Textual(count=120, width=5), 2, 1, run, update=update)

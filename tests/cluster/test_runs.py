@@ -53,7 +53,7 @@ def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_oth
 @one_or_two_ps
 @pytest.mark.parametrize(
     "model",
-    [long(Linear(count=120, width=5)), Bags(), long(Visits(passing(), capacity=8))],
+    [Linear(count=120, width=5), long(Bags()), long(Visits(passing(), capacity=8))],
     ids=["dense", "tables", "open"],
 )
 def test_synchronous_runs_are_the_same_to_the_last_bit_as_single_steps(model: Linear, num_ps: int) -> None:

@@ -61,7 +61,7 @@ def test_under_bounded_staleness_too():
     assert_each_was_used(cluster, 1)
 
 
-@pytest.mark.parametrize("update, run", [("async", "4"), ("sync", "1")])
+@pytest.mark.parametrize("update, run", [long("async", "4"), ("sync", "1")])
 @pytest.mark.parametrize("shuffle_buffer", [long(0), 10])
 def test_the_pieces_of_a_stream_are_handed_out_too(update, run, shuffle_buffer):
     fields = {**EPOCHS, "steps_per_run": run, "shuffle_buffer": shuffle_buffer}
@@ -89,7 +89,7 @@ def test_a_faster_worker_takes_more():
     assert fast.made > 1.5 * slow.made > 0
 
 
-@pytest.mark.parametrize("update", ["async", "sync", long("bounded")])
+@pytest.mark.parametrize("update", ["async", long("sync"), long("bounded")])
 def test_what_a_dead_worker_has_not_used_goes_to_others(update):
     cluster = InProcessCluster(Recording(ones=update == "sync"), 2, 2, update=update, shard_examples=40, **EPOCHS)
     cluster.start()
@@ -115,7 +115,7 @@ def test_as_long_as_a_worker_holds_a_shard_nobody_else_is_given_it():
     assert second.shares.are_there()
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", [long("async"), "sync"])
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_a_push_of_what_others_have_used_meanwhile_changes_nothing(update, num_ps):
     cluster = InProcessCluster(Recording(ones=update == "sync"), num_ps, 2, update=update, shard_examples=40, **EPOCHS)

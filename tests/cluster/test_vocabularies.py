@@ -276,7 +276,7 @@ class Checked(Visits):
             return tf.reduce_sum(rows, [1, 2])
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_no_pull_gets_the_row_of_another_id_while_rows_change_hands(update: str) -> None:
     ids = np.random.default_rng(3).integers(0, 400, (30_000, 4))
     model = Checked(ids, capacity=60, initializer=None)

@@ -130,7 +130,7 @@ def test_a_checkpoint_that_is_taken_while_rows_change_hands_gives_no_id_the_row_
     np.testing.assert_allclose(found["users"][list(book(found).values())], first, atol=1e-7)
 
 
-@pytest.mark.parametrize("strings", [long(False), True])
+@pytest.mark.parametrize("strings", [long(False), long(True)])
 def test_known_ids_are_predicted_by_their_rows_and_unknown_ones_by_the_default_row(tmp_path, strings: bool) -> None:
     model = visits(strings)
     cluster, path = saved(model, tmp_path)

@@ -24,6 +24,7 @@ def test_a_contender_learns_what_can_be_learned(name: str):
     assert 0.3 < loss < 0.8, f"three classes begin at {math.log(3):.2f}, and a fifth of the labels is random"
 
 
+@pytest.mark.long
 def test_a_measured_run_counts_examples_cpu_and_memory_and_leaves_nobody():
     contender = contender_of("ours-async")
     measured = measure(contender, Setting("tiny"), secs=1.0)
@@ -32,6 +33,7 @@ def test_a_measured_run_counts_examples_cpu_and_memory_and_leaves_nobody():
     assert measured.ps_peak_bytes > 50e6
 
 
+@pytest.mark.long
 def test_start_up_ends_with_the_first_step_of_every_worker():
     assert 0.5 < time_to_first_steps(contender_of("classic-async"), Setting("tiny")) < 60
 

@@ -12,6 +12,7 @@ from tests.support.processes import ROOT, Processes
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_wide_and_deep_makes_its_data_and_ends_near_the_planted_models_own_auc(processes: Processes) -> None:
     directory, cache = processes.directory / "model", processes.directory / "cache"
     preset = ROOT / "flags" / "criteo.flags"

@@ -14,6 +14,7 @@ CALLS = 2000
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_a_short_soak_samples_every_process_and_counts_refused_calls(processes: Processes, tmp_path):
     environment = refusing(tmp_path, bits=15)
     command = [sys.executable, "-m", "tests.soak", f"--calls={CALLS}", "--sample_secs=0.2"]

@@ -21,7 +21,11 @@ _TGKILL = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
 
 @pytest.mark.parametrize(
     ("target", "signum", "update"),
-    [("worker:0", signal.SIGTERM, "async"), ("worker:1", signal.SIGINT, "sync"), long("ps:0", signal.SIGTERM, "sync")],
+    [
+        ("worker:0", signal.SIGTERM, "async"),
+        long("worker:1", signal.SIGINT, "sync"),
+        long("ps:0", signal.SIGTERM, "sync"),
+    ],
 )
 def test_a_signal_to_any_task_makes_the_chief_save_and_ends_the_whole_job(
     processes: Processes, target: str, signum: int, update: str
