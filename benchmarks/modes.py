@@ -118,14 +118,14 @@ def read_clocks(path: pathlib.Path) -> list[Step]:
 
 def _first_good(model_dir: pathlib.Path) -> tuple[int, float] | None:
     """Step and time of the first checkpoint that scores ACCURACY on the test split."""
-    from ps_train.checkpoint import found_in
-    from ps_train.data.shard import Source
+    from ps_train.checkpoint.files import checkpoints_in
+    from ps_train.data.pipeline import DataSource
     from ps_train.models.digits import Digits
     from ps_train.roles.evaluator import score
 
     model = Digits()
-    source = Source(lambda: model.data("test", ""))
-    for step, path in reversed(found_in(str(model_dir))):
+    source = DataSource(lambda: model.data("test", ""))
+    for step, path in reversed(checkpoints_in(str(model_dir))):
         if step and score(model, source, path)["accuracy"] >= ACCURACY:
             return step, pathlib.Path(path + ".index").stat().st_mtime
     return None

@@ -18,12 +18,12 @@ _HOMES = {
     "Arrays": "ps_train.data.arrays",
     "ConfigError": "ps_train.errors",
     "DataError": "ps_train.errors",
-    "Job": "ps_train.config",
+    "Job": "ps_train.config.job",
     "Model": "ps_train.model",
     "ModelError": "ps_train.errors",
     "PsTrainError": "ps_train.errors",
     "RefusedError": "ps_train.errors",
-    "Task": "ps_train.config",
+    "Task": "ps_train.config.task",
     "TrainingError": "ps_train.errors",
 }
 

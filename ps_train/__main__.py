@@ -12,14 +12,14 @@ import sys
 import threading
 import traceback
 
-from ps_train import flags
-from ps_train.cluster import environment, garbage, memory
-from ps_train.cluster.importing import import_tensorflow
-from ps_train.cluster.port import check_port
+from ps_train.cluster.ports import check_port
 from ps_train.cluster.spec import Cluster
-from ps_train.config import WATCH_STDIN_VARIABLE, Job, described
-from ps_train.console import ERROR_BEGINS, Console, ConsoleHandler
+from ps_train.config import flags
+from ps_train.config.job import WATCH_STDIN_VARIABLE, Job, described
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
+from ps_train.runtime import environment, gc_control, malloc
+from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
+from ps_train.runtime.tf_import import import_tensorflow
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
 _has_launcher = False
@@ -41,33 +41,33 @@ def main(arguments: list[str], console: Console) -> int:
         return EXIT_FAILED
 
 
-def _run(parsed: flags.Parsed, console: Console) -> int:
+def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     job, task = parsed.job, parsed.task
     if task.job_name == "local":
-        from ps_train.roles import local
-        from ps_train.roles.children import Template
+        from ps_train.launch import local
+        from ps_train.launch.child_process import ForkTarget
 
         if job.ps_hosts or job.worker_hosts:
             Cluster.of(job)  # raises here, once, instead of in every child
-        template = Template(functools.partial(_import_for_children, job), _program)
+        template = ForkTarget(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject and not _has_launcher:
         raise ConfigError(f"{described(job, 'inject')} is for a cluster that one command starts on this machine.")
-    task = flags.identified(task)
+    task = flags.with_task(task)
     _name_process(str(task))
-    changes = environment.settings(task, job, os.environ, len(os.sched_getaffinity(0)))
+    changes = environment.task_environment(task, job, os.environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
     _prepare_logging(console, job.verbose)
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
-    if memory.keep(os.environ):
-        logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", memory.MMAP_BYTES, memory.TRIM_BYTES)
+    if malloc.tune_malloc(os.environ):
+        logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", malloc.MMAP_BYTES, malloc.TRIM_BYTES)
     if task.job_name != "evaluator":
         check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
-    from ps_train.roles.supervise import exit_on_signals
+    from ps_train.runtime.signals import exit_on_signals
 
     exit_on_signals()
-    garbage.postpone()
+    gc_control.disable()
     import_tensorflow(job.verbose)
     if task.job_name == "ps":
         from ps_train.roles import ps as role
@@ -80,12 +80,12 @@ def _run(parsed: flags.Parsed, console: Console) -> int:
 
 def _import_for_children(job: Job) -> None:
     """Not a thread is started by it, and nothing is read from the environment that differs between tasks."""
-    environment.apply(environment.of_import(job, os.environ), os.environ)
-    garbage.postpone()
+    environment.apply(environment.import_environment(job, os.environ), os.environ)
+    gc_control.disable()
     import_tensorflow(job.verbose)
     from ps_train.roles import ps, worker  # noqa: F401
 
-    garbage.leave()
+    gc_control.freeze()
 
 
 def _prepare_logging(console: Console, verbose: bool) -> None:

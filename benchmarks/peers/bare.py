@@ -15,14 +15,16 @@ import tensorflow.compat.v1 as v1
 from benchmarks.peers.crossings import say_rpcs
 from benchmarks.peers.speech import Marks, parse
 from benchmarks.workloads import load
-from ps_train.cluster import garbage
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Job, Task
-from ps_train.data.shard import Source
-from ps_train.graph.plan import make_plan
-from ps_train.graph.step import Step, build_step
-from ps_train.graph.trace import trace
+from ps_train.config.job import Job
+from ps_train.config.task import Task
+from ps_train.data.pipeline import DataSource
+from ps_train.graph.spec import GraphSpec
+from ps_train.graph.train_step import TrainStep, build_train_step
+from ps_train.placement.plan import make_plan
+from ps_train.placement.trace import trace
+from ps_train.runtime import gc_control
 from ps_train.updates.base import Replica
 
 
@@ -36,11 +38,11 @@ def main() -> None:
     step = build(arguments.workload, job, task, cluster)
     with v1.Session(server.target, graph=step.graph, config=session_config(cluster, task, job)) as session:
         if task.task_index == 0:
-            session.run(step.initialise)
-        while session.run(step.uninitialised).any():
+            session.run(step.initialize)
+        while session.run(step.uninitialized).any():
             time.sleep(0.05)
         session.run(step.batches.initializer, step.batches.feeds(seed=task.task_index or 0))
-        garbage.begin()
+        gc_control.resume()
         if arguments.count_rpcs and task.task_index == 0:
             say_rpcs(session, step.ops.train)
         run(session, step, says=task.task_index == 0)
@@ -54,16 +56,16 @@ def job_of(arguments: argparse.Namespace) -> Job:
     )
 
 
-def build(workload_name: str, job: Job, task: Task, cluster: Cluster) -> Step:
+def build(workload_name: str, job: Job, task: Task, cluster: Cluster) -> TrainStep:
     workload = load(workload_name)
-    source = Source(lambda: workload.data("train", ""))
+    source = DataSource(lambda: workload.data("train", ""))
     traced = trace(workload, source, job.batch_size)
     plan = make_plan(traced.specs(), len(job.ps_hosts))
     replica = Replica.of(cluster, task)
-    return build_step(job, workload, source, traced, plan, replica, device_of(task))
+    return build_train_step(GraphSpec(job, workload, source, traced, plan, replica, device_of(task)))
 
 
-def run(session: v1.Session, step: Step, says: bool) -> None:
+def run(session: v1.Session, step: TrainStep, says: bool) -> None:
     marks, operations = Marks(), step.ops.train
     session.run(operations)
     while True:

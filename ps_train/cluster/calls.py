@@ -12,7 +12,7 @@
 TensorFlow gives every call of `run` a random id for each task that takes part, and a task refuses an id that is among
 its last 100,000; about one call in 40,000 meets such an id (docs/decisions/0019-refused-calls.md).  A task refuses
 before it does anything, so a call may be repeated where it changes nothing unless all its tasks have begun.  The graph
-is built so; see `graph/begun.py`.
+is built so; see `placement/call_started.py`.
 
 A call with a task that has fallen silent does not end (docs/decisions/0020-calls-that-hang.md).
 """
@@ -36,14 +36,14 @@ _REFUSALS = ("RunGraph (Worker) request was received twice", "RunStep (Master) r
 _TRIES = 200
 """A bound for a task that refuses everything, which none is known to do."""
 
-_BRIEF, CHUNK = v1.RunOptions(timeout_in_ms=15_000), v1.RunOptions(timeout_in_ms=60_000)
+_BRIEF_CALL, CHUNK_CALL = v1.RunOptions(timeout_in_ms=15_000), v1.RunOptions(timeout_in_ms=60_000)
 """Of a call that comes without options, and of one that reads or writes a bounded part of the model.  Where this worker
 refuses its own part, TensorFlow may forget the others."""
 
-LONG = v1.RunOptions(timeout_in_ms=1_200_000)
+LONG_CALL = v1.RunOptions(timeout_in_ms=1_200_000)
 """Of a call that reads or writes a large part of the model, or data."""
 
-UNBOUNDED = v1.RunOptions()
+UNBOUNDED_CALL = v1.RunOptions()
 """Of a call that asks this task alone, or waits for other workers as long as they like."""
 
 
@@ -51,7 +51,7 @@ class AbandonedCallError(BaseException):
     """Ends a thread whose sessions were given up while it was inside a call; no `except Exception` catches it."""
 
 
-_OPEN: set[Session] = set()
+_open_sessions: set[Session] = set()
 """Never collected, since that closes them, and waits for tasks that are gone."""
 
 
@@ -71,16 +71,16 @@ class SessionGroup:
         self._due: dict[int, float] = {}  # thread to when its call is overdue
         self._given_up = False
 
-    def adopt(self) -> None:
+    def set_owner(self) -> None:
         """Makes the present thread the owner."""
         self._owner = threading.get_ident()
 
     def add(self, session: Session) -> None:
         """Closes that session with the others."""
-        _OPEN.add(session)
+        _open_sessions.add(session)
         self._sessions.append(session)
 
-    def enter(self, within_secs: float = math.inf) -> None:
+    def begin_call(self, within_secs: float = math.inf) -> None:
         """Begins a call, or anything else that may hang; it is overdue after so long."""
         with self._lock:
             if self._given_up:
@@ -89,7 +89,7 @@ class SessionGroup:
                 self._began = time.monotonic()
             self._due[threading.get_ident()] = time.monotonic() + within_secs
 
-    def leave(self) -> None:
+    def end_call(self) -> None:
         """Ends what `enter` began."""
         with self._lock:
             if threading.get_ident() == self._owner:
@@ -100,7 +100,7 @@ class SessionGroup:
         self.close()  # a session that was still being connected to could not be closed before
         raise self._end()
 
-    def give_up(self, after_secs: float) -> bool:
+    def abandon(self, after_secs: float) -> bool:
         """Gives the sessions up where the owner has been inside one call for so long; returns whether they are."""
         with self._lock:
             if self._began is not None and time.monotonic() - self._began >= after_secs:
@@ -113,7 +113,7 @@ class SessionGroup:
         with self._lock:
             return time.monotonic() > min(self._due.values(), default=math.inf)
 
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Returns whether the owner is inside no call."""
         return self._began is None
 
@@ -155,13 +155,13 @@ class Session(v1.Session):
         """Runs as the base class does; in a group, a call without options may take 15 s."""
         if self.group is None:
             return self._run_until_taken(fetches, feed_dict, options, run_metadata)
-        options = _BRIEF if options is None else options
-        self.group.enter(options.timeout_in_ms / 1000 or math.inf)
+        options = _BRIEF_CALL if options is None else options
+        self.group.begin_call(options.timeout_in_ms / 1000 or math.inf)
         try:
             return self._run_until_taken(fetches, feed_dict, options, run_metadata)
         finally:
             self.is_connected = True
-            self.group.leave()
+            self.group.end_call()
 
     def _run_until_taken(self, *arguments: Any) -> Any:
         for _ in range(_TRIES):
@@ -178,11 +178,11 @@ class Session(v1.Session):
 def _close(session: Session) -> None:
     with contextlib.suppress(tf.errors.OpError):
         session.close()
-    _OPEN.discard(session)
+    _open_sessions.discard(session)
 
 
 @contextlib.contextmanager
-def waiting(session: v1.Session, within_secs: float = math.inf) -> Iterator[None]:
+def abandonable(session: v1.Session, within_secs: float = math.inf) -> Iterator[None]:
     """Marks the body as something that may hang with the session, and may then be given up with it."""
     group = getattr(session, "group", None)
     if group is None:

@@ -15,9 +15,10 @@ import logging
 
 import tensorflow as tf
 
-from ps_train.cluster.port import holder_of, is_loopback, release_held_port
+from ps_train.cluster.ports import is_loopback, port_owner, release_held_port
 from ps_train.cluster.spec import Address, Cluster
-from ps_train.config import Job, Task
+from ps_train.config.job import Job
+from ps_train.config.task import Task
 from ps_train.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def start_server(address: Address, job: Job) -> tf.compat.v1.train.Server:
             {"local": [str(address)]}, job_name="local", task_index=0, config=_device_config(job)
         )
     except tf.errors.OpError as error:
-        raise ConfigError(f"TensorFlow cannot serve on {address}{holder_of(address.port)}: {error.message}") from None
+        raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
 
 
 def session_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.ConfigProto:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from ps_train.config import Job, Task, described
+from ps_train.config.fields import source_of
+from ps_train.config.job import Job, described
+from ps_train.config.task import Task
+from ps_train.config.validators import is_number
 from ps_train.errors import ConfigError
-from ps_train.options import source_of
 
 _LONGEST_NAME = 253
 """Characters of a host name in DNS (RFC 1035)."""
@@ -68,9 +70,9 @@ class Cluster:
     @classmethod
     def of(cls, job: Job) -> Cluster:
         """The cluster that a job describes; raises ConfigError for what is wrong with it."""
-        ps = tuple(Address.parse(text, _where(job, "ps_hosts")) for text in job.ps_hosts)
-        workers, sparse = _indexed(job.worker_hosts, _where(job, "worker_hosts"))
-        chiefs = [Address.parse(text, _where(job, "chief_hosts")) for text in job.chief_hosts]
+        ps = tuple(Address.parse(text, _flag_of_addresses(job, "ps_hosts")) for text in job.ps_hosts)
+        workers, sparse = _by_task_index(job.worker_hosts, _flag_of_addresses(job, "worker_hosts"))
+        chiefs = [Address.parse(text, _flag_of_addresses(job, "chief_hosts")) for text in job.chief_hosts]
         if not ps:
             raise ConfigError("ps_hosts is empty: name at least one ps, for example --ps_hosts=a:2222.")
         if not workers and not chiefs:
@@ -79,8 +81,8 @@ class Cluster:
             raise ConfigError(
                 f"chief_hosts names {len(chiefs)} addresses{source_of(job.sources, 'chief_hosts')}: use one."
             )
-        declared = _count(job, workers, sparse)
-        most = _most(job, workers, declared)
+        declared = _num_workers(job, workers, sparse)
+        most = _max_workers(job, workers, declared)
         cluster = cls(ps, workers, chiefs[0] if chiefs else None, declared, most)
         cluster._refuse_duplicates()
         cluster._refuse_what_needs_more_workers(job)
@@ -149,7 +151,7 @@ class Cluster:
                 )
 
 
-def _indexed(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool]:
+def _by_task_index(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool]:
     """Worker addresses by index, and whether they were written INDEX=host:port."""
     texts = list(texts)
     if not any("=" in text for text in texts):
@@ -165,7 +167,7 @@ def _indexed(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool
     return found, True
 
 
-def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
+def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
     """How many workers the job has.  Shares of the data depend on it, so a guess would be a silent error."""
     if not sparse:
         if job.elastic and job.num_workers is not None and job.num_workers < len(workers):
@@ -193,7 +195,7 @@ def _count(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
     return job.num_workers
 
 
-def _most(job: Job, workers: Mapping[int, Address], declared: int) -> int:
+def _max_workers(job: Job, workers: Mapping[int, Address], declared: int) -> int:
     """How many workers there may be."""
     if not job.elastic:
         return declared
@@ -206,7 +208,7 @@ def _most(job: Job, workers: Mapping[int, Address], declared: int) -> int:
     return job.max_workers
 
 
-def _where(job: Job, name: str) -> str:
+def _flag_of_addresses(job: Job, name: str) -> str:
     return name + source_of(job.sources, name)
 
 
@@ -223,8 +225,3 @@ def _shown(text: str) -> str:
     """Returns a text as one short line."""
     line = text if text.isprintable() else ascii(text)[1:-1]
     return line if len(line) <= 100 else line[:97] + "..."
-
-
-def is_number(text: str) -> bool:
-    """Whether int() takes it and it is not negative; nine digits are enough for ports and indices."""
-    return text.isascii() and text.isdigit() and len(text) <= 9

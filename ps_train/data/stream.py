@@ -25,11 +25,11 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ps_train.data.shard import Share
+    from ps_train.data.data_shard import DataShard
 
 
 @dataclasses.dataclass(frozen=True)
-class Pieces:
+class RandomAccessChunks:
     """Data in parts of moderate size, of which a process has one in memory.
 
     Attributes:
@@ -47,22 +47,22 @@ class Stream(abc.ABC):
     """What a model's `data` may return instead of Arrays; made anew for each graph, as a dataset is."""
 
     @abc.abstractmethod
-    def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
+    def chunks(self, share: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """One pass over a share: `(features, labels)` whose first dimension is the examples of a chunk, of any number.
 
         The shares of all replicas must be disjoint and together the data.  With a seed (int64 scalar tensor) the
         chunks come in a random order, another one in each pass; without one in the order of the data.
         """
 
-    def pieces(self) -> Pieces | None:
+    def pieces(self) -> RandomAccessChunks | None:
         """The same data in pieces that can each be read alone, for --sharding=dynamic; None: there is no such thing."""
         return None
 
-    def tolerate(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips nothing has nothing to do)
+    def set_max_bad_lines(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips nothing has nothing to do)
         """Called with --max_bad_lines, how many malformed records a process may skip, before `chunks`."""
 
 
-def as_written(function: T) -> T:
+def no_autograph(function: T) -> T:
     """For the functions of a pipeline that hold no Python `if` or `for` over tensors: TensorFlow rewrites all others
     into a file in the temporary directory, which takes time, and stays there when a process ends at once."""
     import tensorflow as tf
@@ -73,7 +73,7 @@ def as_written(function: T) -> T:
 _MARK = "ps_train cannot use the data: "
 
 
-def failure(text: str) -> Exception:
+def pipeline_error(text: str) -> Exception:
     """For Python code inside of a pipeline to raise: TensorFlow passes its text on, and `data_error` finds it."""
     return ValueError(f"{_MARK}{text}\n")
 

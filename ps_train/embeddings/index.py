@@ -15,14 +15,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.embeddings.words import digests_of
+from ps_train.embeddings.id_encoding import digests
 
 KEYS, USED, CLOCK, CANDIDATES = "keys", "used", "clock", "candidates"
 """Beginning with the table's name and a slash, names of the variables beside it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Book:
+class VocabularyVariables:
     """Variables beside the rows of a table, or of a slice of it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Book:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class IdStatus:
     """What is known of ids.
 
     Attributes:
@@ -56,28 +56,30 @@ class Seen:
     blocked: tf.Tensor
 
 
-class Index:
+class RowIndex:
     """Args:
     rows_of_heap: how many rows of the book belong together.
     expire_steps: an id that as many updates in succession have not used has expired; None: none ever has.
     shared_name: the hash table's, of all that use the same book.
     """
 
-    def __init__(self, book: Book, rows_of_heap: int, expire_steps: int | None, shared_name: str) -> None:
+    def __init__(
+        self, book: VocabularyVariables, rows_of_heap: int, expire_steps: int | None, shared_name: str
+    ) -> None:
         self._book, self._rows_of_heap, self._expire_steps = book, rows_of_heap, expire_steps
         # Not a dense one: it reserves two keys, and ids may be any; and it fills up with what was removed from it.
         self._table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.int64, shared_name=shared_name)
 
-    def look(self, words: tf.Tensor, after: Sequence[tf.Tensor] = ()) -> Seen:
+    def find(self, words: tf.Tensor, after: Sequence[tf.Tensor] = ()) -> IdStatus:
         """Of ids int64 [n, width]."""
-        return self.check(words, self.place(words), after)
+        return self.verify(words, self.locate(words), after)
 
-    def place(self, words: tf.Tensor) -> tf.Tensor:
+    def locate(self, words: tf.Tensor) -> tf.Tensor:
         """Where an id's row should be, int64 [n]; -1 where there is none."""
         nowhere = tf.constant(-1, tf.int64)
-        return tf.raw_ops.LookupTableFindV2(table_handle=self._table, keys=digests_of(words), default_value=nowhere)
+        return tf.raw_ops.LookupTableFindV2(table_handle=self._table, keys=digests(words), default_value=nowhere)
 
-    def check(self, words: tf.Tensor, place: tf.Tensor, after: Sequence[tf.Tensor] = ()) -> Seen:
+    def verify(self, words: tf.Tensor, place: tf.Tensor, after: Sequence[tf.Tensor] = ()) -> IdStatus:
         """What is written there, read `after` those tensors."""
         inside = tf.maximum(place, 0)
         with tf.control_dependencies(after):
@@ -87,11 +89,11 @@ class Index:
         same = taken & tf.reduce_all(tf.equal(keys, words), 1)
         alive = same
         if self._expire_steps is not None:
-            alive &= tf.logical_not(self.expired(tf.gather(self._book.clock.read_value(), self.heap(inside)), used))
+            alive &= tf.logical_not(self.expired(tf.gather(self._book.clock.read_value(), self.group(inside)), used))
         nowhere = tf.fill(tf.shape(place), tf.constant(-1, tf.int64))
-        return Seen(tf.where(same, place, nowhere), alive, uses, since, taken & tf.logical_not(same))
+        return IdStatus(tf.where(same, place, nowhere), alive, uses, since, taken & tf.logical_not(same))
 
-    def heap(self, rows: tf.Tensor) -> tf.Tensor:
+    def group(self, rows: tf.Tensor) -> tf.Tensor:
         return rows // self._rows_of_heap
 
     def expired(self, made: tf.Tensor, used: tf.Tensor) -> tf.Tensor:
@@ -101,17 +103,17 @@ class Index:
         return made - used[..., 1] >= self._expire_steps
 
     def put(self, words: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
-        return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=digests_of(words), values=rows)
+        return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=digests(words), values=rows)
 
     def remove(self, words: tf.Tensor) -> tf.Operation:
-        return tf.raw_ops.LookupTableRemoveV2(table_handle=self._table, keys=digests_of(words))
+        return tf.raw_ops.LookupTableRemoveV2(table_handle=self._table, keys=digests(words))
 
-    def taken(self) -> tf.Tensor:
+    def used_rows(self) -> tf.Tensor:
         """Which rows ids have, bool [rows]."""
         return self._book.used.read_value()[:, 0] > 0
 
     def rebuild(self) -> tf.Operation:
         """Makes the hash table anew."""
-        rows = tf.where(self.taken())[:, 0]
-        keys = digests_of(self._book.keys.sparse_read(rows))
+        rows = tf.where(self.used_rows())[:, 0]
+        keys = digests(self._book.keys.sparse_read(rows))
         return tf.raw_ops.LookupTableImportV2(table_handle=self._table, keys=keys, values=rows)

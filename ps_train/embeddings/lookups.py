@@ -10,12 +10,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.embeddings.bags import COMBINERS, combine
-from ps_train.embeddings.layout import positions_of
-from ps_train.embeddings.numbers import Place, row_numbers
-from ps_train.embeddings.source import rows_at
+from ps_train.embeddings.combiners import COMBINERS, combine
+from ps_train.embeddings.id_encoding import encode_ids
+from ps_train.embeddings.row_index import Place, row_indices
+from ps_train.embeddings.row_order import positions_of
+from ps_train.embeddings.row_source import rows_at
 from ps_train.embeddings.table import Table
-from ps_train.embeddings.words import words_of
 from ps_train.errors import ModelError
 
 _COMBINERS = ", ".join(COMBINERS)
@@ -104,10 +104,10 @@ def _of_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.T
 
 def _rows(table: Table, ids: tf.Tensor, place: Place) -> tf.Tensor:
     """Of ids of any shape, float32 [number of ids, dimension]."""
-    if not table.open:
-        numbers = row_numbers(table, ids, place)
+    if not table.is_open:
+        numbers = row_indices(table, ids, place)
         return rows_at(table, positions_of(tf.reshape(numbers, [-1]), table.total)).rows
-    found = rows_at(table, words_of(table, tf.reshape(ids, [-1])))
+    found = rows_at(table, encode_ids(table, tf.reshape(ids, [-1])))
     default = rows_at(table.default, tf.zeros([1], tf.int64)).rows
     return tf.where(tf.expand_dims(found.known, 1), found.rows, default)
 

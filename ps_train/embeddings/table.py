@@ -14,7 +14,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ps_train.embeddings.heaps import heaps_of, rows_of_heap
+from ps_train.embeddings.row_groups import group_count, rows_per_group
 from ps_train.errors import ModelError
 
 OOV = ("error", "default", "hash")
@@ -94,23 +94,23 @@ class Table:
             )
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether ids are given rows as they come."""
         return self.capacity is not None
 
     @property
-    def heaps(self) -> int:
+    def groups(self) -> int:
         """Of an open vocabulary; see `heaps.py`."""
-        return heaps_of(self.capacity or 1)
+        return group_count(self.capacity or 1)
 
     @property
-    def rows_of_heap(self) -> int:
-        return rows_of_heap(self.capacity or 1)
+    def rows_per_group(self) -> int:
+        return rows_per_group(self.capacity or 1)
 
     @property
     def first_initializer(self) -> Any:
         """What all its rows begin with: those of an open vocabulary get their values with their ids."""
-        return 0.0 if self.open else self.initializer
+        return 0.0 if self.is_open else self.initializer
 
     @property
     def default(self) -> Table:
@@ -124,13 +124,13 @@ class Table:
     @property
     def by_field(self) -> bool:
         """Whether every column of ids has rows of its own."""
-        return not self.open and not isinstance(self.rows if self.rows is not None else self.hash_buckets, int)
+        return not self.is_open and not isinstance(self.rows if self.rows is not None else self.hash_buckets, int)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of each field, how many ids it has; one number where all ids are of one kind."""
-        if self.open:
-            return (self.heaps * self.rows_of_heap,)
+        if self.is_open:
+            return (self.groups * self.rows_per_group,)
         given: Any = self.rows if self.rows is not None else self.hash_buckets
         return (given,) if isinstance(given, int) else given
 

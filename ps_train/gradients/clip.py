@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from ps_train.gradients import Gradients, Transform
-from ps_train.gradients.precision import widened
+from ps_train.gradients.base import Gradients, Transform
+from ps_train.gradients.precision import widen
 
 
 def by_value(limit: float) -> Transform:
@@ -28,7 +28,7 @@ def by_norm(limit: float) -> Transform:
     """Every variable's gradient to an L2 norm of `limit` at most."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
-        return {name: tf.cast(tf.clip_by_norm(widened(g), limit), g.dtype) for name, g in gradients.items()}
+        return {name: tf.cast(tf.clip_by_norm(widen(g), limit), g.dtype) for name, g in gradients.items()}
 
     return clip
 
@@ -39,7 +39,7 @@ def by_global_norm(limit: float) -> Transform:
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
         wide: dict[tf.DType, Gradients] = {}
         for name, gradient in gradients.items():
-            one = widened(gradient)
+            one = widen(gradient)
             wide.setdefault(one.dtype, {})[name] = one
         norm = _norm([tf.linalg.global_norm(list(some.values())) for some in wide.values()])
         clipped: Gradients = {}

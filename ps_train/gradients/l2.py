@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from ps_train.gradients import Gradients, Transform
-from ps_train.gradients.precision import widened
+from ps_train.gradients.base import Gradients, Transform
+from ps_train.gradients.precision import widen
 
 
 def l2(strength: float) -> Transform:
     def add(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
-        return {name: tf.cast(widened(g) + strength * widened(values[name]), g.dtype) for name, g in gradients.items()}
+        return {name: tf.cast(widen(g) + strength * widen(values[name]), g.dtype) for name, g in gradients.items()}
 
     return add

@@ -21,6 +21,6 @@ def accumulation_dtype(dtype: tf.DType) -> tf.DType:
     return tf.float32 if is_narrow(dtype) else dtype
 
 
-def widened(tensor: tf.Tensor) -> tf.Tensor:
+def widen(tensor: tf.Tensor) -> tf.Tensor:
     """Returns the same values in their accumulation dtype; the same tensor where that is its own."""
     return tf.cast(tensor, accumulation_dtype(tensor.dtype))

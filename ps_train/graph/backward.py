@@ -15,17 +15,17 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Batches
+from ps_train.data.pipeline import Batches
+from ps_train.embeddings.deferred_lookups import Fetch
 from ps_train.errors import ModelError
-from ps_train.gradients.precision import widened
-from ps_train.graph.asked import Fetch
-from ps_train.graph.forward import in_place_of_variables, looking_up
-from ps_train.graph.global_step import global_step_is
-from ps_train.graph.model_state import ModelState
-from ps_train.graph.rows import mask_of
-from ps_train.graph.seeded_graph import distinct_seeds
-from ps_train.graph.trace import Traced
+from ps_train.gradients.precision import widen
+from ps_train.graph.forward import substituting_variables, with_lookups
 from ps_train.model import Model
+from ps_train.placement.global_step import overriding_global_step
+from ps_train.placement.seeded_graph import distinct_seeds
+from ps_train.placement.trace import ModelVariables
+from ps_train.transport.model_state import ModelState
+from ps_train.transport.sparse_mask import row_mask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ def mean_gradients(
     batches: Batches,
     values: Mapping[str, tf.Tensor],
     variables: Mapping[str, Any],
-    traced: Traced,
+    traced: ModelVariables,
     fetch: Fetch,
     step: tf.Tensor,
     accumulate: int,
@@ -69,7 +69,7 @@ def mean_gradients(
       fetch: gets the rows of tables.
       step: int64 scalar on the worker, the global step when values were pulled.
     """
-    learned, sparse = traced.learned(), traced.sparse()
+    learned, sparse = traced.with_gradient(), traced.sparse()
     state = ModelState({name: values[name] for name in traced.state()})
     variables = {**variables, **state.variables}
     values = {name: value for name, value in values.items() if name not in state.variables}
@@ -80,13 +80,13 @@ def mean_gradients(
     for number in range(accumulate):
         if number:
             batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        with looking_up(fetch, traced) as rows, global_step_is(step), state.loaded():
+        with with_lookups(fetch, traced) as rows, overriding_global_step(step), state.loaded():
             losses.append(_loss(model, batches, values, variables))
         updates += _updates()
         sources = {name: values[name] for name in learned} | rows
         gradients = dict(zip(sources, tf.gradients(losses[-1], list(sources.values())), strict=True))
         gradients |= {name: _of_rows(gradients[name], rows[name]) for name in rows}
-        masks = [mask_of(gradients[name], values[name].shape[0]) for name in sparse]
+        masks = [row_mask(gradients[name], values[name].shape[0]) for name in sparse]
         found.append([tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks)
         sizes.append(batches.examples)
         state.used(by=[*updates, losses[-1], *found[-1]])
@@ -118,7 +118,7 @@ def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:
-    wide = [widened(tensor) for tensor in tensors]
+    wide = [widen(tensor) for tensor in tensors]
     total = tf.add_n([tensor * tf.cast(share, tensor.dtype) for tensor, share in zip(wide, shares, strict=True)])
     return tf.cast(total, tensors[0].dtype)
 
@@ -126,7 +126,7 @@ def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.T
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
     for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # of the batch before
         v1.get_default_graph().clear_collection(key)
-    with in_place_of_variables(values, variables), distinct_seeds():
+    with substituting_variables(values, variables), distinct_seeds():
         outputs = model.forward(batches.features, training=True)
         return model.loss(outputs, batches.labels)
 

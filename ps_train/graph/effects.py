@@ -9,7 +9,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.copied_functions import FunctionLibrary
+from ps_train.placement.copied_functions import FunctionLibrary
 
 _CALLS = ("If", "While", "Case", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient", "For")
 """Stateful if what they call is."""
@@ -18,7 +18,7 @@ _HARMLESS = ("Assert", "Placeholder", "TensorArray", "Stack", "VarHandleOp", "It
 """Beginnings of the types of stateful operations whose order does not matter."""
 
 
-def has_effect(op: tf.Operation, library: FunctionLibrary) -> bool:
+def has_side_effect(op: tf.Operation, library: FunctionLibrary) -> bool:
     """Whether what it does, itself or through a function, may be seen by a later step."""
     nodes = [op.node_def, *library.nodes_of(op.node_def)]
     return any(_has_effect(node, op.graph) for node in nodes)

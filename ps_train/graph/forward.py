@@ -15,22 +15,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.embeddings.source import rows_from
+from ps_train.embeddings.deferred_lookups import DeferredLookups, Fetch
+from ps_train.embeddings.row_source import rows_from
 from ps_train.errors import ModelError
-from ps_train.graph.asked import Asked, Fetch
-from ps_train.graph.trace import Traced
-from ps_train.graph.user_variables import Build, UnknownVariableError, variables_from
+from ps_train.placement.trace import ModelVariables
+from ps_train.placement.user_variables import ModelBuild, UnknownVariableError, variables_provided_by
 
 
 @contextlib.contextmanager
-def in_place_of_variables(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[Build]:
+def substituting_variables(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[ModelBuild]:
     """The model is given what stands there instead of making a variable.
 
     Args:
       values: trainable variable name to its value, whole.
       variables: name to variable, for those that are not trainable.
     """
-    with variables_from(_getter(values, variables)) as build:
+    with variables_provided_by(_getter(values, variables)) as build:
         yield build
 
 
@@ -47,17 +47,17 @@ def _getter(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Callable
 
 
 @contextlib.contextmanager
-def looking_up(fetch: Fetch, traced: Traced) -> Iterator[dict[str, tf.Tensor]]:
+def with_lookups(fetch: Fetch, traced: ModelVariables) -> Iterator[dict[str, tf.Tensor]]:
     """Lookups are answered at the end, all at once; only then is the dict filled."""
-    asked, rows = Asked(), dict[str, tf.Tensor]()
+    asked, rows = DeferredLookups(), dict[str, tf.Tensor]()
     with rows_from(asked):
         yield rows
-    wanted = asked.wanted()
+    wanted = asked.requests()
     if sorted(wanted) != sorted(traced.tables()):
         raise ModelError(
             f"forward() looked up the tables {', '.join(wanted) or 'none'}, but the first time "
             f"{', '.join(traced.tables()) or 'none'}: build it the same way."
         )
     if wanted:
-        asked.answer(fetch(wanted))
+        asked.resolve(fetch(wanted))
     rows |= asked.rows()

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import UNBOUNDED
+from ps_train.cluster.calls import UNBOUNDED_CALL
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +31,12 @@ class LocalState:
 
     def prepare(self, session: v1.Session) -> None:
         """Gives a value to what has none."""
-        session.run(self.tables, options=UNBOUNDED)
+        session.run(self.tables, options=UNBOUNDED_CALL)
         missing = session.run(self.missing) if self.initializers else []
-        session.run([one for one, gone in zip(self.initializers, missing, strict=True) if gone], options=UNBOUNDED)
+        session.run([one for one, gone in zip(self.initializers, missing, strict=True) if gone], options=UNBOUNDED_CALL)
 
 
-def local_state() -> LocalState:
+def collect_local_state() -> LocalState:
     variables: list[Any] = v1.local_variables()
     found = [tf.logical_not(v1.is_variable_initialized(variable)) for variable in variables]
     missing = tf.stack(found) if found else tf.zeros([0], tf.bool)

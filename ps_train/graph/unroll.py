@@ -21,10 +21,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.copied_functions import FunctionLibrary, make_seed_distinct
-from ps_train.graph.effects import has_effect
-from ps_train.graph.transport import BEGUN
-from ps_train.graph.variables import ps_device
+from ps_train.graph.effects import has_side_effect
+from ps_train.placement.copied_functions import FunctionLibrary, make_seed_distinct
+from ps_train.placement.variables import ps_device
+from ps_train.transport.dense import BEGUN
 
 _NEXT, _LOCK = "IteratorGetNext", "MutexLock"
 _PULL, _PUSH, _READ = "ps_train_gate/pull_{}", "ps_train_gate/push_{}", "ps_train_gate/read"
@@ -34,7 +34,7 @@ before they take a batch, and before they do anything else on the worker."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Copy:
+class UnrolledStep:
     """One more step.
 
     Attributes:
@@ -46,7 +46,9 @@ class Copy:
     examples: tf.Tensor
 
 
-def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, times: int, ahead: int = 0) -> list[Copy]:
+def unroll(
+    train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, times: int, ahead: int = 0
+) -> list[UnrolledStep]:
     """So many more steps like the one that is given, each after the one before it.
 
     Args:
@@ -54,7 +56,7 @@ def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, ti
     """
     if not times:
         return []
-    pattern = _Pattern(Copy(list(train), examples), num_ps, ahead)
+    pattern = _StepTemplate(UnrolledStep(list(train), examples), num_ps, ahead)
     placed = [pattern.first()]
     for number in range(1, times + 1):
         turn = placed[number - 1 - ahead] if number > ahead else None
@@ -62,19 +64,19 @@ def repeated(train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, ti
     return [copy.step for copy in placed[1:]]
 
 
-class _Pattern:
+class _StepTemplate:
     """The nodes of a step.
 
     Attributes:
       nexts: those that take a batch.
     """
 
-    def __init__(self, step: Copy, num_ps: int, ahead: int) -> None:
+    def __init__(self, step: UnrolledStep, num_ps: int, ahead: int) -> None:
         self._step, self._num_ps, self._ahead = step, num_ps, ahead
         needed = _needed([*step.train, step.examples.op])
         self._outside = {op.name: op for op in needed if _is_shared(op)}
         inside = [op for op in needed if op.name not in self._outside]
-        self.nexts = [op for op in inside if op.type == _NEXT]
+        self.batch_ops = [op for op in inside if op.type == _NEXT]
         self._functions = FunctionLibrary.of(inside)
         self._sent = self._sent_of(inside)
         self._nodes = v1.GraphDef(versions=step.examples.graph.graph_def_versions)
@@ -84,7 +86,7 @@ class _Pattern:
 
     def first(self) -> _Placed:
         """The step that is copied."""
-        return _Placed(self._step, self.nexts, self._sent)
+        return _Placed(self._step, self.batch_ops, self._sent)
 
     def copy(self, number: int, before: _Placed, turn: _Placed | None) -> _Placed:
         """Adds the step once more.
@@ -100,18 +102,18 @@ class _Pattern:
             _make_distinct(node, name, number)
         nodes.library.CopyFrom(self._functions.copy_for(nodes.node, number))
         train, examples = self._step.train, self._step.examples
-        wanted = [*train, *self.nexts, *self._sent]
+        wanted = [*train, *self.batch_ops, *self._sent]
         found = tf.import_graph_def(
             nodes, self._given(before, turn), [examples.name, *(op.name for op in wanted)], name
         )
         ops = iter(found[1:])
-        step = Copy([next(ops) for _ in train], found[0])
-        return _Placed(step, [next(ops) for _ in self.nexts], list(ops))
+        step = UnrolledStep([next(ops) for _ in train], found[0])
+        return _Placed(step, [next(ops) for _ in self.batch_ops], list(ops))
 
     def _sent_of(self, inside: Sequence[tf.Operation]) -> list[tf.Operation]:
         """The ends of the worker's part of a step, all of it being for what is sent to a ps or asked for; none where it
         has no effect, so that copies need not wait for each other."""
-        if not any(has_effect(op, self._functions) for op in inside if _ps_of(op) is None and op.type != _NEXT):
+        if not any(has_side_effect(op, self._functions) for op in inside if _ps_of(op) is None and op.type != _NEXT):
             return []
         for_others = {tensor.op.name for op in inside if _ps_of(op) is not None for tensor in op.inputs}
         for_others |= {before.name for op in inside if _ps_of(op) is not None for before in op.control_inputs}
@@ -149,15 +151,15 @@ class _Pattern:
         given = {tensor.name: tensor for op in self._outside.values() for tensor in op.outputs}
         for ps in range(self._num_ps):
             # Who pulls before his turn would also push elsewhere before his turn has come on the first ps, where steps
-            # are held up between two of them (`updates/hold.py`).
+            # are held up between two of them (`checkpoint/push_barrier.py`).
             first = _ends(before, 0) if self._ahead and ps else []
             with tf.device(ps_device(ps)):
-                given["^" + _PULL.format(ps)] = _gate(_PULL.format(ps), _ends(turn, ps))
-                given["^" + _PUSH.format(ps)] = _gate(_PUSH.format(ps), _ends(before, ps) + first)
+                given["^" + _PULL.format(ps)] = _add_gate(_PULL.format(ps), _ends(turn, ps))
+                given["^" + _PUSH.format(ps)] = _add_gate(_PUSH.format(ps), _ends(before, ps) + first)
         for name, after in ((_READ, before.nexts), (_WORK, before.sent)):
             if after:
                 with tf.device(after[0].device):
-                    given["^" + name] = _gate(name, after)
+                    given["^" + name] = _add_gate(name, after)
         return {name: tensor for name, tensor in given.items() if name in self._taken}
 
 
@@ -165,7 +167,7 @@ class _Pattern:
 class _Placed:
     """A step in the graph: `nexts` take its batches, `sent` are the ends of the worker's part of it."""
 
-    step: Copy
+    step: UnrolledStep
     nexts: Sequence[tf.Operation]
     sent: Sequence[tf.Operation]
 
@@ -175,7 +177,7 @@ def _full_name(taken: str) -> str:
     return taken if taken.startswith("^") or ":" in taken else f"{taken}:0"
 
 
-def _gate(name: str, after: Sequence[tf.Operation]) -> tf.Tensor:
+def _add_gate(name: str, after: Sequence[tf.Operation]) -> tf.Tensor:
     with tf.control_dependencies(after):
         return tf.constant(0, name=name)
 

@@ -18,7 +18,7 @@ _SHARE = 1 / 300
 
 
 @dataclasses.dataclass(frozen=True)
-class Interval:
+class SummaryInterval:
     """Args: `least`: seconds between points at the beginning, and never less than that."""
 
     least: float

@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config import Job
-from ps_train.console import Progress
-from ps_train.hooks.interval import Interval
-from ps_train.hooks.reading import Reading
-from ps_train.hooks.tally import Tally
+from ps_train.config.job import Job
+from ps_train.hooks.counters import RunCounterValues
+from ps_train.hooks.fetches import StepFetches
+from ps_train.hooks.interval import SummaryInterval
+from ps_train.runtime.console import Progress
 
 
 class ProgressHook(v1.train.SessionRunHook):
@@ -32,9 +32,9 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def __init__(
         self,
-        reading: Reading,
+        reading: StepFetches,
         job: Job,
-        tally_of: Callable[..., Tally],
+        tally_of: Callable[..., RunCounterValues],
         show: Callable[[Progress], None],
         model_dir: str,
         clock: Callable[[], float] = time.monotonic,
@@ -43,7 +43,7 @@ class ProgressHook(v1.train.SessionRunHook):
         self._model_dir, self._clock = model_dir, clock
         self._last: tuple[float, int, float] | None = None
         self._writer: Any = None
-        self._interval, self._begun = Interval(job.log_secs), clock()
+        self._interval, self._begun = SummaryInterval(job.log_secs), clock()
         self._written: float | None = None
         self._pending: Callable[[], None] | None = None
         self._one = threading.Lock()
@@ -95,7 +95,7 @@ class ProgressHook(v1.train.SessionRunHook):
             if pending is not None:
                 pending()
 
-    def _report(self, step: int, rates: tuple[float, float], tally: Tally, now: float) -> None:
+    def _report(self, step: int, rates: tuple[float, float], tally: RunCounterValues, now: float) -> None:
         stale, waiting = tally.staleness_report(), tally.waiting_report()
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None

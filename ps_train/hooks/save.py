@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import SaveError
-from ps_train.hooks.reading import Reading
+from ps_train.hooks.fetches import StepFetches
 
 log = logging.getLogger(__name__)
 
@@ -20,11 +20,11 @@ class Saves(Protocol):
     @property
     def busy(self) -> bool: ...
 
-    def begin(self, session: v1.Session) -> None: ...
+    def start(self, session: v1.Session) -> None: ...
 
-    def collect(self) -> int | None: ...
+    def poll(self) -> int | None: ...
 
-    def rehearse(self, session: v1.Session) -> None: ...
+    def warm_up(self, session: v1.Session) -> None: ...
 
 
 class SaveHook(v1.train.SessionRunHook):
@@ -37,7 +37,7 @@ class SaveHook(v1.train.SessionRunHook):
       step: the last that was saved.
     """
 
-    def __init__(self, saves: Saves, reading: Reading, every_steps: int, every_secs: float) -> None:
+    def __init__(self, saves: Saves, reading: StepFetches, every_steps: int, every_secs: float) -> None:
         self._saves, self._reading = saves, reading
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self._tried = 0
@@ -62,18 +62,18 @@ class SaveHook(v1.train.SessionRunHook):
             return
         self._observed += 1
         if self._observed == 2:  # in this session; the first step is waited for
-            self._saves.rehearse(session)
+            self._saves.warm_up(session)
         self.look()
         if self._due(step):
             self._tried, self._time = step, time.monotonic()
-            self._saves.begin(session)
+            self._saves.start(session)
             self.look()
 
     def look(self) -> None:
         """What has become of the last one.  A disk that is full, or gone, is no reason not to train: it may be back
         next time."""
         try:
-            self.step = self._saves.collect() or self.step
+            self.step = self._saves.poll() or self.step
         except SaveError as error:
             log.warning("%s; training goes on, the last checkpoint is that of step %d", error, self.step)
 

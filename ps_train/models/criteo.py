@@ -15,9 +15,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings, metrics
 from ps_train.data import criteo
-from ps_train.data.criteo.cached import made_once
+from ps_train.data.criteo.format import CATEGORIES
 from ps_train.data.stream import Stream
 from ps_train.model import Model, make_optimizer
+from ps_train.models.clicks.cache import cached_synthetic_data
 from ps_train.models.layers import dense, perceptron
 from ps_train.optimizers import Adagrad
 
@@ -33,10 +34,10 @@ class ClickModel(Model):
     default_learning_rate = 0.05
 
     def __init__(self, buckets: int = 10_000) -> None:
-        self.buckets = [buckets] * criteo.CATEGORIES
+        self.buckets = [buckets] * CATEGORIES
 
     def data(self, split: str, data_dir: str) -> Stream:
-        return criteo.load(data_dir or made_once(), split)
+        return criteo.load(data_dir or cached_synthetic_data(), split)
 
     def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs))
@@ -113,7 +114,7 @@ class Combined(ClickModel):
 
     def deep(self, vectors: tf.Tensor, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """A perceptron on all vectors and integers: logits [batch]."""
-        flat = tf.reshape(vectors, [-1, criteo.CATEGORIES * self.dimension])
+        flat = tf.reshape(vectors, [-1, CATEGORIES * self.dimension])
         with v1.variable_scope("deep"):
             return tf.squeeze(perceptron(tf.concat([flat, numbers(features)], 1), self.hidden, outputs=1), 1)
 

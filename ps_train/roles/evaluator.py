@@ -18,11 +18,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import found_in, kinds_in, prepare_directory, restore_plain
-from ps_train.cluster import garbage
-from ps_train.config import Job, Task, described
-from ps_train.console import Console
-from ps_train.data.shard import Source, evaluation_batches
+from ps_train.checkpoint.contents import restore_into, shapes_and_dtypes
+from ps_train.checkpoint.files import checkpoints_in, prepare_directory
+from ps_train.config.job import Job, described
+from ps_train.config.task import Task
+from ps_train.coordination.run_status import FAILED, STOPPED, RunMonitor, Status, read_status
+from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
@@ -34,10 +35,12 @@ from ps_train.errors import (
     UnreachableError,
     exit_code_of_signal,
 )
-from ps_train.graph.plain import in_plain_graph
-from ps_train.graph.scoring import BATCH, Scoring, measure
+from ps_train.graph.evaluation import BATCH, EvalGraph, evaluate
 from ps_train.model import Model, load_model
-from ps_train.roles.run_status import FAILED, STOPPED, RunWatch, Status, read_status
+from ps_train.placement.plain import plain_graph
+from ps_train.runtime import gc_control
+from ps_train.runtime.console import Console
+from ps_train.training.result import metrics_line
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ _TRIES = 5
 """Looks at a checkpoint that cannot be read, before it counts as damaged: on a network file system it may come late."""
 
 
-def score(model: Model, source: Source, checkpoint: str) -> dict[str, float]:
+def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]:
     """The model's metrics over the whole test split, with the values of a checkpoint; {} where there are none.
     `source`: of the test split."""
     with tf.Graph().as_default() as graph:
@@ -54,15 +57,15 @@ def score(model: Model, source: Source, checkpoint: str) -> dict[str, float]:
         if data is None:
             return {}
         batches = evaluation_batches(data, BATCH)
-        with in_plain_graph(kinds_in(checkpoint), f"checkpoint {checkpoint}") as plain:
+        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
             outputs = model.forward(batches.features, training=False)
             plain.build.adds_metrics = True
             metrics = model.metrics(outputs, batches.labels)
         if not metrics:
             return {}
         with v1.Session() as session:
-            restore_plain(session, plain.variables, checkpoint)
-            return measure(session, Scoring(graph, batches, metrics))
+            restore_into(session, plain.variables, checkpoint)
+            return evaluate(session, EvalGraph(graph, batches, metrics))
 
 
 def run(job: Job, task: Task, console: Console) -> int:
@@ -72,13 +75,13 @@ def run(job: Job, task: Task, console: Console) -> int:
     """
     directory = _directory(job)
     model = load_model(job.model, job.model_arguments())
-    source = Source(lambda: model.data("test", job.data_dir), job.max_bad_lines)
-    garbage.begin()
-    newest = _Newest(directory, lambda path: score(model, source, path), console)
-    watch = RunWatch(job, time.monotonic())
+    source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
+    gc_control.resume()
+    newest = _CheckpointScorer(directory, lambda path: score(model, source, path), console)
+    watch = RunMonitor(job, time.monotonic())
     while True:
-        ended = watch.look(read_status(directory), time.monotonic())  # before the last checkpoint is looked for
-        if newest.look():
+        ended = watch.update(read_status(directory), time.monotonic())  # before the last checkpoint is looked for
+        if newest.update():
             continue
         if newest.step >= job.max_steps:
             return EXIT_DONE
@@ -98,7 +101,7 @@ def _directory(job: Job) -> str:
     return directory
 
 
-def _end(ended: Status | PsTrainError, newest: _Newest, directory: str) -> int:
+def _end(ended: Status | PsTrainError, newest: _CheckpointScorer, directory: str) -> int:
     """Ends as the run did; where it is done, its last checkpoint must have been scored."""
     if isinstance(ended, PsTrainError):
         raise ended
@@ -121,7 +124,7 @@ def _failure(ended: Status) -> JobFailedError:
     return error
 
 
-class _Newest:
+class _CheckpointScorer:
     """Scores the newest checkpoint that can be read.
 
     Attributes:
@@ -137,10 +140,10 @@ class _Newest:
         self.step = -1
         self.failure: DamagedCheckpointError | None = None
 
-    def look(self) -> bool:
+    def update(self) -> bool:
         """Scores a checkpoint, or tries to; False where there is no other that is newer than the one scored last."""
         self.failure = None
-        for step, path in found_in(self._directory):
+        for step, path in checkpoints_in(self._directory):
             mark = (step, _written(path))
             if mark == self._scored:
                 return False
@@ -160,7 +163,7 @@ class _Newest:
             time.sleep(_LOOK_SECS)
             return
         self._scored, self.step = mark, mark[0]
-        self._console.line(f"evaluation at step {self.step}: " + (text(metrics) or "no metrics"))
+        self._console.line(f"evaluation at step {self.step}: " + (metrics_line(metrics) or "no metrics"))
         self._writer = self._writer or _writer(self._directory)
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
         self._writer.add_summary(v1.Summary(value=values), self.step)
@@ -173,10 +176,6 @@ def _written(path: str) -> int:
         return os.stat(path + ".index").st_mtime_ns
     except OSError:  # it is removed at this moment
         return 0
-
-
-def text(metrics: dict[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
 def _writer(directory: str) -> Any:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ps_train.config import Job
-from ps_train.faults import lost_share
-from ps_train.updates.base import Update
+from ps_train.config.fault_spec import dropped_share
+from ps_train.config.job import Job
+from ps_train.updates.base import UpdateMode
 
 
-def make_update(job: Job) -> Update:
+def make_update(job: Job) -> UpdateMode:
     """The update mode that a job asks for."""
     from ps_train.updates.asynchronous import Asynchronous
     from ps_train.updates.bounded import Bounded
     from ps_train.updates.synchronous import Synchronous
 
-    may_be_empty = job.on_nan == "skip" or job.may_run_dry or job.is_dynamic or lost_share(job.inject) > 0
+    may_be_empty = job.on_nan == "skip" or job.may_run_dry or job.is_dynamic or dropped_share(job.inject) > 0
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
     stale: dict[str, Any] = {

@@ -15,20 +15,20 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.gradients.precision import widened
-from ps_train.graph.rows import is_mask
-from ps_train.graph.transport import Arrived
-from ps_train.graph.variables import ps_device
-from ps_train.updates.base import Replica, Shard, StepOps, Update
-from ps_train.updates.lock import lock_of, under_lock
+from ps_train.gradients.precision import widen
+from ps_train.placement.mutex import mutex_of, with_mutex
+from ps_train.placement.variables import ps_device
+from ps_train.transport.dense import ReceivedPush
+from ps_train.transport.sparse_mask import is_mask
+from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.updates.staleness import BINS
-from ps_train.updates.turnstile import NEVER
+from ps_train.updates.token_gate import NEVER
 
 GATE = "ps_train_lock/gate"
 """Where steps are held up between two of them; see `hold.py`."""
 
 
-class Asynchronous(Update):
+class Asynchronous(UpdateMode):
     """Args beside those of all modes:
     max_steps: no update is counted when the global step is there: a worker that slept may still have steps to make
       that were handed out again.
@@ -51,13 +51,15 @@ class Asynchronous(Update):
         self._staleness_lr = staleness_lr
         self._delay_compensation = delay_compensation
 
-    def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
+    def build(self, shards: list[ParameterShard], arrived: list[ReceivedPush], replica: Replica) -> StepOps:
         return self._build(shards, arrived, replica, gated=True)
 
-    def _build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica, gated: bool) -> StepOps:
+    def _build(
+        self, shards: list[ParameterShard], arrived: list[ReceivedPush], replica: Replica, gated: bool
+    ) -> StepOps:
         sides = [(shard, arriving) for shard, arriving in zip(shards, arrived, strict=True) if arriving.vectors]
         several = len(sides) > 1
-        marks = [_pushes(shard.ps, replica.count) if several else shard.clock for shard, _ in sides]
+        marks = [_pushes(shard.ps, replica.count) if several else shard.update_count for shard, _ in sides]
         train = [
             self._locked(shard, arriving, replica, mark if several else None)
             for (shard, arriving), mark in zip(sides, marks, strict=True)
@@ -65,13 +67,13 @@ class Asynchronous(Update):
         gate = GATE if gated and several else None
         with tf.device(ps_device(0)):
             if gate:
-                train[0] = under_lock(gate, train[:1], lambda: ([], None))[0]
+                train[0] = with_mutex(gate, train[:1], lambda: ([], None))[0]
             with tf.control_dependencies(train[:1]):
-                step_after = shards[0].clock.read_value()
+                step_after = shards[0].update_count.read_value()
         reset = tf.group(*[_begin(mark) for mark in marks]) if several else None
-        return StepOps(train, step_after, reset=reset, marks=marks, gate=gate)
+        return StepOps(train, step_after, reset=reset, push_counters=marks, step_gate=gate)
 
-    def _locked(self, shard: Shard, arriving: Arrived, replica: Replica, pushes: Any) -> tf.Operation:
+    def _locked(self, shard: ParameterShard, arriving: ReceivedPush, replica: Replica, pushes: Any) -> tf.Operation:
         def body() -> tuple[list[tf.Operation], None]:
             done = self._update(shard, here, replica)
             if pushes is not None:
@@ -79,21 +81,21 @@ class Asynchronous(Update):
             return done, None
 
         with tf.device(ps_device(shard.ps)):
-            here = arriving.here()
-            return under_lock(lock_of(shard.ps), here.tensors(), body)[0]
+            here = arriving.on_ps()
+            return with_mutex(mutex_of(shard.ps), here.tensors(), body)[0]
 
-    def _update(self, shard: Shard, arriving: Arrived, replica: Replica) -> list[tf.Operation]:
+    def _update(self, shard: ParameterShard, arriving: ReceivedPush, replica: Replica) -> list[tf.Operation]:
         gradients, header = arriving.gradients()
         if self._delay_compensation:
             pulled = arriving.rows.pulled if arriving.rows else {}
             gradients = {name: self._compensated(shard, name, gradient, pulled) for name, gradient in gradients.items()}
-        clock = shard.clock.read_value()
-        staleness = tf.maximum(clock - shard.stamp, 0)  # below 0 where a ps was restored since the pull
+        clock = shard.update_count.read_value()
+        staleness = tf.maximum(clock - shard.version, 0)  # below 0 where a ps was restored since the pull
         fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
         wanted = header.examples > 0 if self.may_be_empty else None
         # The other ps do not know the global step: an update that they still make is of a job that is at its end.
         is_open = clock < self._max_steps if shard.ps == 0 else None
-        is_next = shard.ledger.is_next(arriving.ticket) if shard.ledger is not None else None
+        is_next = shard.ledger.is_next(arriving.progress) if shard.ledger is not None else None
         conditions = [condition for condition in (fresh, wanted, is_open, is_next) if condition is not None]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
         slowdown = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
@@ -113,21 +115,23 @@ class Asynchronous(Update):
         return done
 
     @staticmethod
-    def _used(shard: Shard, arriving: Arrived, is_next: tf.Tensor | None, is_open: Any) -> list[tf.Operation]:
+    def _used(
+        shard: ParameterShard, arriving: ReceivedPush, is_next: tf.Tensor | None, is_open: Any
+    ) -> list[tf.Operation]:
         """Examples count as used also where the user asked to leave their gradient out: it would be so every time."""
         if shard.ledger is None:
             return []
-        return [shard.ledger.advance(arriving.ticket, is_next if is_open is None else is_next & is_open)]
+        return [shard.ledger.advance(arriving.progress, is_next if is_open is None else is_next & is_open)]
 
-    def _compensated(self, shard: Shard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:
+    def _compensated(self, shard: ParameterShard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:
         if is_mask(name):
             return gradient
         if isinstance(gradient, tf.IndexedSlices):  # of a table: what was pulled is still there, in the same step
             g, moved = gradient.values, shard.values[name].sparse_read(gradient.indices) - pulled[name]
             corrected = g + self._delay_compensation * tf.square(g) * moved
             return tf.IndexedSlices(corrected, gradient.indices, gradient.dense_shape)
-        moved = widened(shard.values[name].read_value()) - widened(shard.backups[name].read_value())
-        g = widened(gradient)
+        moved = widen(shard.values[name].read_value()) - widen(shard.backups[name].read_value())
+        g = widen(gradient)
         return tf.cast(g + self._delay_compensation * tf.square(g) * moved, gradient.dtype)
 
 

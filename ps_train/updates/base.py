@@ -15,14 +15,14 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Task
-from ps_train.graph.transport import Arrived, Header
-from ps_train.graph.variables import ps_device
-from ps_train.updates.ledger import Ledger
+from ps_train.config.task import Task
+from ps_train.placement.variables import ps_device
+from ps_train.sharding.progress import ShardProgress
+from ps_train.transport.dense import Header, ReceivedPush
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class RunCounters:
     """What is counted over the whole run, in variables on ps 0.
 
     Attributes:
@@ -41,7 +41,7 @@ class Counts:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class ParameterShard:
     """One ps's part of the model.
 
     Attributes:
@@ -58,12 +58,12 @@ class Shard:
 
     ps: int
     apply: Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]
-    clock: tf.Variable
-    stamp: tf.Tensor
-    counts: Counts | None = None
+    update_count: tf.Variable
+    version: tf.Tensor
+    counts: RunCounters | None = None
     values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     backups: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
-    ledger: Ledger | None = None
+    ledger: ShardProgress | None = None
 
     def update(
         self,
@@ -87,7 +87,7 @@ class Shard:
 
         def do() -> tf.Operation:
             with tf.control_dependencies([self.apply(gradients, slowdown)]):
-                counted = [self.clock.assign_add(1, read_value=False)]
+                counted = [self.update_count.assign_add(1, read_value=False)]
                 if state:
                     counted.append(assign() if state_if is None else v1.cond(state_if, assign, tf.no_op))
                 if self.counts is not None:
@@ -143,15 +143,15 @@ class StepOps:
 
     train: list[tf.Operation]
     step_after: tf.Tensor
-    leave: tf.Operation | None = None
-    leaver: tf.Tensor | None = None
+    remove: tf.Operation | None = None
+    removed_replica: tf.Tensor | None = None
     awaited: tf.Tensor | None = None
     reset: tf.Operation | None = None
-    marks: Sequence[Any] = ()
-    gate: str | None = None
+    push_counters: Sequence[Any] = ()
+    step_gate: str | None = None
 
 
-class Update(abc.ABC):
+class UpdateMode(abc.ABC):
     """An update mode.
 
     Args:
@@ -168,7 +168,7 @@ class Update(abc.ABC):
     def __init__(self, may_be_empty: bool = False) -> None:
         self.may_be_empty = may_be_empty
 
-    def stamps(self, clocks: list[Any], replica: Replica) -> list[tf.Tensor]:
+    def read_versions(self, clocks: list[Any], replica: Replica) -> list[tf.Tensor]:
         """For each ps an int64 scalar there that is read before the values of a step are: by it an update mode knows
         how old the gradients are.  `clocks`: the number of updates made on each ps."""
         stamps = []
@@ -178,5 +178,5 @@ class Update(abc.ABC):
         return stamps
 
     @abc.abstractmethod
-    def build(self, shards: list[Shard], arrived: list[Arrived], replica: Replica) -> StepOps:
+    def build(self, shards: list[ParameterShard], arrived: list[ReceivedPush], replica: Replica) -> StepOps:
         """Adds this mode's operations to the graph."""

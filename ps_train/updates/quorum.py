@@ -14,7 +14,7 @@ import dataclasses
 
 import tensorflow as tf
 
-GONE, LIVE, COMING = 0, 1, 2
+LEFT, MEMBER, JOINING = 0, 1, 2
 """A replica's standing."""
 
 UNKNOWN, WANTED, UNWANTED = 0, 1, 2
@@ -22,13 +22,15 @@ UNKNOWN, WANTED, UNWANTED = 0, 1, 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Roll:
+class RoundState:
     """The state of a round on the first ps: everybody's standing, and 1 for those that have arrived."""
 
-    standing: tf.Tensor
+    membership: tf.Tensor
     arrived: tf.Tensor
 
-    def visit(self, me: tf.Tensor, in_time: tf.Tensor, is_open: tf.Tensor, backups: int) -> tuple[Roll, tf.Tensor]:
+    def visit(
+        self, me: tf.Tensor, in_time: tf.Tensor, is_open: tf.Tensor, backups: int
+    ) -> tuple[RoundState, tf.Tensor]:
         """After a replica's push.
 
         Args:
@@ -38,37 +40,37 @@ class Roll:
         Returns:
           the new state, and whether the round is complete (bool scalar).
         """
-        nobody = ~tf.reduce_any(tf.equal(self.standing, LIVE))
-        entering = tf.where(nobody, tf.constant(LIVE, tf.int64), tf.constant(COMING, tf.int64))
-        standing = tf.where(me & tf.equal(self.standing, GONE) & is_open, entering, self.standing)
+        nobody = ~tf.reduce_any(tf.equal(self.membership, MEMBER))
+        entering = tf.where(nobody, tf.constant(MEMBER, tf.int64), tf.constant(JOINING, tf.int64))
+        standing = tf.where(me & tf.equal(self.membership, LEFT) & is_open, entering, self.membership)
         arrived = tf.where(me & in_time, tf.ones_like(self.arrived), self.arrived)
-        after = Roll(standing, arrived)
+        after = RoundState(standing, arrived)
         return after, in_time & after._complete(backups)
 
-    def leave(self, me: tf.Tensor, backups: int) -> tuple[Roll, tf.Tensor, tf.Tensor]:
+    def leave(self, me: tf.Tensor, backups: int) -> tuple[RoundState, tf.Tensor, tf.Tensor]:
         """After a replica has left: the new state, whether the round is complete now, and whether it must be given up
         because nobody is left who could complete it while somebody waits for the next one."""
-        after = Roll(tf.where(me, tf.zeros_like(self.standing), self.standing), self.arrived)
+        after = RoundState(tf.where(me, tf.zeros_like(self.membership), self.membership), self.arrived)
         complete = tf.reduce_any(tf.equal(self.arrived, 1)) & after._complete(backups)
-        nobody = ~tf.reduce_any(tf.equal(after.standing, LIVE))
-        return after, complete, ~complete & nobody & tf.reduce_any(tf.equal(after.standing, COMING))
+        nobody = ~tf.reduce_any(tf.equal(after.membership, MEMBER))
+        return after, complete, ~complete & nobody & tf.reduce_any(tf.equal(after.membership, JOINING))
 
-    def next_if(self, over: tf.Tensor) -> Roll:
+    def next_if(self, over: tf.Tensor) -> RoundState:
         """The beginning of the next round, where this one is over (bool scalar)."""
-        standing = tf.where(over & tf.equal(self.standing, COMING), tf.ones_like(self.standing), self.standing)
-        return Roll(standing, tf.where(over, tf.zeros_like(self.arrived), self.arrived))
+        standing = tf.where(over & tf.equal(self.membership, JOINING), tf.ones_like(self.membership), self.membership)
+        return RoundState(standing, tf.where(over, tf.zeros_like(self.arrived), self.arrived))
 
     def awaited(self) -> tf.Tensor:
         """For whom those wait that have arrived; bool [replicas]."""
-        return tf.equal(self.standing, LIVE) & tf.equal(self.arrived, 0) & tf.reduce_any(tf.equal(self.arrived, 1))
+        return tf.equal(self.membership, MEMBER) & tf.equal(self.arrived, 0) & tf.reduce_any(tf.equal(self.arrived, 1))
 
     def _complete(self, backups: int) -> tf.Tensor:
-        missing = tf.math.count_nonzero(tf.equal(self.standing, LIVE) & tf.equal(self.arrived, 0))
+        missing = tf.math.count_nonzero(tf.equal(self.membership, MEMBER) & tf.equal(self.arrived, 0))
         return missing <= backups
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class FollowerRoundState:
     """The state of a round on another ps, which is told by the first who belongs to it.
 
     Attributes:
@@ -80,27 +82,27 @@ class Told:
     arrived: tf.Tensor
     wanted: tf.Tensor
 
-    def visit(self, me: tf.Tensor, in_time: tf.Tensor, wanted: tf.Tensor) -> tuple[Told, tf.Tensor]:
+    def visit(self, me: tf.Tensor, in_time: tf.Tensor, wanted: tf.Tensor) -> tuple[FollowerRoundState, tf.Tensor]:
         """After a push; `wanted` is UNKNOWN for all unless it completed the round on the first ps."""
         ones = tf.ones_like(self.present)
-        after = Told(
+        after = FollowerRoundState(
             tf.where(me, ones, self.present),
             tf.where(me & in_time, ones, self.arrived),
             tf.where(tf.not_equal(wanted, UNKNOWN), wanted, self.wanted),
         )
         return after, after._complete()
 
-    def leave(self, me: tf.Tensor, wanted: tf.Tensor) -> tuple[Told, tf.Tensor]:
-        after = Told(
+    def leave(self, me: tf.Tensor, wanted: tf.Tensor) -> tuple[FollowerRoundState, tf.Tensor]:
+        after = FollowerRoundState(
             tf.where(me, tf.zeros_like(self.present), self.present),
             self.arrived,
             tf.where(tf.not_equal(wanted, UNKNOWN), wanted, self.wanted),
         )
         return after, after._complete()
 
-    def next_if(self, over: tf.Tensor) -> Told:
+    def next_if(self, over: tf.Tensor) -> FollowerRoundState:
         zeros = tf.zeros_like(self.arrived)
-        return Told(self.present, tf.where(over, zeros, self.arrived), tf.where(over, zeros, self.wanted))
+        return FollowerRoundState(self.present, tf.where(over, zeros, self.arrived), tf.where(over, zeros, self.wanted))
 
     def _complete(self) -> tf.Tensor:
         awaited = tf.equal(self.wanted, WANTED) & tf.equal(self.present, 1)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.processes import Process, Processes
 
 LATE = ("waiting for ps:", "no worker has come", "all of them are gone", "has not joined within", "s (recovery_secs): ")
@@ -79,7 +79,7 @@ def check_end(
         code = process.wait(10)
         is_late = code == 1 and any(words in process.output for words in LATE)
         assert code == 0 or is_late or (code == 143 and task in told_to_stop), story
-    saved = found_in(str(directory))
+    saved = checkpoints_in(str(directory))
     assert saved[0][0] == steps, f"the last checkpoint is {saved[:1]}\n{story}"
     made = updates_in(saved[0][1])
     least, most = torn.bounds(update, steps)

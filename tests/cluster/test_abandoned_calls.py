@@ -12,15 +12,15 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import Session, SessionGroup, waiting
+from ps_train.cluster.calls import Session, SessionGroup, abandonable
 from ps_train.cluster.server import own_config, session_config
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Task
-from ps_train.roles import attempt as attempts
-from ps_train.roles.attempt import attempt, run_within
-from ps_train.roles.input import Input
-from ps_train.roles.loop import INPUT, STEPS, Loop
-from ps_train.roles.session import LostConnectionError, LostInputError
+from ps_train.config.task import Task
+from ps_train.training import abandonable as attempts
+from ps_train.training.abandonable import run_abandonable, run_within
+from ps_train.training.input import Input
+from ps_train.training.loop import INPUT, STEPS, TrainingLoop
+from ps_train.training.session import LostConnectionError, LostInputError
 from tests.support.cluster import InProcessCluster
 from tests.support.loops import LoopSession, pace_for
 from tests.support.models import Linear
@@ -61,10 +61,10 @@ class Waiting:
 def test_a_call_that_hangs_is_left_behind_when_the_attempt_has_ended_and_nobody_learns_what_it_returns() -> None:
     waiting = Waiting()
     with pytest.raises(LostConnectionError, match="a call hangs"):
-        attempt(waiting.wait, waiting.group, lambda: True)
-    assert not waiting.group.is_quiet()
+        run_abandonable(waiting.wait, waiting.group, lambda: True)
+    assert not waiting.group.is_idle()
     waiting.end()
-    eventually(waiting.group.is_quiet, 10, "the end of the call")
+    eventually(waiting.group.is_idle, 10, "the end of the call")
     assert waiting.learned == []
 
 
@@ -72,7 +72,7 @@ def test_a_call_may_take_as_long_as_it_likes_while_the_attempt_goes_on() -> None
     waiting = Waiting()
     later = threading.Timer(1.0, waiting.end)
     later.start()
-    attempt(waiting.wait, waiting.group, lambda: False)
+    run_abandonable(waiting.wait, waiting.group, lambda: False)
     assert waiting.learned == [True]
 
 
@@ -84,7 +84,7 @@ def test_calls_that_end_by_themselves_are_not_given_up() -> None:
             waiting.pass_by()
         waiting.learned.append(True)
 
-    attempt(work, waiting.group, lambda: True)
+    run_abandonable(work, waiting.group, lambda: True)
     assert waiting.learned == [True]
 
 
@@ -92,9 +92,9 @@ def test_to_close_the_sessions_cancels_a_call_and_refuses_those_of_other_threads
     waiting = Waiting()
     waiting.pass_by()
     with pytest.raises(LostConnectionError):
-        attempt(waiting.wait, waiting.group, lambda: True)
+        run_abandonable(waiting.wait, waiting.group, lambda: True)
     waiting.group.close()
-    eventually(waiting.group.is_quiet, 10, "the end of the call")
+    eventually(waiting.group.is_idle, 10, "the end of the call")
     with pytest.raises(tf.errors.AbortedError, match="given up"):
         waiting.session.run(waiting._nothing)
     assert waiting.learned == []
@@ -105,7 +105,7 @@ def test_what_an_attempt_raises_is_raised_where_it_is_waited_for() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        attempt(fails, SessionGroup(), lambda: False)
+        run_abandonable(fails, SessionGroup(), lambda: False)
 
 
 def test_a_session_of_no_group_keeps_the_deadline_of_its_own() -> None:
@@ -124,7 +124,7 @@ def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_ma
     held, other_held = Waiting(), threading.Event()
 
     def hold() -> None:
-        with contextlib.suppress(tf.errors.AbortedError), waiting(held.session, 0.3):
+        with contextlib.suppress(tf.errors.AbortedError), abandonable(held.session, 0.3):
             other_held.wait(30)
 
     def train() -> None:
@@ -133,7 +133,7 @@ def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_ma
 
     began = time.monotonic()
     with pytest.raises(LostConnectionError, match="a call hangs"):
-        attempt(train, held.group, lambda: False)
+        run_abandonable(train, held.group, lambda: False)
     assert 0.3 <= time.monotonic() - began < 10
     other_held.set()
     held.end()
@@ -163,12 +163,12 @@ def test_who_waits_for_a_checkpoint_that_is_never_written_is_given_up(
     ended = threading.Event()
 
     def save() -> None:
-        cluster.snapshots.begin(session)
+        cluster.snapshots.start(session)
         ended.set()
         cluster.snapshots.wait(session)
 
     with pytest.raises(LostConnectionError):
-        attempt(save, group, ended.is_set)
+        run_abandonable(save, group, ended.is_set)
     silent.set()
 
 
@@ -187,7 +187,7 @@ def test_a_thread_that_hangs_in_a_checkpoint_of_its_session_keeps_the_next_one_f
 
     with monkeypatch.context() as patch:
         patch.setattr(cluster.snapshots, where, hang)
-        lost = threading.Thread(target=cluster.snapshots.begin, args=[cluster.sessions[0]], daemon=True)
+        lost = threading.Thread(target=cluster.snapshots.start, args=[cluster.sessions[0]], daemon=True)
         lost.start()
         assert hangs.wait(20)
     cluster.open_again(0)
@@ -253,7 +253,7 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     model = Blocked(count=10)
     model.gate.release(1)  # for whoever looks at the data before
     cluster = InProcessCluster(model, 1, 1, batch_size=1, epochs=1, update=update, max_steps=most)
-    cluster.sessions[0].run(cluster.steps[0].initialise)
+    cluster.sessions[0].run(cluster.steps[0].initialize)
     cluster.steps[0].local.prepare(cluster.sessions[0])
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
@@ -262,15 +262,15 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     def loop_in(group: SessionGroup) -> Callable[[], str]:
         session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
         group.add(session)
-        return lambda: Loop("worker:0", step, pace_for(cluster), lambda: False, 0).run(LoopSession(session))
+        return lambda: TrainingLoop("worker:0", step, pace_for(cluster), lambda: False, 0).run(LoopSession(session))
 
     source.begin()
     group = SessionGroup()
     with pytest.raises(LostConnectionError, match="a call hangs"):
-        attempt(loop_in(group), group, lambda: True)
+        run_abandonable(loop_in(group), group, lambda: True)
     group.close()
     model.gate.release(1000)
-    eventually(group.is_quiet, 10, "the end of the call")
+    eventually(group.is_idle, 10, "the end of the call")
     before = cluster.global_step()  # the example that was let through may have been trained on
     assert before <= 1
     try:
@@ -290,4 +290,4 @@ def test_an_input_that_reports_its_cancellation_later_is_begun_anew() -> None:
             raise tf.errors.CancelledError(None, None, "Iterator was cancelled\n\t [[{{node IteratorGetNext}}]]")
 
     with pytest.raises(LostInputError):
-        Loop("worker:0", cluster.steps[0], pace_for(cluster), lambda: False, 0).run(LoopSession(Cancelled()))
+        TrainingLoop("worker:0", cluster.steps[0], pace_for(cluster), lambda: False, 0).run(LoopSession(Cancelled()))

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.updates.waiting import shares
+from ps_train.updates.wait_time import report
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear
@@ -81,7 +81,7 @@ def test_nobody_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_boun
 def test_the_waiting_is_measured(num_ps: int = 1) -> None:
     _, cluster, _ = trained(lead=1)
     waiting = cluster.read("ps_train/waiting")
-    found = shares(waiting, ["slow", "fast", "other"])
+    found = report(waiting, ["slow", "fast", "other"])
     assert found["per_worker"]["slow"] < 0.2
     assert found["per_worker"]["fast"] > 0.4 and found["per_worker"]["other"] > 0.4
     assert waiting[1, 0] < waiting[1, 1] < STEPS * 1.0, "seconds"

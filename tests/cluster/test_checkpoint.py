@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train import checkpoint
-from ps_train.checkpoint import found_in, prepare_directory
+from ps_train.checkpoint import files
+from ps_train.checkpoint.files import checkpoints_in, prepare_directory
 from ps_train.errors import ConfigError, ModelError
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster
@@ -22,7 +22,7 @@ FIELDS = {"optimizer": "adam", "batch_size": 8}
 @pytest.fixture(params=["at once", "in chunks"])
 def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param == "in chunks":
-        monkeypatch.setattr(checkpoint, "CHUNK_BYTES", 700)
+        monkeypatch.setattr(files, "CHUNK_BYTES", 700)
     return bool(request.param == "in chunks")
 
 
@@ -41,7 +41,7 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(
     assert before.keys() == after.keys() and "hidden1/weights/Adam" in before and "beta1_power" in before
     for name, value in before.items():
         assert np.array_equal(value, after[name]), name
-    followers = [s for s in second.steps[0].stored if s.follower]
+    followers = [s for s in second.steps[0].entries if s.follower]
     kinds = {"beta1_power", "beta2_power", "global_step"}  # the clocks of the other ps begin with the global step
     assert {s.key for s in followers} == (kinds if num_ps > 1 else set())
     assert len(followers) == len(kinds) * (num_ps - 1)
@@ -92,7 +92,7 @@ def test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_t
     assert cluster.start(restore=True) is None
     assert cluster.checkpoints is not None
     cluster.checkpoints.save(cluster.sessions[0])
-    assert not left.exists() and [step for step, _ in found_in(str(tmp_path))] == [0]
+    assert not left.exists() and [step for step, _ in checkpoints_in(str(tmp_path))] == [0]
 
 
 def test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly(
@@ -104,7 +104,7 @@ def test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly(
     for _ in range(5):
         cluster.train(1)
         cluster.checkpoints.save(cluster.sessions[0])
-    assert [step for step, _ in found_in(str(tmp_path))] == [5, 4, 3]
+    assert [step for step, _ in checkpoints_in(str(tmp_path))] == [5, 4, 3]
     assert {file.name.split(".")[1] for file in tmp_path.glob("model.*")} == {"ckpt-3", "ckpt-4", "ckpt-5"}
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert state.model_checkpoint_path == str(tmp_path / "model.ckpt-5")

@@ -7,8 +7,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from ps_train.data.criteo.made import make
 from ps_train.models import criteo
+from ps_train.models.clicks.synthetic import write_files
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 
@@ -16,7 +16,7 @@ from tests.support.long import long
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     directory = tmp_path_factory.mktemp("clicks")
-    make(str(directory), lines=6_000)
+    write_files(str(directory), lines=6_000)
     return directory
 
 

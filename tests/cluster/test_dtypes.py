@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Source
+from ps_train.data.pipeline import DataSource
 from ps_train.errors import ModelError
 from ps_train.roles import evaluator
 from tests.support.cluster import InProcessCluster
@@ -122,4 +122,4 @@ def test_another_dtype_than_the_checkpoints_is_refused_with_both(tmp_path: pathl
         other.start(restore=True)
     model, path = of(tf.float64), other.checkpoints.path(STEPS)
     with pytest.raises(ModelError, match="of dtype float32, the model of float64"):
-        evaluator.score(model, Source(lambda: model.data("test", "")), path)
+        evaluator.score(model, DataSource(lambda: model.data("test", "")), path)

@@ -16,8 +16,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config import Job, Task
-from ps_train.console import Console
+from ps_train.config.job import Job
+from ps_train.config.task import Task
 from ps_train.errors import (
     ConfigError,
     DamagedCheckpointError,
@@ -27,6 +27,7 @@ from ps_train.errors import (
     UnreachableError,
 )
 from ps_train.roles import evaluator
+from ps_train.runtime.console import Console
 from tests.support.models import Linear
 from tests.support.processes import eventually
 

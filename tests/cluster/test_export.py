@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import restore_plain
+from ps_train.checkpoint.contents import restore_into
+from ps_train.checkpoint.export import export, prepare_export
 from ps_train.data.arrays import Arrays
-from ps_train.data.criteo.made import make
-from ps_train.data.shard import Source, evaluation_batches
+from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.errors import ConfigError, ModelError
-from ps_train.export import export, prepare_export
+from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import DeepFM
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster
@@ -27,7 +27,7 @@ def predicted(model, checkpoint: str, features) -> dict[str, np.ndarray]:
     with tf.Graph().as_default(), v1.Session() as session:
         given = tf.nest.map_structure(tf.constant, features)
         outputs = model.predictions(model.forward(given, training=False))
-        restore_plain(session, v1.global_variables(), checkpoint)
+        restore_into(session, v1.global_variables(), checkpoint)
         return session.run(dict(outputs))
 
 
@@ -38,12 +38,12 @@ def exported(tmp_path: pathlib.Path, model, num_ps: int = 2, **fields) -> str:
     cluster.train(5)
     assert cluster.checkpoints is not None
     checkpoint = cluster.checkpoints.path(cluster.checkpoints.save(cluster.sessions[0]))
-    export(model, Source(lambda: model.data("train", "")), checkpoint, prepare_export(str(tmp_path / "export")))
+    export(model, DataSource(lambda: model.data("train", "")), checkpoint, prepare_export(str(tmp_path / "export")))
     return checkpoint
 
 
 def test_a_model_of_tables_predicts_the_same_from_raw_features_and_from_examples(tmp_path: pathlib.Path) -> None:
-    make(str(tmp_path / "data"), lines=500)
+    write_files(str(tmp_path / "data"), lines=500)
 
     class Here(DeepFM):
         def data(self, split, data_dir):
@@ -120,4 +120,4 @@ def test_features_without_a_fixed_shape_are_refused_by_name(tmp_path: pathlib.Pa
             return tf.data.Dataset.from_tensor_slices((tf.ragged.constant([[1.0], [2.0, 3.0]]), [1.0, 2.0]))
 
     with pytest.raises(ModelError, match="feature features has no fixed shape"):
-        export(Ragged(), Source(lambda: Ragged().data("train", "")), "", str(tmp_path / "export"))
+        export(Ragged(), DataSource(lambda: Ragged().data("train", "")), "", str(tmp_path / "export"))

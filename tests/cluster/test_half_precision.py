@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train import checkpoint
+from ps_train.checkpoint import files
 from ps_train.errors import ModelError
 from tests.support.cluster import InProcessCluster
 from tests.support.dtypes import Averaging
@@ -39,7 +39,7 @@ def test_a_synchronous_update_of_large_batches_is_the_mean_over_all_examples(dty
     """Sums of 512 gradients of 200 are beyond float16, and lose digits in bfloat16."""
     model = Averaging(dtype)
     cluster = InProcessCluster(model, 2, WORKERS, update="sync", batch_size=BATCH, partition_bytes=16)
-    assert len(cluster.plan.of("w")) > 1
+    assert len(cluster.plan.slices_of("w")) > 1
     cluster.start()
     cluster.train(1)
     mine = [model.rounded(some[:BATCH].mean(axis=0)).astype(np.float64) for some in shares(model, WORKERS)]
@@ -98,7 +98,7 @@ def test_accumulated_batches_are_added_up_without_losing_digits(dtype: str, upda
 def test_a_norm_is_clipped_over_all_slices_of_a_variable() -> None:
     model = Averaging("float32", mean=3.0)
     cluster = InProcessCluster(model, 3, 1, batch_size=8, partition_bytes=16, clip_norm=2.0)
-    assert len({piece.ps for piece in cluster.plan.of("w")}) > 1
+    assert len({piece.ps for piece in cluster.plan.slices_of("w")}) > 1
     cluster.start()
     cluster.train(1)
     (mine,) = shares(model, 1)
@@ -146,7 +146,7 @@ def contents_of(path: str, like: dict[str, np.ndarray[Any, Any]]) -> dict[str, n
 @pytest.fixture(params=["at once", "in chunks"])
 def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "in chunks":
-        monkeypatch.setattr(checkpoint, "CHUNK_BYTES", 20)
+        monkeypatch.setattr(files, "CHUNK_BYTES", 20)
 
 
 @pytest.mark.usefixtures("chunked")
@@ -154,7 +154,7 @@ def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_checkpoint_of_two_ps_restores_into_any_number_whatever_the_dtype(dtype: str, tmp_path: pathlib.Path) -> None:
     first = trained(dtype, tmp_path, 2)
     expected = first.values()
-    assert first.plan.of("w")[0].count > 1 and expected["w/Adam"].dtype == expected["w"].dtype
+    assert first.plan.slices_of("w")[0].count > 1 and expected["w/Adam"].dtype == expected["w"].dtype
     assert np.all(expected["w"] != 0) and np.all(expected["w/Adam"] != 0)
     assert_same(contents_of(str(tmp_path / "model.ckpt-3"), expected), expected)
     for num_ps in (1, 2, 3):
@@ -170,7 +170,7 @@ def test_the_slices_of_one_lost_ps_are_restored_alone(tmp_path: pathlib.Path) ->
     assert cluster.checkpoints is not None
     cluster.checkpoints.restore(cluster.sessions[0], only=[1])
     after = cluster.values()
-    for piece in cluster.plan.of("w"):
+    for piece in cluster.plan.slices_of("w"):
         rows = slice(piece.begin, piece.begin + piece.shape[0])
         assert np.array_equal(after["w"][rows], before["w"][rows]) == (piece.ps == 1)
 

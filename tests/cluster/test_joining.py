@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ps_train.updates.quorum import COMING, GONE, LIVE
+from ps_train.updates.quorum import JOINING, LEFT, MEMBER
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear
@@ -60,12 +60,12 @@ def standing(cluster: InProcessCluster) -> list[int]:
 def test_a_round_is_of_those_who_were_declared_until_another_joins_and_then_of_all(num_ps: int) -> None:
     cluster = made("sync", num_ps)
     expected = {name: cluster.values()[name] for name in ("w", "b")}
-    assert standing(cluster) == [LIVE, LIVE, GONE, GONE, GONE]
+    assert standing(cluster) == [MEMBER, MEMBER, LEFT, LEFT, LEFT]
     in_parallel([lambda: step(cluster, 0), lambda: step(cluster, 1)])
     expected = after_update(expected, [(0, 0), (1, 0)])
 
     def the_others() -> None:
-        eventually(lambda: standing(cluster)[JOINER] == COMING, 20, "somebody's coming")
+        eventually(lambda: standing(cluster)[JOINER] == JOINING, 20, "somebody's coming")
         in_parallel([lambda: step(cluster, 0), lambda: step(cluster, 1)])
 
     in_parallel([lambda: step(cluster, JOINER), the_others])  # his first push is of a round that he is no member of
@@ -76,7 +76,7 @@ def test_a_round_is_of_those_who_were_declared_until_another_joins_and_then_of_a
         np.testing.assert_allclose(cluster.values()[name], value, atol=1e-6)
     cluster.dismiss(JOINER)
     in_parallel([lambda: step(cluster, 0), lambda: step(cluster, 1)])
-    assert cluster.global_step() == 4 and standing(cluster)[JOINER] == GONE
+    assert cluster.global_step() == 4 and standing(cluster)[JOINER] == LEFT
 
 
 def test_nobody_is_behind_who_has_not_joined_and_who_joins_begins_beside_the_slowest() -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.data.shard import Source
+from ps_train.data.pipeline import DataSource
 from ps_train.errors import ModelError
-from ps_train.graph.trace import trace
+from ps_train.placement.trace import trace
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.user_models import UserModel, check_export, check_scores, check_training
@@ -61,7 +61,7 @@ def test_a_layer_that_keeps_state_is_refused(name: str) -> None:
 
     model = UserModel(forward)
     with pytest.raises(ModelError, match=f"a Keras layer keeps .*Use tf.nn.*for {name}"):
-        trace(model, Source(lambda: model.data("train", "")), 4)
+        trace(model, DataSource(lambda: model.data("train", "")), 4)
 
 
 def test_a_layer_that_is_made_elsewhere_is_refused() -> None:

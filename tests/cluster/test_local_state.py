@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Source
-from ps_train.export import export, prepare_export
+from ps_train.checkpoint.export import export, prepare_export
+from ps_train.data.pipeline import DataSource
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.serving import served
@@ -64,7 +64,7 @@ def test_words_are_looked_up_in_training_scoring_and_serving(make, tmp_path: pat
 def test_the_file_of_a_table_is_a_part_of_what_is_exported(tmp_path: pathlib.Path) -> None:
     model = of_cities(of_a_file, tmp_path)
     cluster = check_training(model, tmp_path)
-    source = Source(lambda: model.data("train", ""))
+    source = DataSource(lambda: model.data("train", ""))
     export(model, source, cluster.checkpoints.path(STEPS), prepare_export(str(tmp_path / "export")))
     rows = cluster.values()["rows"].sum(axis=1)
     (tmp_path / "cities.txt").unlink()

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Source
+from ps_train.data.pipeline import DataSource
 from ps_train.errors import ModelError
-from ps_train.graph.trace import trace
+from ps_train.placement.trace import trace
 from tests.support.cluster import InProcessCluster, batches_of
 from tests.support.long import long
 from tests.support.models import Linear
@@ -185,4 +185,4 @@ class Assigning(Linear):
 def test_a_variable_that_is_trained_cannot_be_assigned_too() -> None:
     model = Assigning()
     with pytest.raises(ModelError, match=r"variable w .*trainable=False|variable w has no handle"):
-        trace(model, Source(lambda: model.data("train", "")), 4)
+        trace(model, DataSource(lambda: model.data("train", "")), 4)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.model import make_optimizer
-from ps_train.roles.loop import INPUT, STEPS, STOPPED
+from ps_train.training.loop import INPUT, STEPS, STOPPED
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.loops import pace_for, run_worker

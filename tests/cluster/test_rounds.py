@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
-from ps_train.updates.quorum import COMING
+from ps_train.updates.quorum import JOINING
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear
@@ -115,7 +115,7 @@ def test_who_leaves_is_waited_for_no_more_and_when_he_is_back_belongs_to_the_rou
         eventually(lambda: cluster.global_step() == 1, 20, "the update without worker 0")
         np.testing.assert_allclose(cluster.values()["w"], w, atol=1e-6)
         model.hold[0].clear()  # his push is of a round that is over, and he is no member: he waits for the next
-        eventually(lambda: standing(cluster)[0] == COMING, 20, "his coming")
+        eventually(lambda: standing(cluster)[0] == JOINING, 20, "his coming")
         in_parallel([lambda: step(cluster, 1), lambda: step(cluster, 2)])
         w = after_update(w, model, 1, 1, 2)
 
@@ -147,8 +147,8 @@ def test_a_gradient_of_values_from_two_different_rounds_is_dropped() -> None:
     cluster, model = made(2)
     w = cluster.values()["w"]
     with cluster.steps[0].graph.as_default():
-        ahead = cluster.steps[0].ops.marks[1].assign_add(1, read_value=False)
-        level = cluster.steps[0].ops.marks[1].assign_sub(1, read_value=False)
+        ahead = cluster.steps[0].ops.push_counters[1].assign_add(1, read_value=False)
+        level = cluster.steps[0].ops.push_counters[1].assign_sub(1, read_value=False)
     cluster.sessions[0].run(ahead)
     in_parallel([lambda: step(cluster, 0)], within_secs=15)
     cluster.sessions[0].run(level)
@@ -177,7 +177,7 @@ def test_one_who_waits_to_come_in_does_not_wait_for_a_round_that_nobody_is_left_
     cluster.dismiss(0)
 
     def leave() -> None:
-        eventually(lambda: standing(cluster)[0] == COMING, 20, "his coming")
+        eventually(lambda: standing(cluster)[0] == JOINING, 20, "his coming")
         cluster.dismiss(1, by=1)
         cluster.dismiss(2, by=1)
 
@@ -226,7 +226,7 @@ def test_every_ps_makes_an_update_of_the_same_gradients(backups: int) -> None:
                 all_there.append(cluster.sessions[index].run([cluster.steps[index].global_step, examples[index]]))
         cluster.dismiss(index, by=index)
 
-    examples = [step.counts.examples for step in cluster.steps]
+    examples = [step.counters.examples for step in cluster.steps]
     in_parallel([lambda index=index: work(index) for index in range(WORKERS)])
     w = cluster.values()["w"]
     assert w[0, 0] == w[1, 0] and abs(w[0, 0]) > 0.5

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
 from ps_train.model import Model, make_optimizer
-from ps_train.roles.loop import INPUT, STEPS
+from ps_train.training.loop import INPUT, STEPS
 from tests.cluster.test_bounded import Recorded
 from tests.cluster.test_modes import MODES, every_mode
 from tests.cluster.test_vocabularies import passing
@@ -104,7 +104,7 @@ def test_the_bound_holds_within_runs(num_ps: int, lead: int) -> None:
 
     def work(index: int) -> None:
         for _ in range(5):
-            cluster.sessions[index].run(cluster.steps[index].run_of(4))
+            cluster.sessions[index].run(cluster.steps[index].steps_per_call(4))
         cluster.dismiss(index, by=index)
 
     in_parallel([lambda index=index: work(index) for index in range(3)])
@@ -119,7 +119,7 @@ def test_the_bound_holds_within_runs(num_ps: int, lead: int) -> None:
 
 def crossings(cluster: InProcessCluster, run: int) -> collections.Counter[tuple[str, str]]:
     metadata, options = v1.RunMetadata(), v1.RunOptions(output_partition_graphs=True)
-    fetches = cluster.steps[0].run_of(run)["train"]
+    fetches = cluster.steps[0].steps_per_call(run)["train"]
     cluster.sessions[0].run(fetches, options=options, run_metadata=metadata)
     found: collections.Counter[tuple[str, str]] = collections.Counter()
     for graph in metadata.partition_graphs:
@@ -238,7 +238,7 @@ def test_values_that_are_pulled_ahead_are_older_by_one_step_at_most_and_counted_
 
 def test_who_is_dismissed_within_a_run_goes_on_and_holds_nobody_back() -> None:
     cluster = cluster_of(Linear(count=120), 1, 2, update="sync", max_steps=1000)
-    alone = threading.Thread(target=lambda: cluster.sessions[0].run(cluster.steps[0].run_of(RUN)), daemon=True)
+    alone = threading.Thread(target=lambda: cluster.sessions[0].run(cluster.steps[0].steps_per_call(RUN)), daemon=True)
     alone.start()
     cluster.dismiss(1)
     alone.join(20)

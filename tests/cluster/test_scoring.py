@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.criteo.made import make
-from ps_train.data.shard import Share
-from ps_train.graph.scoring import add_up, values_of
+from ps_train.data.data_shard import DataShard
+from ps_train.graph.evaluation import metric_values, run_batches
+from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import WideAndDeep
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster
@@ -42,20 +42,20 @@ class Everything(Digits):
 def together(cluster: InProcessCluster, count: int) -> dict[str, float]:
     """Share 0 by worker 0, the others by worker 1, which hands them in."""
     for index in range(1, count):
-        session, scoring = cluster.scoring(Share(index, count), worker=1)
-        add_up(session, scoring)
-        session.run(scoring.totals.hand_in)
-    session, scoring = cluster.scoring(Share(0, count))
-    add_up(session, scoring)
+        session, scoring = cluster.scoring(DataShard(index, count), worker=1)
+        run_batches(session, scoring)
+        session.run(scoring.totals.publish)
+    session, scoring = cluster.scoring(DataShard(0, count))
+    run_batches(session, scoring)
     totals = scoring.totals
     total = sum(session.run([totals.vector, *totals.of_share[1:]]))
-    session.run(totals.put, {totals.given: total})
-    return values_of(session, scoring)
+    session.run(totals.load, {totals.feed: total})
+    return metric_values(session, scoring)
 
 
 @pytest.mark.parametrize("count", [2, long(4)])
 def test_metrics_of_clicks_are_those_of_the_whole_stream(tmp_path: pathlib.Path, count: int) -> None:
-    make(str(tmp_path), lines=3_000)
+    write_files(str(tmp_path), lines=3_000)
     cluster = InProcessCluster(Clicks(str(tmp_path)), 2, 2, batch_size=128)
     cluster.start()
     cluster.train(10)

@@ -68,7 +68,7 @@ def test_the_pieces_of_a_stream_are_handed_out_too(update, run, shuffle_buffer):
     model = Recording(ones=update == "sync", stream=True)
     cluster = InProcessCluster(model, 2, 2, update=update, **fields)
     cluster.start()
-    assert cluster.steps[0].leased.count > 10
+    assert cluster.steps[0].assigned.count > 10
     run_all(cluster)
     assert_each_was_used(cluster, 1)
 
@@ -110,9 +110,9 @@ def test_as_long_as_a_worker_holds_a_shard_nobody_else_is_given_it():
     for worker in (first, second):
         worker.begin()
     assert first.make(1) == second.make(1) == 1
-    assert not second.shares.are_there()
+    assert not second.shares.has_work()
     cluster.dismiss(0)
-    assert second.shares.are_there()
+    assert second.shares.has_work()
 
 
 @pytest.mark.parametrize("update", [long("async"), "sync"])
@@ -143,7 +143,7 @@ def test_of_two_who_bring_the_same_examples_to_a_round_one_counts():
     zombie, other = workers_of(cluster)
     zombie.begin()
     zombie.shares.take(1, 0)
-    cluster.sessions[1].run(cluster.steps[1].handout.swap, cluster.steps[1].handout.feeds({0: (1, 0)}))
+    cluster.sessions[1].run(cluster.steps[1].ownership.compare_and_set, cluster.steps[1].ownership.feeds({0: (1, 0)}))
     other.begin()
     other.shares.take(1, 0)
     in_parallel([lambda w=w: w.session.run(w.step.ops.train) for w in (zombie, other)])

@@ -43,14 +43,14 @@ def test_a_late_push_of_what_others_have_used_moves_no_cursor_back():
 
     def others() -> None:
         assert model.pulled.wait(30)
-        look = cluster.steps[1].handout
-        cluster.sessions[1].run(look.swap, look.feeds({0: (1, 0)}))  # from worker 0 to nobody
+        look = cluster.steps[1].ownership
+        cluster.sessions[1].run(look.compare_and_set, look.feeds({0: (1, 0)}))  # from worker 0 to nobody
         other.begin()
         assert other.make(3) == 3
         model.may_push.set()
 
     in_parallel([lambda: late.make(1), others], within_secs=40)
-    for progress in cluster.sessions[0].run(cluster.steps[0].handout.look)["progress"]:
+    for progress in cluster.sessions[0].run(cluster.steps[0].ownership.read)["progress"]:
         assert progress[0] == 24
     assert cluster.values()["ps_train/dropped"] == 1
     cluster.dismiss(0)
@@ -82,6 +82,6 @@ def test_a_worker_makes_good_what_reached_one_ps_only_before_it_goes_on():
     worker.begin()
     assert worker.shares.take(1, 0) == 1
     worker.session.run([op for op in worker.step.ops.train if "task:0" in op.device])
-    worker.shares.followed([0, 0, 8])
+    worker.shares.step_done([0, 0, 8])
     assert worker.make(1) == 1
     assert [int(counts.sum()) for counts in used(cluster)] == [8, 8]

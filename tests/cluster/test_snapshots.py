@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint import push_barrier
+from ps_train.checkpoint.files import checkpoints_in
 from ps_train.errors import SaveError
-from ps_train.updates import hold
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.loops import training
@@ -54,7 +54,7 @@ def test_every_checkpoint_is_the_state_at_one_global_step(
         for _ in range(12):
             saved = cluster.snapshots.save(cluster.sessions[0])
             eventually(lambda saved=saved: cluster.global_step() > saved, 30, "an update after the save")
-    found = found_in(str(tmp_path))
+    found = checkpoints_in(str(tmp_path))
     assert len(found) == 12
     for step, path in found:
         assert counts(path) == ({float(step)}, step)
@@ -74,15 +74,15 @@ def test_training_makes_progress_while_a_slow_disk_takes_the_checkpoint(
 
     monkeypatch.setattr(cluster.checkpoints, "_write", wait_and_write)
     with training(cluster):
-        cluster.snapshots.begin(cluster.sessions[0])
+        cluster.snapshots.start(cluster.sessions[0])
         begun = cluster.global_step()
         deadline = time.monotonic() + 20
         while cluster.global_step() < begun + 50:
             assert time.monotonic() < deadline
-        assert cluster.snapshots.busy and cluster.snapshots.collect() is None
+        assert cluster.snapshots.busy and cluster.snapshots.poll() is None
         slow.set()
         cluster.snapshots.wait(cluster.sessions[0])
-    step = cluster.snapshots.collect()
+    step = cluster.snapshots.poll()
     assert step is not None and step <= begun
     assert counts(cluster.checkpoints.path(step)) == ({float(step)}, step)
 
@@ -104,11 +104,11 @@ def test_a_save_that_fails_leaves_the_one_before_and_the_next_is_as_good(
         cluster.train(2)
         with pytest.raises(SaveError, match="No space left"):
             cluster.snapshots.save(cluster.sessions[0])
-    assert [step for step, _ in found_in(str(tmp_path))] == [3]
-    assert counts(found_in(str(tmp_path))[0][1]) == ({3.0}, 3)
+    assert [step for step, _ in checkpoints_in(str(tmp_path))] == [3]
+    assert counts(checkpoints_in(str(tmp_path))[0][1]) == ({3.0}, 3)
     cluster.train(2)
     assert cluster.snapshots.save(cluster.sessions[0]) == 7
-    assert counts(found_in(str(tmp_path))[0][1]) == ({7.0}, 7)
+    assert counts(checkpoints_in(str(tmp_path))[0][1]) == ({7.0}, 7)
 
 
 def test_a_rehearsal_is_not_a_checkpoint_and_not_reported(
@@ -119,8 +119,8 @@ def test_a_rehearsal_is_not_a_checkpoint_and_not_reported(
     with monkeypatch.context() as slow:
         run = cluster.sessions[0].run
         slow.setattr(cluster.sessions[0], "run", lambda *args, **fields: (time.sleep(0.01), run(*args, **fields))[1])
-        cluster.snapshots.rehearse(cluster.sessions[0])
-    assert not found_in(str(tmp_path)) and cluster.snapshots.collect() is None
+        cluster.snapshots.warm_up(cluster.sessions[0])
+    assert not checkpoints_in(str(tmp_path)) and cluster.snapshots.poll() is None
     cluster.snapshots.save(cluster.sessions[0])
     report = cluster.snapshots.report()
     assert report is not None and report["count"] == 1
@@ -129,9 +129,12 @@ def test_a_rehearsal_is_not_a_checkpoint_and_not_reported(
 
 def test_a_hold_that_is_not_ended_ends_by_itself(tmp_path: pathlib.Path) -> None:
     cluster = made(tmp_path, 2, 1)
-    held = hold.Hold
-    assert cluster.snapshots is not None and isinstance(cluster.snapshots._hold, held)
-    with pytest.raises(tf.errors.DeadlineExceededError), cluster.snapshots._hold.of(cluster.sessions[0], most_secs=1):
+    held = push_barrier.PushBarrier
+    assert cluster.snapshots is not None and isinstance(cluster.snapshots._barrier, held)
+    with (
+        pytest.raises(tf.errors.DeadlineExceededError),
+        cluster.snapshots._barrier.held(cluster.sessions[0], most_secs=1),
+    ):
         time.sleep(2)
     cluster.train(2)
     assert cluster.snapshots.save(cluster.sessions[0]) == 2
@@ -140,7 +143,7 @@ def test_a_hold_that_is_not_ended_ends_by_itself(tmp_path: pathlib.Path) -> None
 def test_an_update_that_reached_one_ps_only_is_told_of_once_and_holds_nobody_up_again(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hold, "SETTLE_SECS", 0.3)
+    monkeypatch.setattr(push_barrier, "SETTLE_SECS", 0.3)
     cluster = made(tmp_path, 2, 1)
     assert cluster.snapshots is not None
     cluster.train(2)
@@ -156,13 +159,13 @@ def test_an_update_that_reached_one_ps_only_is_told_of_once_and_holds_nobody_up_
 def test_a_round_that_is_complete_on_one_ps_only_is_no_state_to_be_saved(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hold, "SETTLE_SECS", 0.3)
+    monkeypatch.setattr(push_barrier, "SETTLE_SECS", 0.3)
     cluster = made(tmp_path, 2, 1, update="sync")
     assert cluster.snapshots is not None
     cluster.train(2)
     with cluster.steps[0].graph.as_default():
-        on_one = cluster.steps[0].ops.marks[1].assign_sub(1, read_value=False)
-        on_both = cluster.steps[0].ops.marks[1].assign_add(1, read_value=False)
+        on_one = cluster.steps[0].ops.push_counters[1].assign_sub(1, read_value=False)
+        on_both = cluster.steps[0].ops.push_counters[1].assign_add(1, read_value=False)
     cluster.sessions[0].run(on_one)
     with pytest.raises(SaveError, match="an update is made on some ps"):
         cluster.snapshots.save(cluster.sessions[0])
@@ -172,10 +175,10 @@ def test_a_round_that_is_complete_on_one_ps_only_is_no_state_to_be_saved(
 
 def test_marks_that_differ_as_is_known_or_not_at_all_are_no_update_in_part() -> None:
     marks = np.array([[5, 7], [5, 8]])
-    assert hold.in_part(marks, None).any()
-    assert not hold.in_part(marks, np.array([[0, 0], [0, 1]])).any()
-    assert not hold.in_part(np.array([[5, 8], [5, 8]]), np.array([[0, 0], [0, 1]])).any()
-    assert hold.in_part(np.array([[6, 8], [5, 9]]), np.array([[0, 0], [0, 1]])).any()
+    assert push_barrier.torn_counters(marks, None).any()
+    assert not push_barrier.torn_counters(marks, np.array([[0, 0], [0, 1]])).any()
+    assert not push_barrier.torn_counters(np.array([[5, 8], [5, 8]]), np.array([[0, 0], [0, 1]])).any()
+    assert push_barrier.torn_counters(np.array([[6, 8], [5, 9]]), np.array([[0, 0], [0, 1]])).any()
 
 
 def test_copies_take_no_memory_between_checkpoints(tmp_path: pathlib.Path) -> None:

@@ -75,7 +75,7 @@ def held_gradient(values: dict[str, np.ndarray]) -> np.ndarray:
 
 def test_staleness_is_the_number_of_updates_between_pull_and_apply() -> None:
     cluster, values = play()
-    counts = cluster.sessions[0].run(cluster.steps[0].counts.staleness)
+    counts = cluster.sessions[0].run(cluster.steps[0].counters.staleness)
     assert counts[0, BETWEEN] == 1 and counts[0].sum() == 1
     assert counts[1, 0] == BETWEEN and counts[1].sum() == BETWEEN
     assert summary(counts) == {
@@ -119,5 +119,5 @@ def test_adam_counts_every_step_when_many_updates_arrive_together() -> None:
     assert values["global_step"] == 400
     np.testing.assert_allclose(values["beta1_power"], 0.9**401, rtol=1e-3)
     np.testing.assert_allclose(values["beta2_power"], 0.999**401, rtol=1e-3)
-    counts = cluster.sessions[0].run(cluster.steps[0].counts.staleness)
+    counts = cluster.sessions[0].run(cluster.steps[0].counters.staleness)
     assert counts.sum() == 400 and list(counts.sum(axis=1)) == [100] * 4

@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, embeddings
-from ps_train.embeddings.layout import positions_of
-from ps_train.graph.plan import VariableSpec, make_plan
+from ps_train.embeddings.row_order import positions_of
+from ps_train.placement.plan import VariableSpec, make_plan
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Source
-from ps_train.graph import beginning
+from ps_train.data.pipeline import DataSource
 from ps_train.model import make_optimizer
+from ps_train.placement import initialization
 from ps_train.roles.evaluator import score
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
@@ -217,7 +217,7 @@ def test_what_is_filled_in_parts_begins_with_the_same_values(
     cluster_of, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cluster_of(2, 1, optimizer=optimizer)[1]
-    monkeypatch.setattr(beginning, "PART_BYTES", 7 * 4 * DIMENSION)
+    monkeypatch.setattr(initialization, "PART_BYTES", 7 * 4 * DIMENSION)
     cluster, parts = cluster_of(2, 1, optimizer=optimizer)
     assert any(op.type == "Empty" for op in cluster.steps[0].graph.get_operations())
     assert whole.keys() == parts.keys()
@@ -260,7 +260,7 @@ def test_the_values_on_the_ps_and_those_of_a_checkpoint_have_the_same_score(tmp_
         outputs = PlainBags(dense=True).forward(tf.constant(data.features), training=False)
         session.run([variable.assign(found[variable.op.name]) for variable in v1.global_variables()])
         expected = session.run(outputs).mean()
-    assert score(Scored(dense=True), Source(lambda: Scored().data("test", "")), path)["mean"] == pytest.approx(
+    assert score(Scored(dense=True), DataSource(lambda: Scored().data("test", "")), path)["mean"] == pytest.approx(
         expected, abs=1e-6
     )
     assert cluster.score()["mean"] == pytest.approx(expected, abs=1e-6)

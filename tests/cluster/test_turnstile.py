@@ -7,8 +7,8 @@ import threading
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.updates.lock import under_lock
-from ps_train.updates.turnstile import Turnstile
+from ps_train.placement.mutex import with_mutex
+from ps_train.updates.token_gate import TokenGate
 from tests.support.processes import eventually
 
 
@@ -22,17 +22,17 @@ def test_a_token_of_an_earlier_life_lets_nobody_pass_and_is_not_waited_for_under
         return until
 
     with tf.Graph().as_default():
-        turnstile = Turnstile("turnstile", 2)
+        turnstile = TokenGate("turnstile", 2)
 
         def wait():
             until = tf.ensure_shape(tf.numpy_function(slowly, [tf.constant(1, tf.int64)], tf.int64), [])
             with tf.control_dependencies([until]):
                 return [turnstile.wait(0, until)], tf.constant(True)
 
-        locked, waits = under_lock("lock", [], wait)
-        passed = turnstile.passed(0, waits, locked)
-        leave, _ = under_lock("lock", [], lambda: ([turnstile.release(tf.constant(-1, tf.int64), [True, False])], None))
-        arrive, _ = under_lock("lock", [], lambda: ([turnstile.release(tf.constant(1, tf.int64))], None))
+        locked, waits = with_mutex("lock", [], wait)
+        passed = turnstile.wait_for_token(0, waits, locked)
+        leave, _ = with_mutex("lock", [], lambda: ([turnstile.release(tf.constant(-1, tf.int64), [True, False])], None))
+        arrive, _ = with_mutex("lock", [], lambda: ([turnstile.release(tf.constant(1, tf.int64))], None))
         (needs,) = v1.global_variables()
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())

@@ -171,7 +171,7 @@ def test_initial_values_of_variables_do_not_depend_on_where_they_live(tmp_path: 
         (tmp_path / str(number)).mkdir()
         cluster = trained(UserModel(forward), tmp_path / str(number), num_ps=num_ps, partition_bytes=16, seed=5)
         values.append(cluster.initial)
-        assert (len(cluster.plan.of("Variable")) > 1) == (num_ps > 1)
+        assert (len(cluster.plan.slices_of("Variable")) > 1) == (num_ps > 1)
     for name in ("Variable", "second", "third"):
         np.testing.assert_array_equal(values[0][name], values[1][name], err_msg=name)
     np.testing.assert_array_equal(values[0]["third"], 2 * values[0]["Variable"])

@@ -8,11 +8,11 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
-from ps_train.data.shard import derived_seed
-from ps_train.embeddings.fresh import fresh_rows
+from ps_train.data.pipeline import derived_seed
+from ps_train.embeddings.id_initializer import initial_rows_of_ids
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
-from ps_train.graph import beginning
+from ps_train.placement import initialization
 from tests.support.cluster import InProcessCluster, batches_of
 from tests.support.long import long
 from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
@@ -86,7 +86,7 @@ def test_rows_are_given_and_taken_as_declared(declared: dict) -> None:
 
 
 def test_a_table_that_is_filled_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beginning, "PART_BYTES", 7 * 4 * DIMENSION)
+    monkeypatch.setattr(initialization, "PART_BYTES", 7 * 4 * DIMENSION)
     assert_replayed("adagrad", {"capacity": 20})
 
 
@@ -270,7 +270,7 @@ class Checked(Visits):
     def forward(self, features, training):
         rows = embeddings.lookup("users", features, **self.declared)
         table = Table("users", DIMENSION, capacity=self.declared["capacity"])
-        first = fresh_rows(tf.reshape(features, [-1, 1]), table, derived_seed(0, "users"))
+        first = initial_rows_of_ids(tf.reshape(features, [-1, 1]), table, derived_seed(0, "users"))
         same = tf.reduce_all(tf.abs(tf.reshape(rows, [-1, DIMENSION]) - first) < 1e-7)
         with tf.control_dependencies([tf.debugging.Assert(same | (not training), ["the row of another id"])]):
             return tf.reduce_sum(rows, [1, 2])

@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import restore_plain
-from ps_train.data.shard import Source, derived_seed
-from ps_train.embeddings.fresh import fresh_rows
+from ps_train.checkpoint.contents import restore_into
+from ps_train.checkpoint.export import export, prepare_export
+from ps_train.data.pipeline import DataSource, derived_seed
+from ps_train.embeddings.id_initializer import initial_rows_of_ids
 from ps_train.embeddings.table import Table
-from ps_train.export import export, prepare_export
 from ps_train.roles.evaluator import score
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
@@ -51,7 +51,7 @@ def predictions(model: Visits, checkpoint: str, ids: np.ndarray) -> np.ndarray:
     """By a plain graph."""
     with tf.Graph().as_default(), v1.Session() as session:
         outputs = model.forward(tf.constant(ids), training=False)
-        restore_plain(session, v1.global_variables(), checkpoint)
+        restore_into(session, v1.global_variables(), checkpoint)
         return session.run(outputs)
 
 
@@ -126,7 +126,9 @@ def test_a_checkpoint_that_is_taken_while_rows_change_hands_gives_no_id_the_row_
     names = np.array(list(book(found)))
     table = Table("users", DIMENSION, capacity=40)
     with tf.Graph().as_default(), v1.Session() as session:
-        first = session.run(fresh_rows(tf.constant(names[:, None]), table, derived_seed(cluster.job.seed, "users")))
+        first = session.run(
+            initial_rows_of_ids(tf.constant(names[:, None]), table, derived_seed(cluster.job.seed, "users"))
+        )
     np.testing.assert_allclose(found["users"][list(book(found).values())], first, atol=1e-7)
 
 
@@ -142,7 +144,7 @@ def test_known_ids_are_predicted_by_their_rows_and_unknown_ones_by_the_default_r
     assert wanted[-1] == pytest.approx(2 * values["users/default"][0] @ [1.0, -0.5, 0.25])
     whole = expected(model, values, model.ids).mean()
     assert cluster.score()["mean"] == pytest.approx(whole, abs=1e-6)
-    assert score(model, Source(lambda: model.data("test", "")), path)["mean"] == pytest.approx(whole, abs=1e-6)
+    assert score(model, DataSource(lambda: model.data("test", "")), path)["mean"] == pytest.approx(whole, abs=1e-6)
 
 
 @pytest.mark.parametrize("strings", [long(False), True])
@@ -150,7 +152,7 @@ def test_a_saved_model_knows_the_ids(tmp_path, strings: bool) -> None:
     model = visits(strings)
     (tmp_path / "model").mkdir()
     cluster, path = saved(model, tmp_path / "model")
-    export(model, Source(lambda: model.data("train", "")), path, prepare_export(str(tmp_path / "export")))
+    export(model, DataSource(lambda: model.data("train", "")), path, prepare_export(str(tmp_path / "export")))
     unknown = [[b"never seen", b"neither"]] if strings else [[12345, -(2**63)]]
     ids = np.concatenate([model.ids[:50], np.array(unknown, model.ids.dtype)])
     wanted = expected(model, cluster.values(), ids)
@@ -168,7 +170,9 @@ def test_two_saved_models_in_one_process_do_not_share_their_ids(tmp_path) -> Non
         cluster.train(8)
         wanted.append(expected(model, cluster.values(), model.ids[:50]))
         path = cluster.checkpoints.path(cluster.checkpoints.save(cluster.sessions[0]))
-        export(model, Source(lambda: model.data("train", "")), path, prepare_export(str(tmp_path / f"export{number}")))
+        export(
+            model, DataSource(lambda: model.data("train", "")), path, prepare_export(str(tmp_path / f"export{number}"))
+        )
         loaded.append(tf.saved_model.load(str(tmp_path / f"export{number}")))
     for one, value in zip(loaded, wanted, strict=True):
         found = one.signatures["serving_default"](features=tf.constant(model.ids[:50]))["outputs"]

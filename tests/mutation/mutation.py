@@ -1,6 +1,6 @@
 """A mutation: one line of the package made wrong on purpose, and the tests that must notice.
 
-    mutation = Mutation("a dead worker is waited for", "ps_train/roles/heart.py", "> allowed", "> 2 * allowed", tests)
+    mutation = Mutation("a dead worker is waited for", "ps_train/…/heartbeat.py", "> allowed", "> 2 * allowed", tests)
     wrong = mutation.applied_to(text)
 
 This module knows nothing about processes or copies of the tree.

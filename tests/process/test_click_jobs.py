@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from ps_train.data.criteo.made import make, own_scores
+from ps_train.models.clicks.synthetic import best_scores, write_files
 from tests.support.processes import ROOT, Processes
 
 
@@ -20,7 +20,7 @@ def test_wide_and_deep_makes_its_data_and_ends_near_the_planted_models_own_auc(p
     run = processes.run(*arguments, env={"XDG_CACHE_HOME": str(cache)})
     assert run.wait(280) == 0, run.output
     metrics = json.loads((directory / "result.json").read_text())["metrics"]
-    planted = own_scores(str(cache / "ps_train" / "criteo-300000"))
+    planted = best_scores(str(cache / "ps_train" / "criteo-300000"))
     assert planted["auc"] - 0.005 <= metrics["auc"] <= planted["auc"] + 0.001, run.output
     assert metrics["log_loss"] <= planted["log_loss"] + 0.01 and 0.8 < metrics["calibration"] < 1.2
     assert f"auc {metrics['auc']:.4f}" in run.output
@@ -32,7 +32,7 @@ def test_wide_and_deep_makes_its_data_and_ends_near_the_planted_models_own_auc(p
 @pytest.mark.long
 def test_more_malformed_lines_than_allowed_end_the_job_and_no_more_do_not(processes: Processes) -> None:
     data = processes.directory / "data"
-    make(str(data), lines=2_000)
+    write_files(str(data), lines=2_000)
     train = data / "train-00000.txt"
     train.write_text(train.read_text() + "1\tno line of Criteo's\n")
     arguments = [

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.processes import Process, Processes, eventually
 
 COUNTING = ("--model=tests.support.models:Counting", "--num_workers=1", "--save_steps=10", "--log_secs=0.1")
@@ -46,7 +46,7 @@ def test_on_a_full_disk_training_goes_on_and_saves_again_when_there_is_room(
     processes: Processes, small_disk: pathlib.Path
 ) -> None:
     run = processes.run(*COUNTING, "--max_steps=300", f"--model_dir={small_disk}")
-    eventually(lambda: len(found_in(str(small_disk))) >= 2, 60, "the second checkpoint")
+    eventually(lambda: len(checkpoints_in(str(small_disk))) >= 2, 60, "the second checkpoint")
     filler = small_disk / "filler"
     try:
         with filler.open("wb") as file:
@@ -57,19 +57,21 @@ def test_on_a_full_disk_training_goes_on_and_saves_again_when_there_is_room(
         pass
     goes_on(run, "training goes on, the last checkpoint is that of step")
     assert "could not be written" in run.output
-    newest = found_in(str(small_disk))[0]
+    newest = checkpoints_in(str(small_disk))[0]
     assert whole(newest[1]), "what was there before is as it was"
     filler.unlink()
     assert run.wait(60) == 0, run.output
     assert json.loads((small_disk / "result.json").read_text())["global_step"] == 300
-    assert found_in(str(small_disk))[0][0] == 300 and all(whole(path) for _, path in found_in(str(small_disk)))
+    assert checkpoints_in(str(small_disk))[0][0] == 300 and all(
+        whole(path) for _, path in checkpoints_in(str(small_disk))
+    )
 
 
 @pytest.mark.long
 def test_a_directory_that_vanishes_is_made_again(processes: Processes) -> None:
     directory = processes.directory / "model"
     run = processes.run(*COUNTING, "--max_steps=150", f"--model_dir={directory}")
-    eventually(lambda: len(found_in(str(directory))) >= 2, 60, "the second checkpoint")
+    eventually(lambda: len(checkpoints_in(str(directory))) >= 2, 60, "the second checkpoint")
     shutil.rmtree(directory)
     assert run.wait(60) == 0, run.output
-    assert found_in(str(directory))[0][0] == 150 and whole(found_in(str(directory))[0][1])
+    assert checkpoints_in(str(directory))[0][0] == 150 and whole(checkpoints_in(str(directory))[0][1])

@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from ps_train.checkpoint import found_in
-from ps_train.roles.run_status import read_status
+from ps_train.checkpoint.files import checkpoints_in
+from ps_train.coordination.run_status import read_status
 from tests.support.processes import Process, Processes, TestCluster, children_of, eventually
 
 QUICK = ("--log_secs=0.2", "--recovery_secs=4", "--startup_timeout_secs=40", "--batch_size=8")
@@ -33,7 +33,7 @@ def test_a_job_that_is_stopped_and_resumed_has_its_last_checkpoint_scored_by_eva
     job.wait_for("step ")
     job.send(signal.SIGTERM)
     assert job.wait(20) == 143
-    stopped_at = found_in(str(model_dir))[0][0]
+    stopped_at = checkpoints_in(str(model_dir))[0][0]
     assert early.wait(40) == 143, early.output
     assert scored(early)[-1] == stopped_at and "stopped by signal 15" in early.lines[-1]
 

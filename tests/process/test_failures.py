@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Processes, TestCluster
 
@@ -50,7 +50,7 @@ def test_a_loss_that_is_no_number_stops_the_job_and_is_not_saved(processes: Proc
     assert run.wait(40) == 1
     assert "not a finite number, on worker:" in run.output and "learning_rate" in run.output
     assert "Traceback" not in run.output
-    newest = found_in(f"{processes.directory}/m")[0][1]
+    newest = checkpoints_in(f"{processes.directory}/m")[0][1]
     reader = tf.train.load_checkpoint(newest)
     for name in reader.get_variable_to_shape_map():
         assert np.all(np.isfinite(reader.get_tensor(name))), f"{name} of the last checkpoint"

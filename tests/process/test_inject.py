@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Process, Processes
 
@@ -42,7 +42,7 @@ def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_
     assert "ps:0 was ended by signal 9 (SIGKILL); it is started again" in run.output
     assert "ps:0 restarted; restored step" in run.output
     assert result["save"]["count"] >= 5 and 0 < result["save"]["hold_secs_mean"] <= result["save"]["hold_secs_max"]
-    for step, path in found_in(str(processes.directory / "model")):
+    for step, path in checkpoints_in(str(processes.directory / "model")):
         assert counts(path) == {float(step)}
 
 
@@ -55,7 +55,7 @@ def test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_st
     assert result["global_step"] == 300
     pushes = 300 + result["dropped"] if update == "async" else 600
     assert 0.1 < result["dropped"] / pushes < 0.3
-    assert counts(found_in(str(processes.directory / "model"))[0][1]) == {300.0}
+    assert counts(checkpoints_in(str(processes.directory / "model"))[0][1]) == {300.0}
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
@@ -86,7 +86,7 @@ def test_a_job_ends_with_a_checkpoint_and_a_named_cause_when_too_few_workers_rem
     assert chief.wait(20) == 1
     assert f"pid {worker.pid} has said nothing for 2s (worker_lease_secs): 1 of 2 workers remain" in chief.lines[-1]
     assert "fewer than min_workers=2" in chief.lines[-1]
-    assert found_in(str(cluster.model_dir))[0][0] >= max(steps_shown(chief))
+    assert checkpoints_in(str(cluster.model_dir))[0][0] >= max(steps_shown(chief))
     assert ps.wait(15) == 1
 
 

@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-from ps_train import flags
+from ps_train.config import flags
 from tests.support.processes import ROOT, Processes, free_ports
 
 PRESETS = sorted((ROOT / "flags").glob("*.flags"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
@@ -49,7 +49,7 @@ class Disturbed:
         return self.workers[0]
 
     def well_after_a_checkpoint(self) -> bool:
-        saved = found_in(str(self.cluster.model_dir))
+        saved = checkpoints_in(str(self.cluster.model_dir))
         shown = re.findall(r"^step (\d+)/", self.chief.output, re.MULTILINE)
         return bool(saved and shown) and saved[0][0] >= 50 and int(shown[-1]) >= saved[0][0] + 10
 
@@ -122,7 +122,7 @@ def test_synchronous_training_ends_at_the_values_of_a_run_that_was_not_disturbed
     run = Disturbed(processes, victim, "--model=tests.support.models:Adding", *flags)
     assert run.restarted == victim and run.restored >= 50 and run.lost > 0
     expected = steps * np.arange(1, 4)
-    for step, path in found_in(str(run.cluster.model_dir)):
+    for step, path in checkpoints_in(str(run.cluster.model_dir)):
         for name in ("first", "second"):
             found = tf.train.load_checkpoint(path).get_tensor(name)
             np.testing.assert_array_equal(found, expected * step // steps, err_msg=f"{name} at step {step}")

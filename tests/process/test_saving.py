@@ -9,7 +9,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Processes, TestCluster, eventually
 
@@ -17,7 +17,7 @@ COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffl
 
 
 def assert_exact(cluster: TestCluster, least: int) -> None:
-    found = found_in(str(cluster.model_dir))
+    found = checkpoints_in(str(cluster.model_dir))
     assert len(found) >= least
     for step, path in found:
         reader = tf.train.load_checkpoint(path)
@@ -46,9 +46,9 @@ def test_a_chief_that_is_killed_while_it_holds_the_pushes_holds_nobody_up(proces
         processes, 2, 2, *COUNTING, "--max_steps=1500", "--save_steps=1", "--noasync_save", "--worker_lease_secs=3"
     )
     servers, workers = cluster.start_all()
-    eventually(lambda: found_in(str(cluster.model_dir))[:1] > [(20, "")], 60, "some checkpoints")
+    eventually(lambda: checkpoints_in(str(cluster.model_dir))[:1] > [(20, "")], 60, "some checkpoints")
     workers[0].send(signal.SIGKILL)
-    last = found_in(str(cluster.model_dir))[0][0]
+    last = checkpoints_in(str(cluster.model_dir))[0][0]
     time.sleep(2.0)  # the other worker goes on alone
     chief = cluster.start("worker", 0, "--save_steps=100")
     chief.wait_for("the model is still there: training goes on at step", 60)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import found_in
+from ps_train.checkpoint.files import checkpoints_in
 from tests.chaos.verdict import LATE
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
@@ -157,4 +157,4 @@ def ones_for(update: str) -> list[str]:
 
 def saved(run: Run) -> int:
     """The step of the newest checkpoint."""
-    return max((step for step, _ in found_in(str(run.cluster.model_dir))), default=0)
+    return max((step for step, _ in checkpoints_in(str(run.cluster.model_dir))), default=0)

@@ -11,18 +11,21 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint import Checkpoints
+from ps_train.checkpoint.async_saver import AsyncSaver
+from ps_train.checkpoint.files import Checkpoints
 from ps_train.cluster.server import device_of, session_config
 from ps_train.cluster.spec import Cluster
-from ps_train.config import Job, Task
-from ps_train.data.shard import WHOLE, Share, Source
-from ps_train.graph.plan import make_plan
-from ps_train.graph.scoring import Scoring, build_scoring, measure
-from ps_train.graph.step import Step, build_step
-from ps_train.graph.trace import trace
+from ps_train.config.job import Job
+from ps_train.config.task import Task
+from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.pipeline import DataSource
+from ps_train.graph.evaluation import EvalGraph, build_eval_graph, evaluate
+from ps_train.graph.spec import GraphSpec
+from ps_train.graph.train_step import TrainStep, build_train_step
 from ps_train.model import Model
-from ps_train.roles.saving import saving
-from ps_train.snapshots import Snapshots
+from ps_train.placement.plan import make_plan
+from ps_train.placement.trace import trace
+from ps_train.training.saver_setup import make_savers
 from ps_train.updates.base import Replica
 from tests.support.servers import POOL
 
@@ -52,27 +55,27 @@ class InProcessCluster:
         cluster = self._cluster = Cluster.of(self.job)
         self._model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
-        source = Source(lambda: model.data("train", ""))
+        source = DataSource(lambda: model.data("train", ""))
         traced = self._traced = trace(model, source, self.job.batch_size, self.job.seed)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
-        self.steps: list[Step] = []
+        self.steps: list[TrainStep] = []
         self.replicas: list[Replica] = []
         self.sessions: list[v1.Session] = []
         self.checkpoints: Checkpoints | None = None
-        self.snapshots: Snapshots | None = None
+        self.snapshots: AsyncSaver | None = None
         for index, task in enumerate(tasks):
             replica = Replica.of(cluster, task)
-            step = build_step(self.job, model, source, traced, self.plan, replica, device_of(task))
+            step = build_train_step(GraphSpec(self.job, model, source, traced, self.plan, replica, device_of(task)))
             if index == 0 and directory is not None:
                 with step.graph.as_default():
-                    self.checkpoints, self.snapshots = saving(self.job, step, str(directory), device_of(task))
+                    self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), device_of(task))
             self.steps.append(step)
             self.replicas.append(replica)
             self.sessions.append(POOL.session(self.targets[index], step.graph, session_config(cluster, task, self.job)))
 
     def start(self, restore: bool = False) -> int | None:
         """Initialises (or restores) the model and opens every worker's input."""
-        self.sessions[0].run(self.steps[0].initialise)
+        self.sessions[0].run(self.steps[0].initialize)
         step = None
         if restore:
             assert self.checkpoints is not None
@@ -92,7 +95,7 @@ class InProcessCluster:
         """Every worker makes so many steps, all at the same time, in runs of that length."""
 
         def work(index: int) -> None:
-            fetches = self.steps[index].run_of(run)
+            fetches = self.steps[index].steps_per_call(run)
             for _ in range(steps // run):
                 self.sessions[index].run(fetches)
 
@@ -101,18 +104,18 @@ class InProcessCluster:
     def dismiss(self, index: int, by: int = 0) -> None:
         """Nobody waits for that worker any more."""
         ops = self.steps[by].ops
-        if ops.leave is not None:
-            self.sessions[by].run(ops.leave, {ops.leaver: index})
+        if ops.remove is not None:
+            self.sessions[by].run(ops.remove, {ops.removed_replica: index})
 
     def score(self) -> dict[str, float]:
         """As the chief scores the values on the ps."""
-        return measure(*self.scoring())
+        return evaluate(*self.scoring())
 
-    def scoring(self, share: Share = WHOLE, worker: int = 0) -> tuple[v1.Session, Scoring]:
+    def scoring(self, share: DataShard = WHOLE, worker: int = 0) -> tuple[v1.Session, EvalGraph]:
         """What a worker scores a share of the test data with."""
         task = Task("worker", worker)
-        source = Source(lambda: self._model.data("test", ""))
-        scoring = build_scoring(self._model, source, self._traced, self.plan, device_of(task), share)
+        source = DataSource(lambda: self._model.data("test", ""))
+        scoring = build_eval_graph(self._model, source, self._traced, self.plan, device_of(task), share)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
         return POOL.session(self.targets[worker], scoring.graph, config), scoring
@@ -120,7 +123,7 @@ class InProcessCluster:
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored, slices put together, by checkpoint key."""
         parts: dict[str, dict[int, np.ndarray]] = {}
-        stored = [s for s in self.steps[0].stored if not s.follower]
+        stored = [s for s in self.steps[0].entries if not s.follower]
         found = self.sessions[0].run([s.variable for s in stored])
         for one, value in zip(stored, found, strict=True):
             begin = int(one.slice_spec.split()[-1].split(",")[0]) if one.slice_spec else 0

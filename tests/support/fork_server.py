@@ -127,14 +127,14 @@ class ForkServer:
 def main() -> None:
     """The process that is copied: it has one thread, and never runs anything else."""
     from ps_train import __main__ as program
-    from ps_train.cluster import garbage
-    from ps_train.cluster.importing import import_tensorflow
+    from ps_train.runtime import gc_control
+    from ps_train.runtime.tf_import import import_tensorflow
 
-    garbage.postpone()
+    gc_control.disable()
     import_tensorflow(verbose=False)
-    from ps_train.roles import evaluator, local, ps, worker  # noqa: F401
+    from ps_train.launch import local  # noqa: F401
 
-    garbage.leave()
+    gc_control.freeze()
     requests = socket.socket(fileno=int(os.environ.pop(_FD)))
     woken, waker = os.pipe()
     os.set_blocking(waker, False)

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ps_train.roles.loop import LockstepPace, Loop, Pace
-from ps_train.roles.rhythm import Rhythm
+from ps_train.training.burst_size import BurstScheduler
+from ps_train.training.loop import LockstepSource, StepSource, TrainingLoop
 from tests.support.cluster import InProcessCluster
 
 
@@ -47,16 +47,16 @@ class LoopSession:
         return step_fn(_Context(self._session))
 
 
-def pace_for(cluster: InProcessCluster) -> Pace:
+def pace_for(cluster: InProcessCluster) -> StepSource:
     """One for all workers of a cluster."""
     steps = cluster.job.max_steps
-    return LockstepPace(steps) if cluster.steps[0].lockstep else SharedBudget(steps)
+    return LockstepSource(steps) if cluster.steps[0].lockstep else SharedBudget(steps)
 
 
-def run_worker(cluster: InProcessCluster, index: int, pace: Pace, should_stop: Callable[[], bool]) -> str:
+def run_worker(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> str:
     """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
-    rhythm = Rhythm.of(cluster.job)
-    loop = Loop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, rhythm=rhythm)
+    rhythm = BurstScheduler.of(cluster.job)
+    loop = TrainingLoop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, rhythm=rhythm)
     why = loop.run(LoopSession(cluster.sessions[index]))
     cluster.dismiss(index, by=index)
     return why

@@ -10,10 +10,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
-from ps_train.data.stream import Pieces, Stream
-from ps_train.roles.loop import Loop, Pace
-from ps_train.roles.rhythm import Rhythm
-from ps_train.roles.shares import Shares
+from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.training.burst_size import BurstScheduler
+from ps_train.training.loop import StepSource, TrainingLoop
+from ps_train.training.shard_client import ShardClient
 from tests.support.cluster import InProcessCluster
 
 
@@ -73,7 +73,7 @@ class Numbers(Stream):
             found = tf.constant(starts, tf.int64)
             return _examples(tf.range(found[piece], found[piece + 1]))
 
-        return Pieces(len(starts) - 1, f"numbers_{self.count}", read)
+        return RandomAccessChunks(len(starts) - 1, f"numbers_{self.count}", read)
 
 
 def _examples(numbers):
@@ -120,7 +120,7 @@ class SharingWorker:
         self,
         cluster: InProcessCluster,
         index: int,
-        pace: Pace | None = None,
+        pace: StepSource | None = None,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
         self.cluster, self.index, self.pace, self._pause = cluster, index, pace or Endless(), pause
@@ -128,9 +128,11 @@ class SharingWorker:
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
         restart = self.step.batches.initializer
-        self.shares = Shares(self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart))
-        rhythm = Rhythm.of(cluster.job)
-        self._loop = Loop(f"worker:{index}", self.step, self.shares, self._stops, 0, rhythm=rhythm)
+        self.shares = ShardClient(
+            self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart)
+        )
+        rhythm = BurstScheduler.of(cluster.job)
+        self._loop = TrainingLoop(f"worker:{index}", self.step, self.shares, self._stops, 0, rhythm=rhythm)
         self._should_stop: Callable[[], bool] = lambda: False
 
     def begin(self) -> None:
@@ -160,7 +162,7 @@ class SharingWorker:
                 time.sleep(0.01)
 
     def _finds_nothing(self) -> bool:
-        self.idle = not self.shares.are_there()
+        self.idle = not self.shares.has_work()
         return self.idle
 
     def run_step_fn(self, step_fn):
@@ -169,7 +171,7 @@ class SharingWorker:
 
     def _run_with_hooks(self, fetches):
         fetched, ticket = self.session.run([fetches, self.step.batches.ticket])
-        self.shares.followed(ticket)
+        self.shares.step_done(ticket)
         self.made += 1
         self._pause()
         return fetched

@@ -13,10 +13,10 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from ps_train.cluster.board import Board
-from ps_train.cluster.calls import UNBOUNDED
+from ps_train.cluster.calls import UNBOUNDED_CALL
+from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.model import make_optimizer
-from ps_train.roles.attempt import run_within
+from ps_train.training.abandonable import run_within
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
 from tests.support.servers import POOL
@@ -64,11 +64,11 @@ def _train(cluster: InProcessCluster, index: int, run: int) -> None:
     """A call that does not end, since its worker has refused it and TensorFlow forgets the others, has not begun."""
     step, made = cluster.steps[index], 0
     while made < STEPS // run:
-        if _ends(lambda: cluster.sessions[index].run(step.run_of(run), options=UNBOUNDED)):
+        if _ends(lambda: cluster.sessions[index].run(step.steps_per_call(run), options=UNBOUNDED_CALL)):
             made += 1
         else:
             cluster.open_again(index)
-            assert cluster.sessions[index].run(step.begun) == made
+            assert cluster.sessions[index].run(step.calls_begun) == made
 
 
 def _ends(call: Callable[[], object], within_secs: float = 5.0) -> bool:
@@ -81,11 +81,11 @@ def _ends(call: Callable[[], object], within_secs: float = 5.0) -> bool:
 
 def on_a_board() -> dict[str, object]:
     """Counts by compare-and-set, which a call that is made twice would spoil."""
-    board = Board(POOL.take(1)[0].target, "ps:0", timeout_secs=20)
+    board = KeyValueStore(POOL.take(1)[0].target, "ps:0", timeout_secs=20)
     count = 500
     for number in range(count):
         before = "" if number == 0 else str(number)
-        assert board.swap("count", before, str(number + 1)) == before
+        assert board.compare_and_set("count", before, str(number + 1)) == before
         assert len(board.items()) == 1
     return {"refused": board._session.refused, "step": int(board.get("count")), "expected": count}
 

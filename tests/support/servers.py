@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.calls import Session
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Address
-from ps_train.config import Job
+from ps_train.config.job import Job
 from tests.support.processes import free_ports
 
 _RESET_SECS = 5.0

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, embeddings
-from ps_train.embeddings.layout import positions_of
+from ps_train.embeddings.row_order import positions_of
 from tests.support.models import Linear
 
 ROWS, DIMENSION, COMBINERS = 40, 3, ("sum", "mean", "sqrtn")

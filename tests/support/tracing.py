@@ -8,10 +8,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from ps_train.data.shard import Source
+from ps_train.data.pipeline import DataSource
 from ps_train.errors import ModelError
-from ps_train.graph.trace import trace
 from ps_train.model import Model
+from ps_train.placement.trace import trace
 
 DATA = Arrays(np.ones((8, 4), np.float32), np.ones((8, 1), np.float32))
 
@@ -34,7 +34,7 @@ def weights(name="w", **options):
 
 
 def traced(forward, loss=None):
-    return trace(Net(forward, loss), Source(lambda: DATA), batch_size=2)
+    return trace(Net(forward, loss), DataSource(lambda: DATA), batch_size=2)
 
 
 def refusal(forward, loss=None):

@@ -11,8 +11,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
-from ps_train.data.shard import Source
-from ps_train.export import export, prepare_export
+from ps_train.checkpoint.export import export, prepare_export
+from ps_train.data.pipeline import DataSource
 from ps_train.roles import evaluator
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 
@@ -101,7 +101,7 @@ def check_scores(model: Model, cluster: InProcessCluster) -> dict[str, float]:
     """What the chief finds on the ps is what an evaluator finds in the checkpoint, and what numpy finds."""
     checkpoint = cluster.checkpoints.path(STEPS)
     found = cluster.score()
-    scored = evaluator.score(model, Source(lambda: model.data("test", "")), checkpoint)
+    scored = evaluator.score(model, DataSource(lambda: model.data("test", "")), checkpoint)
     assert found.keys() == scored.keys()
     for name, value in found.items():
         np.testing.assert_allclose(scored[name], value, rtol=1e-4, err_msg=name)
@@ -112,7 +112,7 @@ def check_export(model: Model, cluster: InProcessCluster, directory: pathlib.Pat
     """The outputs of a loaded SavedModel for the test data have the error that was scored; returns them."""
     data = model.data("test", "")
     where = prepare_export(str(directory / "export"))
-    export(model, Source(lambda: model.data("train", "")), cluster.checkpoints.path(STEPS), where)
+    export(model, DataSource(lambda: model.data("train", "")), cluster.checkpoints.path(STEPS), where)
     with tf.Graph().as_default(), v1.Session() as session:
         loaded = v1.saved_model.load(session, ["serve"], where)
         signature = loaded.signature_def["serving_default"]

@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from ps_train.cluster.agreement import cluster_part, described, differences
-from ps_train.config import Job
+from ps_train.config.job import Job
+from ps_train.coordination.job_diff import cluster_fields, diff_configs, job_fingerprint
 
 
 def compared(theirs, mine):
-    return differences(theirs, mine, "the chief", "worker:1")
+    return diff_configs(theirs, mine, "the chief", "worker:1")
 
 
 def jobs_compared(theirs, mine):
     common = {"ps_hosts": ("p:1",), "worker_hosts": ("a:1",)}
     left, right = Job(**{**common, **theirs}), Job(**{**common, **mine})
-    return compared(json.loads(json.dumps(described(left))), described(right))
+    return compared(json.loads(json.dumps(job_fingerprint(left))), job_fingerprint(right))
 
 
 def test_the_same_job_has_no_differences():
@@ -85,7 +85,7 @@ def test_processes_that_count_different_numbers_of_workers_differ(chief):
 
 def test_all_that_matters_to_a_ps_is_the_host_lists():
     job = Job(ps_hosts=("p:1",), worker_hosts=("a:1",), chief_hosts=("c:1",), max_steps=3)
-    assert cluster_part(job.shared_fields()) == {
+    assert cluster_fields(job.shared_fields()) == {
         "ps_hosts": ["p:1"],
         "worker_hosts": ["a:1"],
         "chief_hosts": ["c:1"],
@@ -95,7 +95,7 @@ def test_all_that_matters_to_a_ps_is_the_host_lists():
 
 def test_host_lists_of_a_file_agree_whatever_stands_in_it_now_but_for_their_number():
     def of(*ps, workers=("a:1",)):
-        return described(Job(ps_hosts=ps, worker_hosts=workers, cluster_file="hosts.json"))
+        return job_fingerprint(Job(ps_hosts=ps, worker_hosts=workers, cluster_file="hosts.json"))
 
     assert compared(of("p:1", "q:1"), of("p:1", "r:1")) == []
     assert compared(of("p:1"), of("p:1", "r:1")) == ["ps_hosts: 1 at the chief, 2 at worker:1"]
@@ -103,7 +103,7 @@ def test_host_lists_of_a_file_agree_whatever_stands_in_it_now_but_for_their_numb
 
 def test_in_an_elastic_job_a_worker_may_be_named_that_others_do_not_know():
     def of(*workers):
-        return described(Job(ps_hosts=("p:1",), worker_hosts=workers, num_workers=1, elastic=True))
+        return job_fingerprint(Job(ps_hosts=("p:1",), worker_hosts=workers, num_workers=1, elastic=True))
 
     assert compared(of("a:1"), of("a:1", "b:1")) == compared(of("a:1"), of("3=b:1")) == []
     assert len(compared(of("a:1"), of("c:1", "b:1"))) == 1

@@ -10,9 +10,9 @@ import pytest
 
 PROGRAM = """
 import os, queue, signal, sys, threading, time
-from ps_train.roles.supervise import Attention
+from ps_train.runtime.signals import MainThreadEvents
 
-attention = Attention()
+attention = MainThreadEvents()
 idle = threading.Thread(target=time.sleep, args=[60], daemon=True)
 idle.start()
 
@@ -22,7 +22,7 @@ def later():
 
 threading.Thread(target=later, daemon=True).start()
 attention.wait()
-print("signal", attention.signum, "verdict", attention.verdict)
+print("signal", attention.signum, "verdict", attention.terminal_error)
 sys.stdout.flush()
 os._exit(0)
 """
@@ -33,12 +33,12 @@ os._exit(0)
     [
         ("signal.pthread_kill(idle.ident, signal.SIGINT)", "signal 2 verdict None"),
         ("signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)", "signal 15 verdict None"),
-        ("attention.raise_verdict(ValueError('bad'))", "signal None verdict bad"),
+        ("attention.set_terminal_error(ValueError('bad'))", "signal None verdict bad"),
         ("attention.wake()", "signal None verdict None"),
         (
             # Woken by the second one only, so that it is too late to look between the two.
-            "attention.wake = int; attention.raise_verdict('first'); del attention.wake; "
-            "attention.raise_verdict('second')",
+            "attention.wake = int; attention.set_terminal_error('first'); del attention.wake; "
+            "attention.set_terminal_error('second')",
             "signal None verdict first",
         ),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ps_train.roles.call_watch import CallWatch
+from ps_train.training.stuck_calls import StuckCallDetector
 
 
 @dataclasses.dataclass
@@ -21,8 +21,8 @@ class Calls:
         return self.begun
 
 
-def watch_of(calls: Calls) -> CallWatch:
-    watch = CallWatch(calls.ask, most_secs=10)
+def watch_of(calls: Calls) -> StuckCallDetector:
+    watch = StuckCallDetector(calls.ask, most_secs=10)
     watch.begin(calls)
     return watch
 
@@ -65,7 +65,7 @@ def test_the_patience_doubles_as_the_network_may_be_slow() -> None:
 
 def test_a_call_whose_graph_is_prepared_begins_sooner_and_a_session_that_works_makes_the_patience_what_it_was() -> None:
     calls = Calls()
-    watch = CallWatch(calls.ask, most_secs=100)
+    watch = StuckCallDetector(calls.ask, most_secs=100)
     found = []
     for begin, count in ((0, 3), (1000, 3), (2000, 30), (3000, 3)):
         calls.calls, calls.is_prepared = 0, True
@@ -80,5 +80,5 @@ def test_a_call_whose_graph_is_prepared_begins_sooner_and_a_session_that_works_m
 
 
 def test_before_there_is_a_call_nothing_is_stuck() -> None:
-    watch = CallWatch(lambda: 0, 10)
+    watch = StuckCallDetector(lambda: 0, 10)
     assert not any(watch.is_stuck(now) for now in range(100))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ps_train.roles.chief import Chief
-from ps_train.roles.finish import Others
+from ps_train.training.chief_duties import ChiefDuties
+from ps_train.training.result import PeerStates
 
-NONE, WAITING = Others((), ()), Others((), ("worker:1 on host-b, pid 42",))
+NONE, WAITING = PeerStates((), ()), PeerStates((), ("worker:1 on host-b, pid 42",))
 
 
 class Shares:
@@ -20,21 +20,24 @@ class Shares:
     def is_over(self) -> bool:
         return self._over
 
-    def free_all(self) -> None:
+    def release_all(self) -> None:
         self.freed += 1
 
 
-def is_out_of_input(others: Others, lockstep: bool = False, ended: bool = False, shares: Shares | None = None) -> bool:
-    chief: Any = types.SimpleNamespace(
-        _step=types.SimpleNamespace(lockstep=lockstep), _input_ended=ended, _shares=shares
-    )
-    return Chief._is_out_of_input(chief, others)
+def is_out_of_input(
+    others: PeerStates, lockstep: bool = False, ended: bool = False, shares: Shares | None = None
+) -> bool:
+    training = types.SimpleNamespace(input_ended=ended, shard_client=shares)
+    chief: Any = types.SimpleNamespace(_step=types.SimpleNamespace(lockstep=lockstep), _training=training)
+    return ChiefDuties._input_exhausted(chief, others)
 
 
 @pytest.mark.parametrize(
     ("others", "ended", "expected"), [(NONE, False, False), (NONE, True, True), (WAITING, True, False)]
 )
-def test_without_lockstep_a_worker_that_waits_may_still_have_input(others: Others, ended: bool, expected: bool) -> None:
+def test_without_lockstep_a_worker_that_waits_may_still_have_input(
+    others: PeerStates, ended: bool, expected: bool
+) -> None:
     assert is_out_of_input(others, ended=ended) is expected
 
 

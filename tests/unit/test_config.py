@@ -7,9 +7,10 @@ import json
 
 import pytest
 
-from ps_train.config import Job, Task, described
+from ps_train.config.fields import job_fields
+from ps_train.config.job import Job, described
+from ps_train.config.task import Task
 from ps_train.errors import EXIT_CONFIG, ConfigError
-from ps_train.options import option_fields
 
 
 def test_the_defaults_are_a_valid_job_and_task():
@@ -133,7 +134,7 @@ def test_a_job_that_would_never_save_is_refused():
 def test_an_unknown_job_name_is_refused_with_the_known_ones():
     for allowed in ("ps", "worker", "chief", "evaluator", "local"):
         assert Task(allowed, 0).job_name == allowed
-    from ps_train.options import check_fields
+    from ps_train.config.fields import check_fields
 
     with pytest.raises(ConfigError, match=r"job_name=master \(from TF_CONFIG\).*ps, worker, chief, evaluator, local"):
         check_fields(Task("master", 0), {"job_name": "TF_CONFIG"})
@@ -213,13 +214,13 @@ def test_where_a_value_came_from_does_not_make_two_jobs_differ():
 
 
 def test_every_option_has_help_and_a_section():
-    for field in [*option_fields(Job), *option_fields(Task)]:
+    for field in [*job_fields(Job), *job_fields(Task)]:
         assert field.metadata["help"].rstrip(".] "), field.name
         assert field.metadata["section"], field.name
 
 
 def test_sources_are_not_an_option():
-    assert "sources" not in {field.name for field in option_fields(Job)}
+    assert "sources" not in {field.name for field in job_fields(Job)}
 
 
 def test_a_field_is_described_with_value_and_source():

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from ps_train import __main__ as program
-from ps_train.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress
+from ps_train.runtime.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress
 
 
 class Terminal(io.StringIO):

@@ -11,12 +11,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data import criteo
-from ps_train.data.criteo.files import ALL, Chosen
+from ps_train.data.criteo.files import ALL, SplitFiles
 from ps_train.data.criteo.reader import Criteo, from_hexadecimal
-from ps_train.data.shard import Share, evaluation_batches, training_batches
+from ps_train.data.data_shard import DataShard
+from ps_train.data.pipeline import evaluation_batches, training_batches
 from ps_train.errors import DataError
 
-ALONE = Share(0, 1)
+ALONE = DataShard(0, 1)
 
 
 def made_lines(count, seed=1):
@@ -60,7 +61,7 @@ def trained_on(data, share=ALONE, batch_size=10, epochs=1, shuffle_buffer=0):
 
 
 def whole(*files, **options):
-    return lambda: Criteo(Chosen(tuple(files), ALL), **options)
+    return lambda: Criteo(SplitFiles(tuple(files), ALL), **options)
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_the_shares_of_a_directory_are_disjoint_and_complete(store, count, shuff
         store("train-3", lines[172:]),
     )
     shares = [
-        trained_on(whole(*files, block_bytes=2000), Share(index, count), shuffle_buffer=shuffle_buffer)
+        trained_on(whole(*files, block_bytes=2000), DataShard(index, count), shuffle_buffer=shuffle_buffer)
         for index in range(count)
     ]
     found = [example for share in shares for example in share]
@@ -158,7 +159,7 @@ def test_what_is_held_out_is_a_tenth_and_the_same_for_any_number_of_replicas(sto
     train, test = ([trained_on(lambda s=s: criteo.load(directory, s), batch_size=500)][0] for s in ("train", "test"))
     assert sorted(train + test) == sorted(as_float32(map(parsed, lines)))
     assert 140 < len(test) < 260
-    halves = [trained_on(lambda: criteo.load(directory, "train"), Share(i, 2), batch_size=500) for i in range(2)]
+    halves = [trained_on(lambda: criteo.load(directory, "train"), DataShard(i, 2), batch_size=500) for i in range(2)]
     assert sorted(halves[0] + halves[1]) == sorted(train)
 
 

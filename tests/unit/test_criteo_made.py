@@ -13,11 +13,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data import criteo
-from ps_train.data.criteo.__main__ import main
-from ps_train.data.criteo.made import auc, make, own_scores, read, seed_of
-from ps_train.data.criteo.planted import Clicks, Planted, identities
-from ps_train.data.shard import Share, training_batches
+from ps_train.data.data_shard import DataShard
+from ps_train.data.pipeline import training_batches
 from ps_train.errors import DataError
+from ps_train.models.clicks.__main__ import main
+from ps_train.models.clicks.synthetic import auc, best_scores, read, seed_of, write_files
+from ps_train.models.clicks.synthetic_model import Clicks, SyntheticClickModel, identities
 
 PATTERN = re.compile(r"[01](\t(-?\d+)?){13}(\t([0-9a-f]{8})?){26}")
 
@@ -33,12 +34,12 @@ def sigmoid(logits):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     directory = tmp_path_factory.mktemp("made") / "new"
-    return str(directory), make(str(directory), lines=10_000, seed=3, parts=2)
+    return str(directory), write_files(str(directory), lines=10_000, seed=3, parts=2)
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    planted = Planted(3)
+    planted = SyntheticClickModel(3)
     return planted, planted.draw(np.random.default_rng(5), 40_000)
 
 
@@ -66,7 +67,7 @@ def test_no_two_files_hold_the_same_lines(made):
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(tmp_path, gz):
     directories = {name: tmp_path / name for name in ("first", "again", "other")}
     for name, directory in directories.items():
-        make(str(directory), lines=500, seed=2 if name == "other" else 1, parts=3, gz=gz)
+        write_files(str(directory), lines=500, seed=2 if name == "other" else 1, parts=3, gz=gz)
     first, again, other = (
         {path.name: path.read_bytes() for path in sorted(directory.iterdir())} for directory in directories.values()
     )
@@ -76,7 +77,7 @@ def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(tmp_path, gz
 
 
 def test_gzipped_files_hold_the_same_lines(made, tmp_path):
-    zipped = make(str(tmp_path / "new"), lines=10_000, seed=3, parts=2, gz=True)
+    zipped = write_files(str(tmp_path / "new"), lines=10_000, seed=3, parts=2, gz=True)
     assert list(contents(zipped).values()) == list(contents(made[1]).values())
 
 
@@ -85,7 +86,7 @@ def test_the_reader_reads_what_was_drawn(made):
     labels, clicks = read(files[:2])
     with tf.Graph().as_default(), v1.Session() as session:
         data = criteo.load(directory, "train", max_bad_lines=0)
-        batches = training_batches(data, Share(0, 1), 20_000, 1, 0)
+        batches = training_batches(data, DataShard(0, 1), 20_000, 1, 0)
         session.run(batches.initializer)
         features, found = session.run((batches.features, batches.labels))
     np.testing.assert_array_equal(found, labels)
@@ -123,7 +124,7 @@ def test_the_numbers_of_a_fields_values_are_all_different_and_of_32_bits():
 def test_labels_follow_the_planted_probabilities(made):
     directory, files = made
     labels, clicks = read(files)
-    probabilities = Planted(seed_of(directory)).probabilities(clicks)
+    probabilities = SyntheticClickModel(seed_of(directory)).probabilities(clicks)
     for low in np.arange(0, 1, 0.2):
         chosen = (low <= probabilities) & (probabilities < low + 0.2)
         noise = np.sqrt((probabilities[chosen] * (1 - probabilities[chosen])).sum()) / chosen.sum()
@@ -158,8 +159,8 @@ def test_pairs_of_fields_act_together(drawn):
 def test_own_scores_are_those_of_the_planted_probabilities(made):
     directory, files = made
     labels, clicks = read(files[2:])
-    probabilities = Planted(3).probabilities(clicks)
-    scores = own_scores(directory)
+    probabilities = SyntheticClickModel(3).probabilities(clicks)
+    scores = best_scores(directory)
     pairs = probabilities[labels == 1][:, None] - probabilities[labels == 0][None, :]
     assert scores["auc"] == pytest.approx(np.mean((pairs > 0) + 0.5 * (pairs == 0)), abs=1e-9)
     likelihood = labels * np.log(probabilities) + (1 - labels) * np.log(1 - probabilities)
@@ -204,14 +205,14 @@ def _most_frequent(ids, most):
 def test_a_directory_that_is_not_empty_is_left_as_it_is(tmp_path):
     (tmp_path / "mine").write_text("x")
     with pytest.raises(DataError, match="is not empty"):
-        make(str(tmp_path), lines=10)
+        write_files(str(tmp_path), lines=10)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_a_directory_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match="cannot be written"):
-        make(str(tmp_path / "file" / "new"), lines=10)
+        write_files(str(tmp_path / "file" / "new"), lines=10)
 
 
 def test_scores_of_other_data_are_refused(tmp_path):
@@ -262,18 +263,19 @@ def test_wrong_arguments_are_refused_in_one_line(capsys, monkeypatch, tmp_path, 
 
 
 def test_the_command_says_how_many_lines_a_second_it_reads(made):
-    from ps_train.data.criteo.measure import Measured
+    from ps_train.models.clicks.benchmark_reader import ReadRate
 
-    program = "from ps_train.data.criteo.measure import measure; import sys; print(measure(sys.argv[1], 0.2).text())"
+    program = "import sys\nfrom ps_train.models.clicks.benchmark_reader import measure\n"
+    program += "print(measure(sys.argv[1], 0.2).text())"
     done = subprocess.run([sys.executable, "-c", program, str(made[1][0])], capture_output=True, text=True, timeout=60)
     assert re.fullmatch(
         r"\d+ lines in \d\.\d\d s: \d+ lines/s; \d\.\d\d s of one core: \d+ lines/s/core\n", done.stdout
     )
     assert (
-        Measured(1000, 0.5, 0.25).text() == "1000 lines in 0.50 s: 2000 lines/s; 0.25 s of one core: 4000 lines/s/core"
+        ReadRate(1000, 0.5, 0.25).text() == "1000 lines in 0.50 s: 2000 lines/s; 0.25 s of one core: 4000 lines/s/core"
     )
 
 
 def test_the_command_needs_no_tensorflow_to_make_files():
-    program = "import sys, ps_train.data.criteo.__main__ as m; m.main([]); assert 'tensorflow' not in sys.modules"
+    program = "import sys, ps_train.models.clicks.__main__ as m; m.main([]); assert 'tensorflow' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60).returncode == 0

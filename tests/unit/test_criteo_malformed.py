@@ -10,10 +10,11 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.criteo.files import ALL, Chosen
-from ps_train.data.criteo.malformed import LINE, SHOWN, what_is_wrong
+from ps_train.data.criteo.bad_lines import LINE, SHOWN, describe_error
+from ps_train.data.criteo.files import ALL, SplitFiles
 from ps_train.data.criteo.reader import Criteo
-from ps_train.data.shard import Share, training_batches
+from ps_train.data.data_shard import DataShard
+from ps_train.data.pipeline import training_batches
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError
 
@@ -57,8 +58,8 @@ ACCEPTED = [
 def run(path, limit, share=None, epochs=1, block_bytes=300):
     """How many examples were read, and the reader."""
     with tf.Graph().as_default(), v1.Session() as session:
-        data = Criteo(Chosen((path,), ALL), limit, block_bytes)
-        batches = training_batches(data, share or Share(0, 1), 7, epochs, 0)
+        data = Criteo(SplitFiles((path,), ALL), limit, block_bytes)
+        batches = training_batches(data, share or DataShard(0, 1), 7, epochs, 0)
         session.run(batches.initializer)
         count = 0
         while True:
@@ -99,7 +100,7 @@ def test_a_well_formed_line_is_kept(store, line):
 
 @pytest.mark.parametrize("line", [*BAD, *ACCEPTED])
 def test_the_pattern_and_the_words_agree(line):
-    assert (re.fullmatch(LINE, line) is None) == (what_is_wrong(line.encode()) != "nothing")
+    assert (re.fullmatch(LINE, line) is None) == (describe_error(line.encode()) != "nothing")
 
 
 def test_a_gzipped_file_is_named_with_the_number_of_the_line(store, caplog):
@@ -107,7 +108,7 @@ def test_a_gzipped_file_is_named_with_the_number_of_the_line(store, caplog):
     lines[6] = "x"
     path = store(lines, "train.txt.gz")
     with caplog.at_level(logging.WARNING):
-        counts = [run(path, limit=1, share=Share(index, 2))[0] for index in range(2)]
+        counts = [run(path, limit=1, share=DataShard(index, 2))[0] for index in range(2)]
     assert counts == [4, 5]
     assert "train.txt.gz line 7: 1 columns" in caplog.text
 
@@ -143,7 +144,7 @@ def test_only_the_first_ones_are_shown_and_then_every_tenfold_number(store, capl
 
 def test_each_share_counts_its_own(store):
     path = store(["x" * 20] * 40 + [GOOD_LINE])
-    counts = [run(path, limit=40, share=Share(index, 3))[1].bad_lines.count for index in range(3)]
+    counts = [run(path, limit=40, share=DataShard(index, 3))[1].bad_lines.count for index in range(3)]
     assert sum(counts) == 40
     assert max(counts) < 40
 

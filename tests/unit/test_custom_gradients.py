@@ -48,7 +48,7 @@ def test_variables_that_a_custom_gradient_is_given_or_stops_are_learned():
         found = tf.recompute_grad(lambda values, w: values @ (w + tf.stop_gradient(still)))(features, w)
         return doubled(features @ v) + doubled(doubled(found)) + features @ still
 
-    assert traced(forward).learned() == ["w", "v", "still"]
+    assert traced(forward).with_gradient() == ["w", "v", "still"]
 
 
 def test_averages_of_trained_variables_begin_with_their_initial_values():

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ps_train import embeddings
 from ps_train.data.stream import data_error
-from ps_train.embeddings.layout import initial_rows, numbers_at, positions_of
-from ps_train.embeddings.numbers import mixed
+from ps_train.embeddings.row_index import splitmix64
+from ps_train.embeddings.row_order import initial_rows, numbers_at, positions_of
 from ps_train.errors import ModelError
 
 
@@ -126,7 +126,7 @@ def test_the_hash_of_numbers_is_that_of_splitmix() -> None:
         x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
         expected.append((x ^ (x >> 31)) % 2**63)
-    assert evaluated(lambda: mixed(tf.constant(ids, tf.int64))).tolist() == expected
+    assert evaluated(lambda: splitmix64(tf.constant(ids, tf.int64))).tolist() == expected
 
 
 def test_an_id_out_of_range_is_an_error_that_names_table_field_id_and_example() -> None:

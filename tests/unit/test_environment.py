@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.cluster import environment
-from ps_train.config import Job, Task
+from ps_train.config.job import Job
+from ps_train.config.task import Task
+from ps_train.runtime import environment
 
 JOB = Job(ps_hosts=("p:1",), worker_hosts=("w:1", "[::1]:2"))
 
 
 def settings(job_name="worker", environ=None, **fields):
     job = Job(ps_hosts=JOB.ps_hosts, worker_hosts=JOB.worker_hosts, **fields)
-    return environment.settings(Task(job_name, 0), job, environ or {}, cores=8)
+    return environment.task_environment(Task(job_name, 0), job, environ or {}, cores=8)
 
 
 def test_tensorflow_is_silenced():
@@ -62,7 +63,7 @@ def test_without_a_proxy_no_host_needs_an_exception(environ):
 
 
 def test_an_evaluator_knows_no_hosts():
-    changes = environment.settings(Task("evaluator", 0), Job(), {"http_proxy": "http://proxy:3128"}, cores=8)
+    changes = environment.task_environment(Task("evaluator", 0), Job(), {"http_proxy": "http://proxy:3128"}, cores=8)
     assert "no_proxy" not in changes
 
 
@@ -73,13 +74,13 @@ def test_workers_of_one_host_share_its_cores(workers, cores, threads):
     hosts = tuple(f"a:{port}" for port in range(1, 1 + workers)) + ("b:1", "b:2")
     job = Job(ps_hosts=("a:9",), worker_hosts=hosts)
     for task in (Task("worker", 0), Task("ps", 0)):
-        changes = environment.settings(task, job, {}, cores)
+        changes = environment.task_environment(task, job, {}, cores)
         assert changes.get("TF_NUM_INTRAOP_THREADS") == threads
         if task.job_name == "worker":
             assert changes.get("TF_NUM_INTEROP_THREADS") == threads
         elif threads is not None:
             assert int(changes["TF_NUM_INTEROP_THREADS"]) == max(4, int(threads)), "others answer for the board"
-    changes = environment.settings(Task("worker", 0), job, {"TF_NUM_INTRAOP_THREADS": "7"}, cores)
+    changes = environment.task_environment(Task("worker", 0), job, {"TF_NUM_INTRAOP_THREADS": "7"}, cores)
     assert "TF_NUM_INTRAOP_THREADS" not in changes and ("TF_NUM_INTEROP_THREADS" in changes) == (threads is not None)
 
 
@@ -105,6 +106,6 @@ def test_a_process_with_all_changes_applied_needs_no_more():
 @pytest.mark.parametrize("hosts", [("a:1",), ("b:1",)], ids=["beside one worker", "alone"])
 def test_a_ps_has_threads_to_spare_on_a_small_host_whoever_is_beside_it(hosts):
     job = Job(ps_hosts=("a:9",), worker_hosts=hosts)
-    changes = environment.settings(Task("ps", 0), job, {}, cores=2)
+    changes = environment.task_environment(Task("ps", 0), job, {}, cores=2)
     assert changes["TF_NUM_INTEROP_THREADS"] == "4" and "TF_NUM_INTRAOP_THREADS" not in changes
-    assert "TF_NUM_INTEROP_THREADS" not in environment.settings(Task("ps", 0), job, {}, cores=8)
+    assert "TF_NUM_INTEROP_THREADS" not in environment.task_environment(Task("ps", 0), job, {}, cores=8)

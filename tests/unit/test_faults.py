@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.config import Job
+from ps_train.config.fault_spec import Fault, Schedule, check_tasks, dropped_share, parse, slowdown_factor
+from ps_train.config.job import Job
 from ps_train.errors import ConfigError
-from ps_train.faults import Fault, Schedule, check_tasks, lost_share, parse, slowness
 
 
 def test_every_form_is_understood() -> None:
@@ -58,5 +58,5 @@ def test_each_strikes_once_when_its_step_is_reached_or_passed() -> None:
 
 def test_a_worker_knows_how_slow_it_is_and_which_share_it_loses() -> None:
     texts = ("slow:worker:1x5", "drop_push:0.25")
-    assert slowness(texts, "worker:1") == 5 and slowness(texts, "worker:0") == 1
-    assert lost_share(texts) == 0.25 and lost_share(("kill:ps:0@3",)) == 0
+    assert slowdown_factor(texts, "worker:1") == 5 and slowdown_factor(texts, "worker:0") == 1
+    assert dropped_share(texts) == 0.25 and dropped_share(("kill:ps:0@3",)) == 0

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ps_train import flags
 from ps_train.cluster.spec import Cluster
-from ps_train.config import OPTIMIZERS, Job, Task
+from ps_train.config import flags
+from ps_train.config.fields import job_fields
+from ps_train.config.job import OPTIMIZERS, Job
+from ps_train.config.task import Task
 from ps_train.errors import ConfigError
-from ps_train.options import option_fields
 
 PRESETS = sorted((pathlib.Path(__file__).parents[2] / "flags").glob("*.flags"))
 TF_CONFIG = {
@@ -280,23 +281,23 @@ def test_model_arguments_of_file_and_command_line_add_up_and_the_command_line_co
 @pytest.mark.parametrize("job_name", ["ps", "worker"])
 def test_a_task_that_cannot_be_told_without_an_index_needs_one(job_name):
     with pytest.raises(ConfigError) as caught:
-        flags.identified(Task(job_name))
+        flags.with_task(Task(job_name))
     assert "--task_index" in str(caught.value)
     assert job_name in str(caught.value)
 
 
 @pytest.mark.parametrize("job_name", ["chief", "evaluator"])
 def test_a_task_that_is_the_only_one_of_its_job_has_the_index_0(job_name):
-    assert flags.identified(Task(job_name)) == Task(job_name, 0)
+    assert flags.with_task(Task(job_name)) == Task(job_name, 0)
 
 
 def test_a_given_index_is_kept():
-    assert flags.identified(Task("worker", 4)) == Task("worker", 4)
+    assert flags.with_task(Task("worker", 4)) == Task("worker", 4)
 
 
 def test_help_shows_every_flag_with_its_default():
     text = flags.help_text()
-    for field in [*option_fields(Task), *option_fields(Job)]:
+    for field in [*job_fields(Task), *job_fields(Job)]:
         assert f"--{field.name}:" in text
     assert "[2000]" in text
     assert "--flagfile" in text

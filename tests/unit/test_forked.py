@@ -11,9 +11,9 @@ import sys
 ROOT = pathlib.Path(__file__).parents[2]
 BEGINS = """
 import json, os, signal, sys, threading, time
-from ps_train.roles.forked import Forked, is_possible
+from ps_train.launch.fork import ForkedProcess, can_fork
 def begin(work, environment=None, kept=()):
-    return Forked(work, {**os.environ, **(environment or {})}, kept)
+    return ForkedProcess(work, {**os.environ, **(environment or {})}, kept)
 def show(found):
     print(json.dumps(found), flush=True)
 """
@@ -36,7 +36,7 @@ def work():
     print(os.environ.get("GIVEN"), os.environ.get("KEPT"), os.getsid(0) == os.getpid())
     return 7
 os.environ["KEPT"] = "here"
-child = Forked(work, {"GIVEN": "1"}, [])
+child = ForkedProcess(work, {"GIVEN": "1"}, [])
 show([child.stdout.read().splitlines(), child.wait(), child.returncode, child.poll(), "GIVEN" in os.environ])
 """
     assert shown_by(script) == [["out", "err", "1 None True"], 7, 7, 7, False]
@@ -124,13 +124,13 @@ show([len(codes), list(set(codes))])
 
 def test_a_process_with_threads_is_not_copied() -> None:
     script = """
-found = [is_possible()]
+found = [can_fork()]
 end = threading.Event()
 thread = threading.Thread(target=end.wait)
 thread.start()
-found.append(is_possible())
+found.append(can_fork())
 end.set()
 thread.join()
-show([*found, is_possible()])
+show([*found, can_fork()])
 """
     assert shown_by(script) == [True, False, True]

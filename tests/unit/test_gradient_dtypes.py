@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.gradients import Transform
+from ps_train.gradients.base import Transform
 from ps_train.gradients.clip import by_global_norm, by_norm
-from ps_train.gradients.finite import NOT_FINITE, skip, stop
+from ps_train.gradients.finite import NOT_FINITE, skip_if_not_finite, stop_if_not_finite
 from ps_train.gradients.l2 import l2
 
 NARROW = [tf.float16, tf.bfloat16]
@@ -27,11 +27,11 @@ def is_sent(*vectors: np.ndarray[Any, Any], loss: Any = 0.0) -> bool:
     with tf.Graph().as_default(), v1.Session() as session:
         sent = [tf.constant(some) for some in vectors]
         others = [np.zeros_like(some) for some in vectors]
-        skipped = session.run(skip(tf.constant(loss), sent, others))
+        skipped = session.run(skip_if_not_finite(tf.constant(loss), sent, others))
         kept = all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in zip(skipped, vectors, strict=True))
         assert kept or not any(some.astype(np.float64).any() for some in skipped)
         try:
-            session.run(stop(tf.constant(loss), sent))
+            session.run(stop_if_not_finite(tf.constant(loss), sent))
         except tf.errors.InvalidArgumentError as error:
             assert NOT_FINITE in str(error) and not kept
         else:

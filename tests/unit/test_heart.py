@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ps_train.cluster import notices
-from ps_train.cluster.lease import Lease
-from ps_train.cluster.notices import LEAVING, TRAINING, WAITING, Seat, new_seat
-from ps_train.config import Job
+from ps_train.config.job import Job
+from ps_train.coordination import records
+from ps_train.coordination.heartbeat import Heartbeat
+from ps_train.coordination.lease import Lease
+from ps_train.coordination.records import LEAVING, TRAINING, WAITING, TaskStatus, new_task_status
 from ps_train.errors import LostTaskError
-from ps_train.roles.heart import Heart
 
-KEY = notices.seat("worker:1")
+KEY = records.task_key("worker:1")
 
 
 class Notebook:
@@ -32,24 +32,24 @@ class Notebook:
         self._value = ""
         self._lock = threading.Lock()
 
-    def swap(self, key: str, expected: str, value: str) -> str:
+    def compare_and_set(self, key: str, expected: str, value: str) -> str:
         assert key == KEY
         before = self._value
         if before == expected:
-            self.put(key, value)
+            self.set(key, value)
         return before
 
-    def put(self, key: str, value: str) -> None:
+    def set(self, key: str, value: str) -> None:
         assert key == KEY
         time.sleep(random.uniform(0, 0.003))
         if not self.answers:
             raise LostTaskError(f"{self.name} does not answer")
         with self._lock:
             self._value = value
-            self.history.append(Seat.from_json(value).state)
+            self.history.append(TaskStatus.from_json(value).state)
 
 
-Said = tuple[Heart, list[Notebook], Callable[[], None]]
+Said = tuple[Heartbeat, list[Notebook], Callable[[], None]]
 
 
 @pytest.fixture
@@ -57,15 +57,15 @@ def said() -> Iterator[Said]:
     """A heart that beats all the time, its boards, and what waits for some more beats on every board."""
     boards = [Notebook("ps:0"), Notebook("ps:1")]
     some: Any = boards
-    lease = Lease(some[0], new_seat("worker:1"))
-    lease.take(lease_secs=1)
+    lease = Lease(some[0], new_task_status("worker:1"))
+    lease.acquire(lease_secs=1)
     unused: Any = None
-    heart = Heart(some, unused, lease, unused, Job(), unused)
+    heart = Heartbeat(some, unused, lease, unused, Job(), unused)
     stopped = threading.Event()
 
     def beat(index: int) -> None:
         while not stopped.is_set():
-            heart.show(index)
+            heart.publish(index)
 
     def some_beats() -> None:
         before, deadline = [len(board.history) for board in boards], time.monotonic() + 10
@@ -86,7 +86,7 @@ def test_a_beat_takes_back_nothing_that_another_thread_says(said: Said) -> None:
     heart, boards, some_beats = said
     for number in range(60):
         state = (TRAINING, WAITING)[number % 2]
-        heart.say(state)
+        heart.set_state(state)
         some_beats()
         assert [board.history[-1] for board in boards] == [state, state]
 
@@ -94,9 +94,9 @@ def test_a_beat_takes_back_nothing_that_another_thread_says(said: Said) -> None:
 def test_after_a_farewell_no_board_shows_an_older_state(said: Said) -> None:
     heart, boards, some_beats = said
     for _ in range(30):
-        heart.say(TRAINING)
+        heart.set_state(TRAINING)
         some_beats()
-        heart.say_farewell()
+        heart.announce_leaving()
         said_by_then = [len(board.history) for board in boards]
         some_beats()
         for board, since in zip(boards, said_by_then, strict=True):
@@ -105,11 +105,11 @@ def test_after_a_farewell_no_board_shows_an_older_state(said: Said) -> None:
 
 def test_what_could_not_be_written_is_written_by_the_next_beat() -> None:
     board: Any = Notebook("ps:0")
-    lease = Lease(board, new_seat("worker:1"))
-    lease.take(lease_secs=1)
+    lease = Lease(board, new_task_status("worker:1"))
+    lease.acquire(lease_secs=1)
     board.answers = False
     with pytest.raises(LostTaskError):
-        lease.say(WAITING)
+        lease.renew(WAITING)
     board.answers = True
-    assert lease.say()
+    assert lease.renew()
     assert board.history[-1] == WAITING

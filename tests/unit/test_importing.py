@@ -27,7 +27,7 @@ if os.environ.get("BROKEN"):
 }
 """As TensorFlow's own, but quick."""
 
-BEGIN = "import sys; from ps_train.cluster.importing import import_tensorflow; "
+BEGIN = "import sys; from ps_train.runtime.tf_import import import_tensorflow; "
 IMPORT = "import_tensorflow(verbose=False); "
 TELL = "print(sorted(name for name in sys.modules if name.partition('.')[0] == 'keras')); "
 

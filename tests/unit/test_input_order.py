@@ -10,9 +10,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
-from ps_train.config import Job
-from ps_train.data.shard import WHOLE, training_batches
-from ps_train.roles.training import Training
+from ps_train.config.job import Job
+from ps_train.data.data_shard import WHOLE
+from ps_train.data.pipeline import training_batches
+from ps_train.training.worker_training import WorkerTraining
 from ps_train.updates.base import Replica
 
 COUNT = 40
@@ -23,14 +24,14 @@ def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
     numbers = np.arange(COUNT)
     with tf.Graph().as_default(), v1.Session() as session:
         batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
-        training = Training(types.SimpleNamespace(job=Job(seed=seed)))  # type: ignore[arg-type]
-        training._replica, training._shares = Replica(worker, 2, 2), None
+        training = WorkerTraining(types.SimpleNamespace(job=Job(seed=seed)))  # type: ignore[arg-type]
+        training.replica, training.shard_client = Replica(worker, 2, 2), None
         training._input = types.SimpleNamespace(  # type: ignore[assignment]
             begin=lambda seed: session.run(batches.initializer, batches.feeds(seed))
         )
-        training._open_input(step)
+        training.open_input(step)
         read = tuple(session.run(batches.labels).tolist())
-        training._open_input(step + 1)
+        training.open_input(step + 1)
         with pytest.raises(tf.errors.OutOfRangeError):  # a second session goes on where the first was
             session.run(batches.labels)
     assert sorted(read) == list(range(COUNT))

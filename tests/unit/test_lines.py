@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as v1
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ps_train.data.lines import Blocks, line_dataset, read_block, read_zipped, zipped_of
-from ps_train.data.shard import Share
+from ps_train.data.data_shard import DataShard
 from ps_train.data.stream import data_error
+from ps_train.data.text_lines import Blocks, gzip_shares, line_dataset, read_block, read_gzip
 from ps_train.errors import DataError
 
 
@@ -32,10 +32,10 @@ def text_of(lines, end=b"\n", last=b"\n"):
 
 
 def shares(count):
-    return [Share(index, count) for index in range(count)]
+    return [DataShard(index, count) for index in range(count)]
 
 
-ALONE = Share(0, 1)
+ALONE = DataShard(0, 1)
 
 
 def read_all(files, share=ALONE, seed=None, block_bytes=64):
@@ -87,7 +87,7 @@ def test_every_nth_line_of_a_gzipped_file_is_the_replicas(content, count, block_
         path.write_bytes(gzip.compress(content))
         for index in range(count):
             found = []
-            for first, text in read_zipped(path, index, count, block_bytes):
+            for first, text in read_gzip(path, index, count, block_bytes):
                 for line in lines_of(text):
                     found.append((first, line))
                     first += count
@@ -111,7 +111,7 @@ def test_blocks_are_disjoint_complete_and_no_longer_than_asked(sizes, count, blo
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=9), st.integers(1, 9))
 def test_gzipped_files_are_dealt_out_whole_if_there_are_enough(sizes, count):
-    dealt = [zipped_of(sizes, share) for share in shares(count)]
+    dealt = [gzip_shares(sizes, share) for share in shares(count)]
     parts = [(part.file, part.index, part.count) for share in dealt for part in share]
     if len(sizes) >= count:
         assert sorted(parts) == [(file, 0, 1) for file in range(len(sizes))]
@@ -197,8 +197,8 @@ def test_without_a_seed_lines_come_in_their_order(store):
 def test_with_a_seed_blocks_come_in_another_order_and_in_each_pass_anew(store):
     path = store("x", text_of(CONTENTS["long"]))
     with tf.Graph().as_default(), v1.Session() as session:
-        dataset = line_dataset([path], Share(0, 1), tf.constant(1, tf.int64), 64)
-        count = len(Blocks([path.stat().st_size], Share(0, 1), 64))
+        dataset = line_dataset([path], DataShard(0, 1), tf.constant(1, tf.int64), 64)
+        count = len(Blocks([path.stat().st_size], DataShard(0, 1), 64))
         some = v1.data.make_one_shot_iterator(dataset.repeat(2).map(lambda some: some.first)).get_next()
         firsts = [int(session.run(some)) for _ in range(2 * count)]
     assert sorted(firsts[:count]) == sorted(firsts[count:])
@@ -208,13 +208,13 @@ def test_with_a_seed_blocks_come_in_another_order_and_in_each_pass_anew(store):
 
 def test_a_file_that_is_missing_is_refused_with_its_name(tmp_path):
     with tf.Graph().as_default(), pytest.raises(DataError, match=r"gone\.txt cannot be read: No such file"):
-        line_dataset([tmp_path / "gone.txt"], Share(0, 1), None)
+        line_dataset([tmp_path / "gone.txt"], DataShard(0, 1), None)
 
 
 def test_a_file_that_vanishes_while_it_is_read_is_named(store):
     path = store("x", b"a\nb\n")
     with tf.Graph().as_default(), v1.Session() as session:
-        some = v1.data.make_one_shot_iterator(line_dataset([path], Share(0, 1), None)).get_next()
+        some = v1.data.make_one_shot_iterator(line_dataset([path], DataShard(0, 1), None)).get_next()
         path.unlink()
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             session.run(some)

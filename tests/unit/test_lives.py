@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ps_train.roles.lives import Lives
+from ps_train.coordination.ps_liveness import PsLiveness
 
 
 def lives():
     """Two ps, heard at 10 in the world w."""
-    made = Lives(["ps:0 (a:1)", "ps:1 (b:1)"], ["one", "two"], patience_secs=60)
-    assert made.heard(0, "one", "w", 10.0) is None
-    assert made.heard(1, "two", "w", 10.0) is None
+    made = PsLiveness(["ps:0 (a:1)", "ps:1 (b:1)"], ["one", "two"], patience_secs=60)
+    assert made.record_answer(0, "one", "w", 10.0) is None
+    assert made.record_answer(1, "two", "w", 10.0) is None
     return made
 
 
@@ -23,52 +23,52 @@ def test_a_silent_ps_is_told_once_with_its_address_and_the_cause():
 def test_a_ps_that_only_was_away_has_lost_nothing():
     made = lives()
     made.silent(1, "refused")
-    assert not made.answering(10.5)
-    assert made.heard(1, "two", "w", 12.0) == "ps:1 (b:1) answers again"
-    assert not made.left("w", 0.0)
+    assert not made.all_answered_since(10.5)
+    assert made.record_answer(1, "two", "w", 12.0) == "ps:1 (b:1) answers again"
+    assert not made.generation_changed("w", 0.0)
 
 
 def test_a_ps_that_moved_is_told_with_both_addresses_and_goes_by_the_new_one():
     made = lives()
     made.silent(1, "refused")
-    assert made.moved(1, "ps:1 (c:2)") == "ps:1 (b:1) is now ps:1 (c:2) (cluster_file)"
-    told = made.heard(1, "three", "", 12.0)
+    assert made.record_move(1, "ps:1 (c:2)") == "ps:1 (b:1) is now ps:1 (c:2) (cluster_file)"
+    told = made.record_answer(1, "three", "", 12.0)
     assert told is not None and told.startswith("ps:1 (c:2) is back, as a new process")
 
 
 def test_a_ps_that_was_restarted_is_in_no_world():
     made = lives()
     made.silent(1, "refused")
-    told = made.heard(1, "three", "", 12.0)
+    told = made.record_answer(1, "three", "", 12.0)
     assert told is not None and told.startswith("ps:1 (b:1) is back, as a new process")
-    assert made.left("w", 11.0)
+    assert made.generation_changed("w", 11.0)
 
 
 def test_a_restart_that_nobody_noticed_is_told_too():
-    told = lives().heard(0, "three", "", 12.0)
+    told = lives().record_answer(0, "three", "", 12.0)
     assert told is not None and told.startswith("lost ps:0 (a:1): it was restarted")
 
 
 def test_what_was_asked_before_a_world_began_says_nothing_about_it():
     made = lives()
-    assert not made.left("new", since=10.0)
-    made.heard(0, "one", "new", 11.0)
-    assert not made.left("new", since=10.0)
-    made.heard(1, "two", "w", 11.0)
-    assert made.left("new", since=10.0)
+    assert not made.generation_changed("new", since=10.0)
+    made.record_answer(0, "one", "new", 11.0)
+    assert not made.generation_changed("new", since=10.0)
+    made.record_answer(1, "two", "w", 11.0)
+    assert made.generation_changed("new", since=10.0)
 
 
 def test_a_silent_ps_may_still_be_in_the_same_world():
     made = lives()
-    made.heard(0, "one", "other", 11.0)
+    made.record_answer(0, "one", "other", 11.0)
     made.silent(0, "frozen")
-    assert not made.left("w", since=10.0)
+    assert not made.generation_changed("w", since=10.0)
 
 
 def test_all_answer_only_when_all_were_asked_since():
     made = lives()
-    assert made.answering(9.0)
-    made.heard(0, "one", "w", 13.0)
-    assert not made.answering(12.0)
-    made.heard(1, "two", "w", 12.5)
-    assert made.answering(12.0)
+    assert made.all_answered_since(9.0)
+    made.record_answer(0, "one", "w", 13.0)
+    assert not made.all_answered_since(12.0)
+    made.record_answer(1, "two", "w", 12.5)
+    assert made.all_answered_since(12.0)

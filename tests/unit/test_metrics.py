@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import metrics
-from ps_train.data.criteo.made import auc as sorted_auc
+from ps_train.models.clicks.synthetic import auc as sorted_auc
 
 
 def measured(labels, logits, batch=100):

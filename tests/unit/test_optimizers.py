@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ps_train import optimizers
-from ps_train.config import Job
-from ps_train.graph import rule
+from ps_train.config.job import Job
 from ps_train.model import make_optimizer
+from ps_train.updates import apply_gradients
 from tests.support.models import Linear
 from tests.support.tables import NumpyRule
 
@@ -106,7 +106,7 @@ def test_a_row_that_several_replicas_push_in_one_round_is_updated_by_their_sum(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under async a push has every row once, and nothing is added up: then, too, it is TensorFlow's own update."""
-    monkeypatch.setattr(rule, "ps_device", lambda ps: "/device:CPU:0")
+    monkeypatch.setattr(apply_gradients, "ps_device", lambda ps: "/device:CPU:0")
 
     class Model(Linear):
         def optimizer(self, _, learning_rate):
@@ -142,4 +142,6 @@ class _Ruled:
 
     def apply_gradients(self, pairs: list) -> tf.Operation:
         ((gradient, variable),) = pairs
-        return rule.Rule(0, self._job, self._model, {"v": variable}, tf.constant(0)).apply({"v": gradient})
+        return apply_gradients.PsOptimizer(0, self._job, self._model, {"v": variable}, tf.constant(0)).apply(
+            {"v": gradient}
+        )

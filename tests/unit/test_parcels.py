@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as v1
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ps_train.graph.parcels import ALONE_BYTES, PARCEL_BYTES, Parcel, pack, with_header
-from ps_train.graph.plan import Slice
-from ps_train.graph.transport import HEADER_SIZE
+from ps_train.placement.plan import Slice
+from ps_train.transport.dense import HEADER_SIZE
+from ps_train.transport.parcels import ALONE_BYTES, PARCEL_BYTES, Parcel, pack, with_header
 
 FLOATS_ALONE = ALONE_BYTES // 4
 ITEM_BYTES = {"float32": 4, "float64": 8, "int32": 4}

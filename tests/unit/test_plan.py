@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ps_train.graph.plan import (
-    MAX_IMBALANCE,
-    PARTITION_BYTES,
-    Plan,
-    VariableSpec,
-    human_bytes,
-    make_plan,
-)
+from ps_train.placement.plan import MAX_IMBALANCE, PARTITION_BYTES, Plan, VariableSpec, human_bytes, make_plan
 
 
 def variable(name, *shape, divisible=True):
@@ -34,7 +27,7 @@ SMALL_THRESHOLD = st.integers(64, 20_000)
 
 
 def rows_of(plan, spec):
-    return [row for piece in plan.of(spec.name) for row in range(piece.begin, piece.begin + piece.shape[0])]
+    return [row for piece in plan.slices_of(spec.name) for row in range(piece.begin, piece.begin + piece.shape[0])]
 
 
 @given(variables(ANY_SHAPE), NUM_PS, SMALL_THRESHOLD)
@@ -43,15 +36,17 @@ def test_slices_cover_every_row_exactly_once(specs, num_ps, threshold):
     for spec in specs:
         if spec.shape:
             assert rows_of(plan, spec) == list(range(spec.shape[0]))
-        assert sum(piece.bytes for piece in plan.of(spec.name)) == spec.bytes
-        assert sum(piece.size for piece in plan.of(spec.name)) == math.prod(spec.shape)
-        assert {piece.shape[1:] for piece in plan.of(spec.name)} == {spec.shape[1:]}
+        assert sum(piece.bytes for piece in plan.slices_of(spec.name)) == spec.bytes
+        assert sum(piece.size for piece in plan.slices_of(spec.name)) == math.prod(spec.shape)
+        assert {piece.shape[1:] for piece in plan.slices_of(spec.name)} == {spec.shape[1:]}
 
 
 @given(variables(ANY_SHAPE), NUM_PS, SMALL_THRESHOLD)
 def test_every_slice_lives_on_one_ps_and_has_rows(specs, num_ps, threshold):
     plan = make_plan(specs, num_ps, threshold)
-    assert sorted(piece.name for ps in range(num_ps) for piece in plan.on(ps)) == sorted(p.name for p in plan.slices)
+    assert sorted(piece.name for ps in range(num_ps) for piece in plan.slices_on(ps)) == sorted(
+        p.name for p in plan.slices
+    )
     assert len({piece.name for piece in plan.slices}) == len(plan.slices)
     assert all(piece.size > 0 for piece in plan.slices)
     assert sum(plan.bytes_per_ps()) == sum(spec.bytes for spec in specs)
@@ -61,7 +56,7 @@ def test_every_slice_lives_on_one_ps_and_has_rows(specs, num_ps, threshold):
 def test_slices_of_one_variable_differ_by_one_row_at_most(specs, num_ps, threshold):
     plan = make_plan(specs, num_ps, threshold)
     for spec in specs:
-        rows = [piece.shape[0] for piece in plan.of(spec.name) if piece.shape]
+        rows = [piece.shape[0] for piece in plan.slices_of(spec.name) if piece.shape]
         assert not rows or max(rows) - min(rows) <= 1
 
 
@@ -112,8 +107,8 @@ def test_a_variable_above_the_threshold_is_partitioned_over_all_ps_even_where_ba
     rows = PARTITION_BYTES // 400
     specs = [variable("a", rows + 1, 100), variable("b", rows + 1, 100)]
     plan = make_plan(specs, num_ps=2)
-    assert [piece.name for piece in plan.of("a")] == ["a/part_0", "a/part_1"]
-    assert {piece.ps for piece in plan.of("a")} == {0, 1} == {piece.ps for piece in plan.of("b")}
+    assert [piece.name for piece in plan.slices_of("a")] == ["a/part_0", "a/part_1"]
+    assert {piece.ps for piece in plan.slices_of("a")} == {0, 1} == {piece.ps for piece in plan.slices_of("b")}
 
 
 def test_a_variable_of_exactly_the_threshold_stays_whole():
@@ -123,8 +118,8 @@ def test_a_variable_of_exactly_the_threshold_stays_whole():
 
 def test_a_small_variable_is_cut_where_balance_asks_for_it():
     plan = make_plan([variable("w", 784, 10), variable("b", 10)], num_ps=2)
-    assert [piece.shape for piece in plan.of("w")] == [(392, 10), (392, 10)]
-    assert [piece.name for piece in plan.of("b")] == ["b"]
+    assert [piece.shape for piece in plan.slices_of("w")] == [(392, 10), (392, 10)]
+    assert [piece.name for piece in plan.slices_of("b")] == ["b"]
 
 
 def test_nothing_is_cut_where_the_balance_is_good_already():
@@ -147,12 +142,12 @@ def test_what_cannot_be_cut_stays_whole_and_keeps_its_name(spec):
 
 def test_a_variable_with_fewer_rows_than_there_are_ps_is_cut_into_its_rows():
     plan = make_plan([variable("w", 2, 1000)], num_ps=4)
-    assert [piece.shape for piece in plan.of("w")] == [(1, 1000), (1, 1000)]
+    assert [piece.shape for piece in plan.slices_of("w")] == [(1, 1000), (1, 1000)]
 
 
 def test_an_empty_variable_is_placed():
     plan = make_plan([variable("none", 0, 4), variable("b", 8)], num_ps=2)
-    assert [piece.shape for piece in plan.of("none")] == [(0, 4)]
+    assert [piece.shape for piece in plan.slices_of("none")] == [(0, 4)]
 
 
 def test_a_plan_without_bytes_is_even():
@@ -169,7 +164,7 @@ def test_the_table_shows_every_ps_with_its_bytes_and_every_slice_with_its_rows()
     table = plan.table()
     for ps, load in enumerate(plan.bytes_per_ps()):
         assert f"ps:{ps}  {human_bytes(load)}" in table
-    for piece in plan.of("hidden/weights"):
+    for piece in plan.slices_of("hidden/weights"):
         assert f"hidden/weights rows {piece.begin}-{piece.begin + 499}  500x64 float32" in table
     assert "bias  10 float32" in table
     assert "scale  scalar float32" in table

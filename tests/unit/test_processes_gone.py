@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
-from ps_train.cluster.notices import Seat, new_seat
-from ps_train.cluster.process_ids import is_gone
+from ps_train.coordination.records import TaskStatus, new_task_status
+from ps_train.runtime.process_ids import process_exited
 from tests.support.processes import ROOT
 
 UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc")
 LOOK = """
 import sys
-from ps_train.cluster.notices import Seat
-from ps_train.cluster.process_ids import is_gone
-print(is_gone(Seat.from_json(sys.argv[1])))
+from ps_train.coordination.records import TaskStatus
+from ps_train.runtime.process_ids import process_exited
+print(process_exited(TaskStatus.from_json(sys.argv[1])))
 """
 
 
@@ -29,23 +29,23 @@ def may_unshare() -> bool:
         return False
 
 
-def ended() -> Seat:
+def ended() -> TaskStatus:
     """The seat of a process that has ended."""
     gone = int(subprocess.check_output([sys.executable, "-c", "import os; print(os.getpid())"]))
-    return dataclasses.replace(new_seat("worker:1"), pid=gone)
+    return dataclasses.replace(new_task_status("worker:1"), pid=gone)
 
 
 def test_a_living_process_is_not_gone() -> None:
-    assert not is_gone(new_seat("worker:1"))
+    assert not process_exited(new_task_status("worker:1"))
 
 
 def test_a_process_that_has_ended_is_gone() -> None:
-    assert is_gone(ended())
+    assert process_exited(ended())
 
 
 @pytest.mark.skipif(not may_unshare(), reason="this user may not make PID namespaces")
 def test_a_process_is_not_gone_because_another_pid_namespace_does_not_show_it() -> None:
-    seat = new_seat("worker:1")
+    seat = new_task_status("worker:1")
     command = [*UNSHARE, sys.executable, "-c", LOOK, seat.to_json()]
     told = subprocess.check_output(command, cwd=ROOT, text=True, timeout=30)
     assert told.strip() == "False"
@@ -54,17 +54,17 @@ def test_a_process_is_not_gone_because_another_pid_namespace_does_not_show_it() 
 @pytest.mark.parametrize("name", ["host", "machine"])
 @pytest.mark.parametrize("value", ["another", ""])
 def test_a_pid_of_another_machine_boot_or_namespace_says_nothing(name: str, value: str) -> None:
-    assert not is_gone(dataclasses.replace(ended(), **{name: value}))
+    assert not process_exited(dataclasses.replace(ended(), **{name: value}))
 
 
 def test_a_machine_that_cannot_be_told_apart_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ps_train.cluster.process_ids._BOOT", "/proc/no/such/file")
-    assert not is_gone(ended())
+    monkeypatch.setattr("ps_train.runtime.process_ids._BOOT", "/proc/no/such/file")
+    assert not process_exited(ended())
 
 
 def test_a_pid_that_another_process_has_now_is_gone() -> None:
-    mine = new_seat("worker:1")
+    mine = new_task_status("worker:1")
     assert mine.pid == os.getpid()
     assert mine.started
-    assert is_gone(dataclasses.replace(mine, started=str(int(mine.started) - 1)))
-    assert not is_gone(dataclasses.replace(mine, started=""))
+    assert process_exited(dataclasses.replace(mine, started=str(int(mine.started) - 1)))
+    assert not process_exited(dataclasses.replace(mine, started=""))

@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config import Job
-from ps_train.console import Progress
+from ps_train.config.job import Job
+from ps_train.hooks.counters import RunCounterValues
+from ps_train.hooks.fetches import StepFetches
 from ps_train.hooks.progress import ProgressHook
-from ps_train.hooks.reading import Reading
-from ps_train.hooks.tally import Tally
+from ps_train.runtime.console import Progress
 
 MIB = 1 << 20
 STEPS_PER_SEC = 100
@@ -45,7 +45,7 @@ class Run:
         job = Job(**{"max_steps": 10**9, **fields})
         nothing = tf.constant(0)
         self.hook = ProgressHook(
-            Reading(nothing, nothing),
+            StepFetches(nothing, nothing),
             job,
             lambda **counted: self._tally,
             self._show,
@@ -56,7 +56,7 @@ class Run:
         self.hook.resumed(0)
         self.hook.loss = 1.0
         seen = np.ones([WORKERS, 24])  # a histogram of so many bars for each worker
-        tally = Tally("async", ["worker:0", "worker:1"], WORKERS, 1.0, 0, 0, seen, np.zeros([WORKERS, 2]))
+        tally = RunCounterValues("async", ["worker:0", "worker:1"], WORKERS, 1.0, 0, 0, seen, np.zeros([WORKERS, 2]))
         self._tally = Reported(tally.staleness_report())
 
     def _show(self, progress: Progress) -> None:
@@ -160,6 +160,6 @@ def test_a_run_that_loses_a_ps_every_minute_does_not_begin_anew(begun: Callable[
 
 def test_closing_a_hook_that_never_had_a_session_does_nothing(tmp_path: pathlib.Path) -> None:
     nothing = tf.constant(0)
-    hook = ProgressHook(Reading(nothing, nothing), Job(), Tally, print, str(tmp_path))
+    hook = ProgressHook(StepFetches(nothing, nothing), Job(), RunCounterValues, print, str(tmp_path))
     hook.close()
     assert not list(tmp_path.iterdir())

@@ -4,112 +4,112 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.roles.rhythm import BURST_SECS, Rhythm, run_lengths
+from ps_train.training.burst_size import BURST_SECS, BurstScheduler, call_lengths
 
 
-def burst(rhythm: Rhythm, step_secs: float) -> list[int]:
+def burst(rhythm: BurstScheduler, step_secs: float) -> list[int]:
     """Makes one as the loop does; the lengths of its runs."""
-    count, runs = rhythm.burst(), []
+    count, runs = rhythm.next_burst(), []
     while sum(runs) < count - 1:
-        runs.append(rhythm.run(count - 1 - sum(runs)))
-    rhythm.took(count, count * step_secs)
+        runs.append(rhythm.next_call_length(count - 1 - sum(runs)))
+    rhythm.record(count, count * step_secs)
     return [*runs, 1]
 
 
-def after(rhythm: Rhythm, step_secs: float, bursts: int = 20) -> Rhythm:
+def after(rhythm: BurstScheduler, step_secs: float, bursts: int = 20) -> BurstScheduler:
     for _ in range(bursts):
         burst(rhythm, step_secs)
     return rhythm
 
 
 def test_the_first_steps_are_made_one_by_one() -> None:
-    rhythm = Rhythm(8)
+    rhythm = BurstScheduler(8)
     assert [burst(rhythm, 1e-3) for _ in range(4)] == [[1]] * 4
     assert burst(rhythm, 1e-3) == [8, 8, 8, 1]
 
 
 def test_what_was_prepared_when_it_was_run_says_nothing_of_how_long_steps_take() -> None:
-    rhythm = Rhythm(8)
+    rhythm = BurstScheduler(8)
     burst(rhythm, 5.0)
     after(rhythm, 1e-3, bursts=3)
     assert burst(rhythm, 5.0) == [8, 8, 8, 1]
-    assert rhythm.burst() == 25
+    assert rhythm.next_burst() == 25
 
 
 def test_bursts_become_longer_by_a_bounded_factor() -> None:
-    rhythm = after(Rhythm(8), 0.0, bursts=4)
-    assert rhythm.burst() == 25
+    rhythm = after(BurstScheduler(8), 0.0, bursts=4)
+    assert rhythm.next_burst() == 25
     after(rhythm, 0.0, bursts=2)
-    assert rhythm.burst() == 793
+    assert rhythm.next_burst() == 793
 
 
 def test_bursts_settle_at_the_time_that_a_burst_should_take() -> None:
-    assert after(Rhythm(), 0.0011).burst() * 0.0011 == pytest.approx(BURST_SECS, rel=0.02)
+    assert after(BurstScheduler(), 0.0011).next_burst() * 0.0011 == pytest.approx(BURST_SECS, rel=0.02)
 
 
 def test_steps_that_become_slow_make_bursts_shorter_at_once() -> None:
-    rhythm = after(Rhythm(), BURST_SECS / 100)
-    rhythm.took(100, 100 * BURST_SECS / 5)
-    assert rhythm.burst() == 5
+    rhythm = after(BurstScheduler(), BURST_SECS / 100)
+    rhythm.record(100, 100 * BURST_SECS / 5)
+    assert rhythm.next_burst() == 5
 
 
 def test_a_burst_is_never_without_steps() -> None:
-    assert after(Rhythm(8), 60.0).burst() == 1
+    assert after(BurstScheduler(8), 60.0).next_burst() == 1
 
 
 def test_lengths_of_runs() -> None:
-    assert run_lengths(1, fixed=False) == run_lengths(1, fixed=True) == [1]
-    assert run_lengths(8, fixed=False) == [8, 4, 2, 1]
-    assert run_lengths(6, fixed=True) == [6, 1]
+    assert call_lengths(1, fixed=False) == call_lengths(1, fixed=True) == [1]
+    assert call_lengths(8, fixed=False) == [8, 4, 2, 1]
+    assert call_lengths(6, fixed=True) == [6, 1]
 
 
 def test_runs_are_as_long_as_the_loop_may_be_deaf() -> None:
-    assert after(Rhythm(8), BURST_SECS / 100).run(50) == 8
-    assert after(Rhythm(8), BURST_SECS / 6).run(50) == 4
-    assert after(Rhythm(8), BURST_SECS / 1.5).run(50) == 1
+    assert after(BurstScheduler(8), BURST_SECS / 100).next_call_length(50) == 8
+    assert after(BurstScheduler(8), BURST_SECS / 6).next_call_length(50) == 4
+    assert after(BurstScheduler(8), BURST_SECS / 1.5).next_call_length(50) == 1
 
 
 def test_runs_become_shorter_when_steps_become_slow() -> None:
-    rhythm = after(Rhythm(8), BURST_SECS / 100)
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
     after(rhythm, BURST_SECS, bursts=5)
-    assert rhythm.run(50) == 1
+    assert rhythm.next_call_length(50) == 1
 
 
 def test_a_length_that_is_new_must_fit_for_some_time() -> None:
-    rhythm = after(Rhythm(8), BURST_SECS / 7.5)
+    rhythm = after(BurstScheduler(8), BURST_SECS / 7.5)
     after(rhythm, BURST_SECS / 20, bursts=2)
-    assert rhythm.run(50) == 4
+    assert rhythm.next_call_length(50) == 4
     after(rhythm, BURST_SECS / 20, bursts=1)
-    assert rhythm.run(50) == 8
+    assert rhythm.next_call_length(50) == 8
     after(rhythm, BURST_SECS / 7.5, bursts=4)
-    assert rhythm.run(50) == 8
+    assert rhythm.next_call_length(50) == 8
 
 
 def test_no_run_is_longer_than_what_is_left() -> None:
-    rhythm = after(Rhythm(8), BURST_SECS / 100)
-    assert [rhythm.run(left) for left in (9, 8, 7, 3, 1)] == [8, 8, 4, 2, 1]
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    assert [rhythm.next_call_length(left) for left in (9, 8, 7, 3, 1)] == [8, 8, 4, 2, 1]
 
 
 def test_a_run_of_a_given_length_is_of_that_length_however_slow_steps_are() -> None:
-    rhythm = Rhythm(6, fixed=True)
-    assert rhythm.run(20) == 6 and rhythm.run(5) == 1
-    assert after(rhythm, 1.0).run(20) == 6
+    rhythm = BurstScheduler(6, fixed=True)
+    assert rhythm.next_call_length(20) == 6 and rhythm.next_call_length(5) == 1
+    assert after(rhythm, 1.0).next_call_length(20) == 6
 
 
 def test_a_burst_has_a_run_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
-    assert Rhythm(16, fixed=True).burst() == 17
-    assert after(Rhythm(16, fixed=True), BURST_SECS / 5).burst() == 17
-    assert after(Rhythm(16, fixed=True), BURST_SECS / 60).burst() == 49
-    assert after(Rhythm(1, fixed=True), BURST_SECS / 5).burst() == 5
+    assert BurstScheduler(16, fixed=True).next_burst() == 17
+    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 5).next_burst() == 17
+    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 60).next_burst() == 49
+    assert after(BurstScheduler(1, fixed=True), BURST_SECS / 5).next_burst() == 5
 
 
 def test_a_run_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
     for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (6, 4), (3, 2), (2, 1)):
-        rhythm = after(Rhythm(16), BURST_SECS / (steps + 0.5))
-        assert rhythm.run(rhythm.burst() - 1) == run
-        assert rhythm.burst() <= steps
+        rhythm = after(BurstScheduler(16), BURST_SECS / (steps + 0.5))
+        assert rhythm.next_call_length(rhythm.next_burst() - 1) == run
+        assert rhythm.next_burst() <= steps
 
 
 def test_a_burst_is_some_whole_runs_and_one_step() -> None:
-    rhythm = after(Rhythm(8), BURST_SECS / 60)
-    assert rhythm.burst() == 57
+    rhythm = after(BurstScheduler(8), BURST_SECS / 60)
+    assert rhythm.next_burst() == 57

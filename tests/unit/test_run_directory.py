@@ -7,9 +7,9 @@ import pathlib
 
 import pytest
 
-from ps_train.config import Job
+from ps_train.config.job import Job
 from ps_train.errors import ConfigError
-from ps_train.roles import local
+from ps_train.launch import local
 
 
 @pytest.fixture

@@ -7,17 +7,27 @@ import pathlib
 
 import pytest
 
-from ps_train.config import Job
+from ps_train.config.job import Job
+from ps_train.coordination import run_status
+from ps_train.coordination.run_status import (
+    DONE,
+    FAILED,
+    RUNNING,
+    STOPPED,
+    RunMonitor,
+    Status,
+    StatusFile,
+    StatusReading,
+    read_status,
+)
 from ps_train.errors import LostTaskError, UnreachableError
-from ps_train.roles import run_status
-from ps_train.roles.run_status import DONE, FAILED, RUNNING, STOPPED, Read, RunWatch, Status, StatusFile, read_status
 from tests.support.processes import eventually
 
 JOB = Job(max_steps=100, model_dir="/m", startup_timeout_secs=50.0, recovery_secs=20.0)
 
 
-def read(state: str, touched: int = 0, **fields) -> Read:
-    return Read(Status(state, "chief", **{"max_steps": 100, **fields}), touched)
+def read(state: str, touched: int = 0, **fields) -> StatusReading:
+    return StatusReading(Status(state, "chief", **{"max_steps": 100, **fields}), touched)
 
 
 class Watching:
@@ -25,11 +35,11 @@ class Watching:
 
     def __init__(self, job: Job = JOB) -> None:
         self.now = 1000.0
-        self.watch = RunWatch(job, self.now)
+        self.watch = RunMonitor(job, self.now)
 
-    def sees(self, found: Read | None, after: float = 0.0):
+    def sees(self, found: StatusReading | None, after: float = 0.0):
         self.now += after
-        return self.watch.look(found, self.now)
+        return self.watch.update(found, self.now)
 
 
 @pytest.fixture

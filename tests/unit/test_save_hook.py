@@ -19,13 +19,13 @@ class Saves:
         self.asked: list[str] = []
         self.outcome: int | SaveError | None = None
 
-    def begin(self, session: Any) -> None:
+    def start(self, session: Any) -> None:
         self.asked.append("begin")
 
-    def rehearse(self, session: Any) -> None:
+    def warm_up(self, session: Any) -> None:
         self.asked.append("rehearse")
 
-    def collect(self) -> int | None:
+    def poll(self) -> int | None:
         outcome, self.outcome = self.outcome, None
         if isinstance(outcome, SaveError):
             raise outcome

@@ -8,11 +8,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from ps_train.data.shard import Share, Source, derived_seed, evaluation_batches, training_batches
+from ps_train.data.data_shard import DataShard
+from ps_train.data.pipeline import DataSource, derived_seed, evaluation_batches, training_batches
 from ps_train.errors import DataError, ModelError
 
 NUMBERS = Arrays(np.arange(23, dtype=np.float32)[:, None] * 10, np.arange(23))
-ALONE = Share(0, 1)
+ALONE = DataShard(0, 1)
 
 
 def run_to_end(make, seed=1, most=100):
@@ -42,18 +43,18 @@ def flat(lists):
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("shuffle_buffer", [0, 1000])
 def test_shares_are_disjoint_and_together_the_data(count, shuffle_buffer):
-    shares = [flat(labels_of(NUMBERS, Share(i, count), shuffle_buffer=shuffle_buffer)) for i in range(count)]
+    shares = [flat(labels_of(NUMBERS, DataShard(i, count), shuffle_buffer=shuffle_buffer)) for i in range(count)]
     assert sorted(flat(shares)) == list(range(23))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_a_share_does_not_depend_on_the_seed():
-    shares = [sorted(flat(labels_of(NUMBERS, Share(1, 3), shuffle_buffer=1000, seed=seed))) for seed in (1, 2)]
+    shares = [sorted(flat(labels_of(NUMBERS, DataShard(1, 3), shuffle_buffer=1000, seed=seed))) for seed in (1, 2)]
     assert shares[0] == shares[1] == list(range(1, 23, 3))
 
 
 def test_features_stay_with_their_labels():
-    for features, labels in run_to_end(lambda: training_batches(NUMBERS, Share(1, 2), 4, 2, 1000)):
+    for features, labels in run_to_end(lambda: training_batches(NUMBERS, DataShard(1, 2), 4, 2, 1000)):
         np.testing.assert_array_equal(features, labels[:, None] * 10)
 
 
@@ -88,7 +89,7 @@ def test_the_last_batch_of_an_epoch_is_short():
 
 
 def test_the_last_batch_of_a_share_is_short():
-    assert [len(labels) for labels in labels_of(NUMBERS, Share(0, 2), batch_size=5)] == [5, 5, 2]
+    assert [len(labels) for labels in labels_of(NUMBERS, DataShard(0, 2), batch_size=5)] == [5, 5, 2]
 
 
 def test_only_the_last_batch_of_several_epochs_is_short():
@@ -101,12 +102,12 @@ def test_without_a_number_of_epochs_the_data_never_end():
 
 
 def test_a_share_without_examples_ends_at_once():
-    assert labels_of(Arrays(np.zeros(2), np.arange(2)), Share(2, 3), shuffle_buffer=1000) == []
+    assert labels_of(Arrays(np.zeros(2), np.arange(2)), DataShard(2, 3), shuffle_buffer=1000) == []
 
 
 def test_features_may_be_a_dict():
     data = Arrays({"id": np.arange(6) * 2, "image": np.ones((6, 2, 2), np.float32)}, np.arange(6))
-    found = run_to_end(lambda: training_batches(data, Share(1, 2), 2, 1, 1000))
+    found = run_to_end(lambda: training_batches(data, DataShard(1, 2), 2, 1, 1000))
     assert sorted(flat(labels.tolist() for _, labels in found)) == [1, 3, 5]
     for features, labels in found:
         np.testing.assert_array_equal(features["id"], labels * 2)
@@ -116,7 +117,7 @@ def test_features_may_be_a_dict():
 def test_a_dataset_of_the_same_graph_is_sharded_like_arrays():
     def make():
         dataset = tf.data.Dataset.from_tensor_slices((np.arange(9) * 10, np.arange(9)))
-        return training_batches(dataset, Share(1, 2), 3, 1, 0)
+        return training_batches(dataset, DataShard(1, 2), 3, 1, 0)
 
     assert [labels.tolist() for _, labels in run_to_end(make)] == [[1, 3, 5], [7]]
 
@@ -138,7 +139,7 @@ def test_a_source_loads_arrays_once_and_makes_a_dataset_anew_for_each_graph():
         calls.append("dataset")
         return tf.data.Dataset.from_tensor_slices((np.arange(9), np.arange(9)))
 
-    in_memory, made = Source(arrays), Source(dataset)
+    in_memory, made = DataSource(arrays), DataSource(dataset)
     for _ in range(2):
         with tf.Graph().as_default():
             training_batches(in_memory.get(), ALONE, 4, 1, 0)

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from ps_train import Arrays, ConfigError, Job
-from ps_train.data.readers import described_shards, reader_of
-from ps_train.data.shard import Source
+from ps_train.data.pipeline import DataSource
+from ps_train.sharding.readers import described_shards, reader_of
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_data_that_cannot_be_read_at_any_place_are_refused():
 
 
 def test_all_tasks_must_cut_the_data_alike():
-    source = Source(lambda: Arrays(np.zeros(1000), np.zeros(1000)))
+    source = DataSource(lambda: Arrays(np.zeros(1000), np.zeros(1000)))
     one, other, static = Job(sharding="dynamic"), Job(sharding="dynamic", batch_size=8), Job()
     assert described_shards(one, source) != described_shards(other, source)
     assert described_shards(static, source) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ps_train.roles.slow import Slow
+from ps_train.faults.slowdown import Slowdown
 
 
 def a_run(fetches: object) -> str:
@@ -13,7 +13,7 @@ def a_run(fetches: object) -> str:
 
 
 def test_each_run_takes_so_many_times_longer_but_for_the_first_of_its_kind() -> None:
-    run, fetches = Slow(5).slowing(a_run), {"train": [1, 2]}
+    run, fetches = Slowdown(5).wrap(a_run), {"train": [1, 2]}
     began = time.monotonic()
     assert run(fetches) == "done"
     first = time.monotonic() - began
@@ -22,4 +22,4 @@ def test_each_run_takes_so_many_times_longer_but_for_the_first_of_its_kind() -> 
 
 
 def test_a_factor_of_one_changes_nothing() -> None:
-    assert Slow(1).slowing(a_run) is a_run
+    assert Slowdown(1).wrap(a_run) is a_run

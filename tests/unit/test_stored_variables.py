@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.plan import Plan, VariableSpec, make_plan
-from ps_train.graph.variables import stored_variables
+from ps_train.placement.plan import Plan, VariableSpec, make_plan
+from ps_train.placement.variables import checkpoint_entries
 
 
 def variable(name: str, *shape: int) -> Any:
@@ -26,7 +26,7 @@ def stored(
             for ps, groups in own.items()
         }
         found: dict[str, list[tuple[str, Any]]] = {}
-        for one in stored_variables(plan, variables, made):
+        for one in checkpoint_entries(plan, variables, made):
             name = f"{one.variable.op.name} (follower)" if one.follower else one.variable.op.name
             found.setdefault(one.key, []).append((one.slice_spec, name))
         return found

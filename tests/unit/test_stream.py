@@ -7,11 +7,12 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.shard import Share, Source, evaluation_batches, training_batches
-from ps_train.data.stream import Stream, data_error, failure
+from ps_train.data.data_shard import DataShard
+from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
+from ps_train.data.stream import Stream, data_error, pipeline_error
 from ps_train.errors import DataError
 
-ALONE = Share(0, 1)
+ALONE = DataShard(0, 1)
 
 
 class Numbers(Stream):
@@ -31,7 +32,7 @@ class Fails(Stream):
     def chunks(self, share, seed):
         def read(number):
             if number == 2:
-                raise failure("the third number is wrong: use another.")
+                raise pipeline_error("the third number is wrong: use another.")
             return number
 
         numbers = tf.data.Dataset.range(5).map(lambda n: tf.ensure_shape(tf.numpy_function(read, [n], tf.int64), []))
@@ -77,7 +78,7 @@ def test_without_a_shuffle_buffer_the_order_is_kept():
 
 
 def test_the_stream_is_told_which_share_it_is():
-    shares = [flat(labels_of(share=Share(i, 3), shuffle_buffer=1000)) for i in range(3)]
+    shares = [flat(labels_of(share=DataShard(i, 3), shuffle_buffer=1000)) for i in range(3)]
     assert [sorted(share) for share in shares] == [list(range(i, 23, 3)) for i in range(3)]
 
 
@@ -110,7 +111,7 @@ def test_the_same_seed_gives_the_same_order_and_another_seed_another():
 
 
 def test_features_stay_with_their_labels_in_the_shuffle():
-    for features, labels, _ in run_to_end(lambda: training_batches(Numbers(), Share(1, 2), 4, 2, 6)):
+    for features, labels, _ in run_to_end(lambda: training_batches(Numbers(), DataShard(1, 2), 4, 2, 6)):
         np.testing.assert_array_equal(features["x"], labels[:, None] * 10)
 
 
@@ -119,8 +120,8 @@ def test_without_a_number_of_epochs_the_data_never_end():
 
 
 def test_a_share_without_examples_ends_at_once_even_if_it_is_to_be_repeated_for_ever():
-    assert labels_of(Numbers(count=2), Share(2, 3), epochs=0, shuffle_buffer=10) == []
-    assert labels_of(Numbers(count=2), Share(2, 3), epochs=1) == []
+    assert labels_of(Numbers(count=2), DataShard(2, 3), epochs=0, shuffle_buffer=10) == []
+    assert labels_of(Numbers(count=2), DataShard(2, 3), epochs=1) == []
 
 
 def test_endless_batches_go_on_after_the_end_and_stand_for_no_examples():
@@ -136,7 +137,7 @@ def test_evaluation_sees_every_example_once_and_in_order():
 
 def test_a_source_makes_a_stream_anew_for_each_graph():
     calls = []
-    source = Source(lambda: calls.append(1) or Numbers())
+    source = DataSource(lambda: calls.append(1) or Numbers())
     for _ in range(2):
         with tf.Graph().as_default():
             training_batches(source.get(), ALONE, 4, 1, 0)

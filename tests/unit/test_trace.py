@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.plan import VariableSpec
+from ps_train.placement.plan import VariableSpec
 from tests.support.tracing import refusal, traced, weights
 
 
@@ -124,16 +124,16 @@ def test_a_loss_that_depends_on_no_variable_is_refused_with_the_variables():
 def test_one_variable_that_the_loss_does_not_depend_on_is_not_learned_and_warned_of(caplog):
     with caplog.at_level(logging.WARNING, logger="ps_train"):
         found = traced(lambda x: x @ weights() + tf.stop_gradient(weights("frozen", shape=[1])))
-    assert found.learned() == ["w"]
-    assert found.pulled() == ["w", "frozen"]
+    assert found.with_gradient() == ["w"]
+    assert found.dense_trainable() == ["w", "frozen"]
     assert [record.getMessage() for record in caplog.records if "frozen" in record.getMessage()]
 
 
 def test_a_variable_that_is_not_trainable_is_neither_learned_nor_pulled_nor_warned_of(caplog):
     with caplog.at_level(logging.WARNING, logger="ps_train"):
         found = traced(lambda x: x @ weights() + weights("mean", shape=[1], trainable=False))
-    assert found.learned() == found.pulled() == ["w"]
-    assert not found.variables["mean"].learned
+    assert found.with_gradient() == found.dense_trainable() == ["w"]
+    assert not found.variables["mean"].has_gradient
     assert not caplog.records
 
 
@@ -142,7 +142,7 @@ def test_a_sparse_gradient_is_warned_of(caplog):
         return tf.gather(weights("table", shape=[10, 1]), tf.cast(features[:, 0], tf.int32))
 
     with caplog.at_level(logging.WARNING, logger="ps_train"):
-        assert traced(forward).learned() == ["table"]
+        assert traced(forward).with_gradient() == ["table"]
     assert any("table" in record.getMessage() and "sparse" in record.getMessage() for record in caplog.records)
 
 

@@ -57,7 +57,7 @@ def test_a_value_in_place_of_a_variable_has_what_a_variable_has():
         with tf.control_dependencies([w.op]):
             return features @ (w.initialized_value() + 0 * w.value() + w - w)
 
-    assert traced(forward).learned() == ["w"]
+    assert traced(forward).with_gradient() == ["w"]
 
 
 def test_names_of_variables_are_those_of_a_plain_graph():

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ps_train import embeddings
-from ps_train.embeddings.fresh import fresh_rows
-from ps_train.embeddings.heaps import heaps_of, rows_of_heap
+from ps_train.embeddings.id_encoding import digests, encode_ids, group_of, unique
+from ps_train.embeddings.id_initializer import initial_rows_of_ids
+from ps_train.embeddings.row_groups import group_count, rows_per_group
 from ps_train.embeddings.table import Table
-from ps_train.embeddings.words import digests_of, heaps_at, unique, words_of
 from ps_train.errors import ModelError
-from ps_train.graph.plan import VariableSpec, make_plan
+from ps_train.placement.plan import VariableSpec, make_plan
 
 
 def evaluated(build: Callable[[], Any]) -> Any:
@@ -32,7 +32,7 @@ def table(**declared: Any) -> Table:
 
 def words(ids: Any) -> np.ndarray:
     with tf.init_scope():
-        return words_of(table(), tf.constant(ids)).numpy()
+        return encode_ids(table(), tf.constant(ids)).numpy()
 
 
 @given(st.lists(st.binary(max_size=15), min_size=2, max_size=30, unique=True))
@@ -50,12 +50,12 @@ def test_longer_strings_differ_from_each_other_and_from_all_short_ones() -> None
 def test_whole_numbers_are_their_own_words_and_digests() -> None:
     ids = np.array([-(2**63), 2**63 - 1, 0, -1])
     assert words(ids).tolist() == ids[:, None].tolist()
-    assert evaluated(lambda: digests_of(tf.constant(ids[:, None]))).tolist() == ids.tolist()
+    assert evaluated(lambda: digests(tf.constant(ids[:, None]))).tolist() == ids.tolist()
 
 
 @pytest.mark.parametrize("ids", [[5, 5, 7, 5], ["a", "a", "b", "a"]])
 def test_what_is_unique_is_found_for_both_kinds(ids: list) -> None:
-    found, index = evaluated(lambda: unique(words_of(table(), tf.constant(ids))))
+    found, index = evaluated(lambda: unique(encode_ids(table(), tf.constant(ids))))
     assert np.array_equal(found, words([ids[0], ids[2]])) and index.tolist() == [0, 0, 1, 0]
 
 
@@ -64,29 +64,29 @@ def test_what_is_unique_is_found_for_both_kinds(ids: list) -> None:
 def test_as_many_ids_as_the_capacity_have_room_in_their_heaps(capacity: int, kind: str) -> None:
     ids: Any = np.arange(capacity) - capacity // 3
     ids = ids if kind == "run" else np.array([f"user-{i}" for i in ids])
-    heaps = evaluated(lambda: heaps_at(words_of(table(), tf.constant(ids)), heaps_of(capacity)))
-    counts = np.bincount(heaps, minlength=heaps_of(capacity))
-    assert len(counts) == heaps_of(capacity) and counts.max() <= rows_of_heap(capacity) - 1, counts
+    heaps = evaluated(lambda: group_of(encode_ids(table(), tf.constant(ids)), group_count(capacity)))
+    counts = np.bincount(heaps, minlength=group_count(capacity))
+    assert len(counts) == group_count(capacity) and counts.max() <= rows_per_group(capacity) - 1, counts
 
 
 def test_a_table_has_few_more_rows_than_its_capacity() -> None:
     for capacity, allowed in ((1, 2), (511, 1.01), (10_000, 1.3), (1_000_000, 1.07), (10_000_000, 1.03)):
         found = table(capacity=capacity)
-        assert found.total == found.heaps * found.rows_of_heap
+        assert found.total == found.groups * found.rows_per_group
         assert capacity < found.total <= max(capacity * allowed, capacity + 1), (capacity, found.total)
 
 
 def test_heaps_stay_whole_on_their_ps() -> None:
     declared = table(capacity=10_000)
     shape = (declared.total, 4)
-    plan = make_plan([VariableSpec("users", shape, "float32", 4, spread=True, grain=declared.rows_of_heap)], 3)
-    sizes = [piece.shape[0] / declared.rows_of_heap for piece in plan.of("users")]
-    assert sizes == [13, 13, 13] and plan.of("users")[2].begin == 26 * declared.rows_of_heap
+    plan = make_plan([VariableSpec("users", shape, "float32", 4, spread=True, grain=declared.rows_per_group)], 3)
+    sizes = [piece.shape[0] / declared.rows_per_group for piece in plan.slices_of("users")]
+    assert sizes == [13, 13, 13] and plan.slices_of("users")[2].begin == 26 * declared.rows_per_group
 
 
 def fresh(ids: Any, seed: int = 3, **declared: Any) -> np.ndarray:
     some = table(**declared)
-    return evaluated(lambda: fresh_rows(words_of(some, tf.constant(ids)), some, seed))
+    return evaluated(lambda: initial_rows_of_ids(encode_ids(some, tf.constant(ids)), some, seed))
 
 
 def test_the_value_that_an_id_begins_with_depends_on_the_id_and_the_seed_alone() -> None:

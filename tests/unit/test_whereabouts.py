@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from ps_train.cluster.whereabouts import Whereabouts
-from ps_train.config import Job
+from ps_train.cluster.resolver import ClusterResolver
+from ps_train.config.job import Job
 
 
 class File:
@@ -33,11 +33,11 @@ def file(tmp_path):
 def whereabouts(file):
     path = str(file.path)
     sources = {"ps_hosts": f"cluster_file {path}"}
-    return Whereabouts(Job(ps_hosts=("a:1", "b:1"), worker_hosts=("w:1",), cluster_file=path, sources=sources))
+    return ClusterResolver(Job(ps_hosts=("a:1", "b:1"), worker_hosts=("w:1",), cluster_file=path, sources=sources))
 
 
 def ps(whereabouts):
-    return [str(address) for address in whereabouts.look().ps]
+    return [str(address) for address in whereabouts.current().ps]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def said(caplog):
 
 
 def test_without_a_file_the_ps_are_where_they_were():
-    assert ps(Whereabouts(Job(ps_hosts=("a:1",), worker_hosts=("w:1",)))) == ["a:1"]
+    assert ps(ClusterResolver(Job(ps_hosts=("a:1",), worker_hosts=("w:1",)))) == ["a:1"]
 
 
 def test_a_new_address_counts_as_soon_as_it_stands_there(file, whereabouts):

@@ -5,9 +5,6 @@
 A line is a label (0 or 1), 13 integers and 26 hexadecimal numbers that stand for categories; each of the 39 may be
 missing.  Examples are given as `({"integers", "present", "categories"}, label)`; see `reader.py`.
 
-    python -m ps_train.data.criteo --make DIRECTORY      files of this format that are made up, with a signal in them
-    python -m ps_train.data.criteo --measure FILE        how many lines a second the reader reads
-
 Files: a directory's train* and test* (or only part* or day_*), or one file; plain, or gzipped where they end in .gz;
 see `files.py`.  TensorFlow is imported by the reader alone.
 """
@@ -18,12 +15,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ps_train.data.criteo.reader import Criteo
-
-INTEGERS, CATEGORIES = 13, 26
-COLUMNS = 1 + INTEGERS + CATEGORIES
-
-MAX_BAD_LINES = 100
-"""How many malformed lines one process skips before it gives up, if nobody says otherwise."""
 
 
 def load(data_dir: str, split: str, max_bad_lines: int | None = None) -> Criteo:

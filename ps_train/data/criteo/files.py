@@ -18,7 +18,7 @@ import logging
 import pathlib
 import zlib
 
-from ps_train.data.criteo import COLUMNS
+from ps_train.data.criteo.format import COLUMNS
 from ps_train.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -29,18 +29,18 @@ _TRAINING = ("train", "part", "day_")
 
 
 @dataclasses.dataclass(frozen=True)
-class Chosen:
+class SplitFiles:
     """The files of a split in the order of their names, and which of their lines belong to it."""
 
     files: tuple[pathlib.Path, ...]
     part: str
 
 
-def files_of(data_dir: str, split: str) -> Chosen:
+def files_of(data_dir: str, split: str) -> SplitFiles:
     """Raises DataError, with what is allowed, where there is no such file."""
     path = pathlib.Path(data_dir)
     if data_dir and path.is_file():
-        return Chosen((path,), HELD_OUT if split == "test" else NOT_HELD_OUT)
+        return SplitFiles((path,), HELD_OUT if split == "test" else NOT_HELD_OUT)
     if not data_dir or not path.is_dir():
         raise DataError(
             f"data_dir={data_dir or '(not given)'} is neither a file nor a directory: use --data_dir=PATH, or make "
@@ -54,8 +54,8 @@ def files_of(data_dir: str, split: str) -> Chosen:
         )
     test = [file for file in _named(path, ("test",)) if _labelled(file)]
     if test:
-        return Chosen(tuple(test if split == "test" else training), ALL)
-    return Chosen(tuple(training), HELD_OUT if split == "test" else NOT_HELD_OUT)
+        return SplitFiles(tuple(test if split == "test" else training), ALL)
+    return SplitFiles(tuple(training), HELD_OUT if split == "test" else NOT_HELD_OUT)
 
 
 def _named(directory: pathlib.Path, prefixes: tuple[str, ...]) -> list[pathlib.Path]:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.data.criteo import COLUMNS, INTEGERS, MAX_BAD_LINES
-from ps_train.data.criteo.files import ALL, HELD_OUT, HOLD_OUT_EVERY, Chosen
-from ps_train.data.criteo.malformed import LINE, BadLines
-from ps_train.data.lines import BLOCK_BYTES, Lines, line_blocks, line_dataset
-from ps_train.data.stream import Pieces, Stream, as_written, failure
+from ps_train.data.criteo.bad_lines import LINE, BadLines
+from ps_train.data.criteo.files import ALL, HELD_OUT, HOLD_OUT_EVERY, SplitFiles
+from ps_train.data.criteo.format import COLUMNS, INTEGERS, MAX_BAD_LINES
+from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
+from ps_train.data.text_lines import BLOCK_BYTES, LineRange, line_blocks, line_dataset
 from ps_train.errors import DataError
 
 if TYPE_CHECKING:
-    from ps_train.data.shard import Share
+    from ps_train.data.data_shard import DataShard
 
 _EACH_BYTE = 0x0101010101010101
 
@@ -40,7 +40,7 @@ class Criteo(Stream):
       block_bytes: how much is read at once.
     """
 
-    def __init__(self, chosen: Chosen, max_bad_lines: int | None = None, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, chosen: SplitFiles, max_bad_lines: int | None = None, block_bytes: int = BLOCK_BYTES) -> None:
         if max_bad_lines is not None and max_bad_lines < 0:
             raise DataError(f"max_bad_lines={max_bad_lines} is not valid: use a number of at least 0.")
         if not any(path.stat().st_size for path in chosen.files):
@@ -53,20 +53,20 @@ class Criteo(Stream):
         if self._by_flag:
             self.bad_lines.limit = bad_lines
 
-    def chunks(self, share: Share, seed: tf.Tensor | None) -> tf.data.Dataset:
+    def chunks(self, share: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         lines = line_dataset(self._chosen.files, share, seed, self._block_bytes)
-        return lines.map(as_written(self._examples), num_parallel_calls=2).filter(as_written(_not_empty))
+        return lines.map(no_autograph(self._examples), num_parallel_calls=2).filter(no_autograph(_not_empty))
 
-    def pieces(self) -> Pieces | None:
+    def pieces(self) -> RandomAccessChunks | None:
         files = self._chosen.files
         found = line_blocks(files, self._block_bytes)
         if found is None:  # a gzipped file can be read from its beginning only
             return None
         count, lines = found
         name = f"{sum(path.stat().st_size for path in files)}_bytes_by_{self._block_bytes}"
-        return Pieces(count, name, lambda number: self._examples(lines(number)))
+        return RandomAccessChunks(count, name, lambda number: self._examples(lines(number)))
 
-    def _examples(self, lines: Lines) -> Any:
+    def _examples(self, lines: LineRange) -> Any:
         well_formed = tf.strings.regex_full_match(lines.lines, LINE)
         kept = tf.cond(tf.reduce_all(well_formed), lambda: lines.lines, lambda: self._skip(lines, well_formed))
         if self._chosen.part != ALL:
@@ -75,14 +75,14 @@ class Criteo(Stream):
             kept = tf.boolean_mask(kept, wanted)
         return parse(kept)
 
-    def _skip(self, lines: Lines, well_formed: tf.Tensor) -> tf.Tensor:
+    def _skip(self, lines: LineRange, well_formed: tf.Tensor) -> tf.Tensor:
         def tell(file: Any, first: Any, step: Any, texts: Any, good: Any) -> Any:
             lengths = np.array([len(text) + 1 for text in texts])
             offsets = np.arange(len(texts)) * step if step else np.cumsum(lengths) - lengths
             for index in np.flatnonzero(~good):
                 wrong = self.bad_lines.add(int(file), int(first + offsets[index]), texts[index])
                 if wrong:
-                    raise failure(wrong)
+                    raise pipeline_error(wrong)
             return good
 
         told = tf.numpy_function(tell, [*lines, well_formed], tf.bool)

@@ -1,0 +1,82 @@
+"""What a checkpoint holds: the shape and dtype of each key, and its values for a plain graph.
+
+shapes_and_dtypes("/models/run1/model.ckpt-500")            # {"hidden/w": ([784, 128], tf.float32), ...}
+restore_into(session, tf.compat.v1.global_variables(), "/models/run1/model.ckpt-500")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.coordination.kv_store import cause_of
+from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
+from ps_train.errors import DamagedCheckpointError, ModelError
+
+DAMAGED_ERRORS = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
+
+Kind = tuple[list[int], tf.DType]
+"""Shape and dtype."""
+
+
+def shapes_and_dtypes(path: str) -> dict[str, Kind]:
+    """Returns the kind of each key of a checkpoint.  Raises DamagedCheckpointError."""
+    try:
+        return read_kinds(path)
+    except DAMAGED_ERRORS as error:
+        raise damaged_error(path, error) from None
+
+
+def damaged_error(path: str, error: Exception) -> DamagedCheckpointError:
+    return DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})")
+
+
+def read_kinds(path: str) -> dict[str, Kind]:
+    """The same; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        dtypes = reader.get_variable_to_dtype_map()
+        return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise tf.errors.DataLossError(None, None, str(error)) from None
+
+
+_ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
+
+
+def check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
+    if found[0] != wanted[0]:
+        raise ModelError(f"checkpoint {path} has {key} of shape {found[0]}, the model of {wanted[0]}: {_ANOTHER}")
+    if found[1] != wanted[1]:
+        raise ModelError(
+            f"checkpoint {path} has {key} of dtype {found[1].name}, the model of {wanted[1].name}: {_ANOTHER}"
+        )
+
+
+def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, Any], path: str) -> None:
+    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and computes what
+    follows from them (`known.AFTER_RESTORE`).  Raises ModelError where it is another model's, and
+    DamagedCheckpointError.
+
+    Args:
+      variables: by their keys; a sequence: they have the names of their operations.
+    """
+    named = variables if isinstance(variables, Mapping) else {variable.op.name: variable for variable in variables}
+    if not named:
+        return
+    try:
+        kinds = read_kinds(path)
+        missing = sorted(named.keys() - kinds.keys())
+        if missing:
+            raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
+        for key, variable in named.items():
+            check_kind(path, key, kinds[key], (variable.shape.as_list(), variable.dtype.base_dtype))
+        names, dtypes = list(named), [v.dtype.base_dtype for v in named.values()]
+        found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
+        session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
+    except DAMAGED_ERRORS as error:
+        raise damaged_error(path, error) from None
+    session.run(v1.get_collection(AFTER_RESTORE))

@@ -1,0 +1,189 @@
+"""Command line, flagfiles and TF_CONFIG become a Job and a Task: the only module that knows absl.
+
+    parsed = parse(["--job_name=worker", "--task_index=0", "--flagfile=flags/local_async.flags"], os.environ)
+
+A later rule gives way to an earlier one: command line, flagfile, TF_CONFIG, default.  Where the command line
+contradicts TF_CONFIG there is no rule: it is an error that shows both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from ps_train.config import tf_config
+from ps_train.config.fields import check_fields, job_fields
+from ps_train.config.job import HOST_LISTS, Job
+from ps_train.config.task import Task
+from ps_train.errors import ConfigError
+
+COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
+
+USAGE = """Parameter-server training for TensorFlow graphs.
+
+  python -m ps_train                      train the shipped digits model: 1 ps, 2 workers, on this machine
+  python -m ps_train --job_name=ps --task_index=0 --flagfile=FILE          one ps of a cluster
+  python -m ps_train --job_name=worker --task_index=0 --flagfile=FILE      one worker of a cluster
+
+A flagfile holds one flag a line and describes one job; every process of the job is given the same one.
+Of a flag given twice the command line counts, then the flagfile, then TF_CONFIG."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedFlags:
+    """What the user asked for.  `given` are the flags of command line and flagfiles, to pass on to children."""
+
+    job: Job
+    task: Task
+    given: Mapping[str, Any]
+
+
+def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ParsedFlags:
+    """The arguments after the program's name; raises ConfigError with one clear line."""
+    file_options, rest = _split_flagfiles(arguments)
+    in_files = _parse_flags(_read(file_options), "a flagfile")
+    on_line = _parse_flags(rest, COMMAND_LINE)
+    job_values, task_values = tf_config.parse_tf_config(environ.get("TF_CONFIG", ""))
+    from_tf_config = {**job_values, **task_values}
+    _refuse_contradictions(on_line, from_tf_config)
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for found, source in ((from_tf_config, TF_CONFIG), (in_files, ", ".join(file_options)), (on_line, COMMAND_LINE)):
+        if "model_arg" in found:
+            found = {**found, "model_arg": values.get("model_arg", ()) + found["model_arg"]}
+        values.update(found)
+        sources.update(dict.fromkeys(found, source))
+    _read_cluster_file(values, sources)
+    names = {field.name for field in job_fields(Task)}
+    task = Task(**{name: value for name, value in values.items() if name in names})
+    check_fields(task, sources)
+    job = Job(**{name: value for name, value in values.items() if name not in names}, sources=sources)
+    return ParsedFlags(job, task, {**in_files, **on_line, **({"model_arg": job.model_arg} if job.model_arg else {})})
+
+
+def with_task(task: Task) -> Task:
+    """The task with its index; raises ConfigError where it was left out and cannot be known."""
+    if task.task_index is not None:
+        return task
+    if task.job_name in ("ps", "worker"):
+        raise ConfigError(f"task_index is not given: a {task.job_name} needs --task_index, counted from 0.")
+    return dataclasses.replace(task, task_index=0)
+
+
+def help_text() -> str:
+    """All flags, by section, with their defaults."""
+    lines, section = [USAGE], ""
+    for field in [*job_fields(Task), *job_fields(Job)]:
+        if field.metadata["section"] != section:
+            section = field.metadata["section"]
+            lines.append(f"\n{section}:")
+        default = field.default
+        shown = (
+            "" if default in (None, (), "") else f" [{','.join(default) if isinstance(default, tuple) else default}]"
+        )
+        allowed = field.metadata["check"].allowed
+        allowed = f" ({allowed})" if allowed.startswith("one of") else ""
+        lines.append(f"  --{field.name}: {field.metadata['help']}{allowed}{shown}")
+    lines.append("\n  --flagfile: A file of flags, one a line; # starts a comment; the last value of a flag counts.")
+    return "\n".join(lines)
+
+
+def as_arguments(given: Mapping[str, Any]) -> list[str]:
+    """Flags as a command line: the inverse of parsing, for the launcher's children."""
+    arguments = []
+    for name, value in given.items():
+        if name == "model_arg":
+            arguments += [f"--model_arg={item}" for item in value]
+        else:
+            arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
+    return arguments
+
+
+def _split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """absl lets whatever comes last win; here the command line wins wherever the flagfile stands on it."""
+    files, rest, pending = [], [], list(arguments)
+    while pending:
+        argument = pending.pop(0)
+        name, equals, value = argument.lstrip("-").partition("=")
+        if not argument.startswith("-") or name != "flagfile":
+            rest.append(argument)
+            continue
+        path = value if equals else pending.pop(0) if pending else ""
+        if not path:
+            raise ConfigError("--flagfile has no value: use --flagfile=PATH.")
+        files.append(path)
+    return files, rest
+
+
+def _read(files: Sequence[str]) -> list[str]:
+    arguments = [f"--flagfile={path}" for path in files]
+    try:
+        return flags.FlagValues().read_flags_from_files(arguments, force_gnu=False)
+    except flags.Error as error:
+        raise ConfigError(f"flagfile cannot be read: {_one_line(error)}") from None
+
+
+def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
+    values = _define()
+    try:
+        rest = values(["ps_train", *arguments])[1:]
+    except flags.UnrecognizedFlagError as error:
+        raise ConfigError(f"{_one_line(error)} (from {where}); see --help for all flags.") from None
+    except flags.Error as error:
+        raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
+    if rest:
+        hint = " (in a flagfile, a comment must start in the first column)" if where != COMMAND_LINE else ""
+        raise ConfigError(f'positional argument "{rest[0]}" (from {where}) is not understood: use --name=value{hint}.')
+    given = {name: values[name].value for name in values if values[name].present}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
+def _define() -> flags.FlagValues:
+    values = flags.FlagValues()
+    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}
+    for field in [*job_fields(Task), *job_fields(Job)]:
+        metadata = field.metadata
+        if field.name == "model_arg":
+            flags.DEFINE_multi_string(field.name, [], metadata["help"], flag_values=values)
+        elif metadata["kind"] is tuple:
+            flags.DEFINE_list(field.name, [], metadata["help"], flag_values=values)
+        else:
+            define[metadata["kind"]](field.name, field.default, metadata["help"], flag_values=values)
+    return values
+
+
+def _refuse_contradictions(on_line: Mapping[str, Any], from_tf_config: Mapping[str, Any]) -> None:
+    for name in on_line:
+        if name in from_tf_config and on_line[name] != from_tf_config[name]:
+            raise ConfigError(
+                f"--{name}={_shown(on_line[name])} (from {COMMAND_LINE}) contradicts {name}="
+                f"{_shown(from_tf_config[name])} (from TF_CONFIG): drop one of them."
+            )
+
+
+def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
+    """The file's host lists take the place of those of TF_CONFIG, whose `task` still counts."""
+    path = values.get("cluster_file")
+    if not path:
+        return
+    for name in HOST_LISTS:
+        if sources.get(name, TF_CONFIG) != TF_CONFIG:
+            raise ConfigError(
+                f"{name}={_shown(values[name])} (from {sources[name]}) and cluster_file={path} are both given: "
+                "drop one of them."
+            )
+        values.pop(name, None)
+    found = tf_config.read_cluster_file(path)
+    values.update(found)
+    sources.update(dict.fromkeys(found, f"cluster_file {path}"))
+
+
+def _shown(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")

@@ -1,0 +1,23 @@
+"""The Task: which process of the job this one is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ps_train.config.fields import job_field
+from ps_train.config.validators import at_least, one_of, optional
+
+JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Which process of the job this is: `Task("ps", 0)` is written ps:0."""
+
+    job_name: str = job_field("local", "task", "What this process is.", one_of(JOB_NAMES))
+    task_index: int | None = job_field(
+        None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), kind=int
+    )
+
+    def __str__(self) -> str:
+        return f"{self.job_name}:{self.task_index}"

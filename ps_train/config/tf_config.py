@@ -1,0 +1,111 @@
+"""Clusters described in JSON: the environment variable `TF_CONFIG`, and the file that --cluster_file names.
+
+    job_fields, task_fields = parse_tf_config(os.environ["TF_CONFIG"])
+    job_fields = read_cluster_file("/etc/job/cluster.json")
+
+Both come out as fields of the Job, as if they were given as flags.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ps_train.config.validators import is_number
+from ps_train.errors import ConfigError
+
+_LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
+
+
+def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`TF_CONFIG` as (fields of the Job, fields of the Task); both empty where it describes no cluster.
+
+    Understood: `cluster` (or `sparseCluster`) with `ps`, `worker`, and `chief` or the older `master`; lists of
+    addresses or maps of index to address; `task` with `type` and `index`; `model_dir`.  `environment`, `rpc_layer`
+    and the like say nothing that is needed here.  An `evaluator` list is ignored: it is never a cluster member.
+    """
+    if not text.strip():
+        return {}, {}
+    config = _parse_json(text, "TF_CONFIG")
+    cluster = _mapping(config.get("cluster") or config.get("sparseCluster") or {}, "TF_CONFIG cluster")
+    if not cluster:
+        return {}, {}
+    job_fields = _parse_hosts(cluster, "TF_CONFIG cluster")
+    if "model_dir" in config:
+        job_fields["model_dir"] = str(config["model_dir"])
+    return job_fields, _parse_task(_mapping(config.get("task") or {}, "TF_CONFIG task"))
+
+
+def read_cluster_file(path: str) -> dict[str, Any]:
+    """The host lists that a file holds: what stands in `TF_CONFIG` as `cluster`, alone or as part of a whole one."""
+    where = f"cluster_file {path}"
+    try:
+        with open(path) as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{where} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+    found = _parse_json(text, where)
+    fields = _parse_hosts(_mapping(found.get("cluster", found), where), where)
+    if "ps_hosts" not in fields:
+        raise ConfigError(f'{where} names no ps: use {{"ps": ["a:2222"], "worker": ["b:2222", "c:2222"]}}.')
+    return fields
+
+
+def _parse_json(text: str, where: str) -> dict[str, Any]:
+    try:
+        return _mapping(json.loads(text), where)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{where} is not JSON ({error}): {_short(text)}") from None
+
+
+def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if "chief" in cluster and "master" in cluster:
+        raise ConfigError(f"{where} has both chief and master: they mean the same; use chief.")
+    fields: dict[str, Any] = {}
+    for name, hosts in cluster.items():
+        if name == "evaluator":
+            continue
+        if name not in _LISTS:
+            raise ConfigError(f"{where} has the unknown job {name!r}: use ps, worker, chief (or master).")
+        fields[_LISTS[name]] = _addresses(name, hosts, f"{where} {name}")
+    return fields
+
+
+def _addresses(name: str, hosts: Any, where: str) -> tuple[str, ...]:
+    if isinstance(hosts, dict):
+        if not all(is_number(str(index)) for index in hosts):
+            raise ConfigError(f"{where} has the indices {sorted(hosts)}: use whole numbers.")
+        ordered = sorted((int(index), host) for index, host in hosts.items())
+        if name == "worker":
+            hosts = [f"{index}={host}" for index, host in ordered]
+        elif [index for index, _ in ordered] != list(range(len(ordered))):
+            raise ConfigError(f"{where} has gaps: only worker may be a map with gaps.")
+        else:
+            hosts = [host for _, host in ordered]
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise ConfigError(f"{where} is {_short(hosts)}: use a list of host:port.")
+    return tuple(hosts)
+
+
+def _parse_task(task: Mapping[str, Any]) -> dict[str, Any]:
+    if not task:
+        return {}
+    kind, index = task.get("type"), task.get("index", 0)
+    kind = "chief" if kind == "master" else kind
+    if kind not in ("ps", "worker", "chief", "evaluator"):
+        raise ConfigError(f"TF_CONFIG task type is {kind!r}: use ps, worker, chief (or master) or evaluator.")
+    if isinstance(index, bool) or not is_number(str(index)):
+        raise ConfigError(f"TF_CONFIG task index is {index!r}: use a whole number from 0.")
+    return {"job_name": kind, "task_index": int(index)}
+
+
+def _mapping(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{what} is {_short(value)}: use a JSON object.")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."

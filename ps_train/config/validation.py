@@ -1,0 +1,72 @@
+"""What a job's values may not be together, though each of them is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ps_train.errors import ConfigError
+
+Job = Any
+"""A `config.job.Job`, which calls this module while it is made."""
+
+
+def validate_combinations(job: Job, named: Callable[[str], str]) -> None:
+    """Raises ConfigError for the first.  `named`: of a field's name, `name=value (from source)`."""
+    if job.save_steps == 0 and job.save_secs == 0:
+        raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
+    _check_update(job, named)
+    _check_prefetch(job, named)
+    _check_sharding(job, named)
+    _check_elastic(job, named)
+
+
+def _check_update(job: Job, named: Callable[[str], str]) -> None:
+    for name in ("max_staleness", "staleness_lr", "delay_compensation"):
+        if getattr(job, name) not in (None, False, 0.0) and job.update == "sync":
+            raise ConfigError(f"{named(name)} is not for {named('update')}.")
+    if "staleness" in job.sources and job.update != "bounded":
+        raise ConfigError(f"{named('staleness')} is for update=bounded, but {named('update')}.")
+    if job.backup_workers and job.update != "sync":
+        raise ConfigError(f"{named('backup_workers')} is for update=sync, but {named('update')}.")
+    if job.ps_recovery == "partial" and job.update != "async":
+        raise ConfigError(
+            f"{named('ps_recovery')} is for update=async, but {named('update')}: "
+            "its guarantee holds only where all variables are of one step."
+        )
+
+
+def _check_prefetch(job: Job, named: Callable[[str], str]) -> None:
+    if not job.prefetch_pulls:
+        return
+    fitting = {
+        "update": job.update == "async",
+        "steps_per_run": job.longest_run > 1,
+        "delay_compensation": not job.delay_compensation,  # keeps but one copy of what was pulled
+    }
+    for name in (name for name, fits in fitting.items() if not fits):
+        raise ConfigError(f"{named('prefetch_pulls')} is not possible with {named(name)}.")
+
+
+def _check_sharding(job: Job, named: Callable[[str], str]) -> None:
+    if job.shard_examples is not None and not job.is_dynamic:
+        raise ConfigError(f"{named('shard_examples')} is for sharding=dynamic, but {named('sharding')}.")
+    if job.shard_examples is not None and job.shard_examples < job.batch_size:
+        raise ConfigError(
+            f"{named('shard_examples')} is less than {named('batch_size')}: a batch is of one shard, use a larger one."
+        )
+    if job.is_dynamic and job.accumulate > 1:
+        raise ConfigError(
+            f"{named('accumulate')} is not possible with {named('sharding')}: a push is of one "
+            "batch, use accumulate=1 and a larger batch_size."
+        )
+
+
+def _check_elastic(job: Job, named: Callable[[str], str]) -> None:
+    if "max_workers" in job.sources and not job.elastic:
+        raise ConfigError(f"{named('max_workers')} is for --elastic, which is not given.")
+    if job.elastic and job.epochs and not job.is_dynamic:
+        raise ConfigError(
+            f"{named('elastic')} is not possible with {named('epochs')} and {named('sharding')}: the workers in the "
+            "host lists read all of an epoch between them, use --sharding=dynamic."
+        )

@@ -1,0 +1,125 @@
+"""The board: a small shared notebook on each ps, by which processes say: here, alive, done, abort.
+
+    board = Board("grpc://127.0.0.1:2222", name="ps:0 (127.0.0.1:2222)", timeout_secs=5)
+    board.put("greeting", "hello")
+    board.swap("owner", expected="", value="me")      # "" if it worked, else who owns it
+
+Keys and values are strings; a key that is absent reads as "".  It lives in TensorFlow's own runtime as a hash table
+on the ps and is reached by a session on that ps alone, with a time-out, independent of the training graph: it works
+before a worker has a server, and while a training step hangs.  What the keys mean is in `notices.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.cluster.calls import Session
+from ps_train.errors import LostTaskError
+from ps_train.errors import cause_of as cause_of
+
+
+class KeyValueStore:
+    """A client of one ps's notebook.  Every method raises LostTaskError when that ps does not answer in time.
+
+    Args:
+      target: the TensorFlow target of the ps's server, `grpc://host:port`.
+      name: what to call the ps in errors.
+      timeout_secs: how long one call may take.
+    """
+
+    def __init__(self, target: str, name: str, timeout_secs: float = 3.0) -> None:
+        self.name = name
+        self.incarnation = ""  # of the process behind it, where that is known; see `probe.reach`
+        graph = tf.Graph()
+        with graph.as_default():
+            self._build()
+        self._graph, self._config = graph, v1.ConfigProto(operation_timeout_in_ms=int(timeout_secs * 1000))
+        self._target = target
+        self._session = self._connect()
+        self._lost_connection: list[v1.Session] = []  # kept: to close one asks a process that is gone
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> str:
+        """The value of a key, "" if it has none."""
+        return self._value_of(self._run(self._found, {self._key: _number(key)}))
+
+    def set(self, key: str, value: str) -> None:
+        """Writes a value, whatever was there."""
+        self._run(self._insert, {self._key: _number(key), self._value: json.dumps([key, value])})
+
+    def compare_and_set(self, key: str, expected: str, value: str) -> str:
+        """Writes `value` if the key has the value `expected`; returns what it had before, in one atomic step."""
+        entry = json.dumps([key, expected]) if expected else ""
+        feeds = {self._key: _number(key), self._value: json.dumps([key, value]), self._expected: entry}
+        return self._value_of(self._run(self._swapped, feeds))
+
+    def items(self) -> dict[str, str]:
+        """Everything on the board."""
+        return dict(json.loads(entry) for entry in self._run(self._all, {}))
+
+    def reconnect_to(self, target: str, name: str) -> None:
+        """From now on it is at another address: what is running fails or ends where it began."""
+        self._target, self.name = target, name
+        self._reconnect(self._session)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _build(self) -> None:
+        # The table maps numbers to strings (TensorFlow has none from strings to strings), so an entry holds its key.
+        table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.string, shared_name="ps_train_board")
+        self._key = v1.placeholder(tf.int64, [], "key")
+        self._value = v1.placeholder(tf.string, [], "value")
+        self._expected = v1.placeholder(tf.string, [], "expected")
+
+        def find() -> tf.Tensor:
+            return tf.raw_ops.LookupTableFindV2(table_handle=table, keys=self._key, default_value="")
+
+        def insert() -> tf.Operation:
+            return tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=self._key, values=self._value)
+
+        def swap() -> tf.Tensor:
+            before = find()
+            done = v1.cond(tf.equal(before, self._expected), lambda: tf.group(insert()), tf.no_op)
+            with tf.control_dependencies([done]):
+                return tf.identity(before)
+
+        self._found = find()
+        self._insert = insert()
+        self._swapped = tf.CriticalSection(shared_name="ps_train_board_lock").execute(swap)
+        self._all = tf.raw_ops.LookupTableExportV2(table_handle=table, Tkeys=tf.int64, Tvalues=tf.string).values
+
+    def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
+        session = self._session
+        try:
+            return session.run(fetches, feeds)
+        except (tf.errors.OpError, RuntimeError) as error:
+            if not isinstance(error, (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)):
+                self._reconnect(session)  # the ps will never know this session again
+                raise LostTaskError(f"{self.name} was restarted ({cause_of(error)})") from None
+            raise LostTaskError(f"{self.name} does not answer ({cause_of(error)})") from None
+
+    def _reconnect(self, broken: v1.Session) -> None:
+        with self._lock:
+            if self._session is broken:
+                self._lost_connection.append(broken)
+                self._session = self._connect()
+
+    def _connect(self) -> v1.Session:
+        return Session(self._target, graph=self._graph, config=self._config)
+
+    @staticmethod
+    def _value_of(entry: bytes) -> str:
+        return str(json.loads(entry)[1]) if entry else ""
+
+
+def _number(key: str) -> int:
+    """A key's number in the table: 63 bits of its hash, so two of some hundred keys never meet."""
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,91 @@
+"""The lookups of one run of a model's forward, which wait for their rows and are answered all at once.
+
+    asked = Asked()
+    with rows_from(asked):
+        loss = ...
+    asked.answer(fetch(asked.wanted()))
+    tf.gradients(loss, list(asked.rows().values()))
+
+Knows nothing of ps and of where rows come from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.embeddings.deferred_tensor import DeferredTensor, depends_on
+from ps_train.embeddings.row_source import LookupResult
+from ps_train.embeddings.table import Table
+from ps_train.errors import ModelError
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchedRows:
+    """The rows of a table that a batch needs, each once.
+
+    Attributes:
+      rows: float32 [unique, dimension].
+      index: int32 [n]: which of them each of the n positions that were asked for is.
+      known: of an open vocabulary, bool [unique]; see `source.Looked`.
+    """
+
+    rows: tf.Tensor
+    index: tf.Tensor
+    known: tf.Tensor | None = None
+
+
+Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
+"""Name of each table to the positions (or words) that are wanted of it, to what was found."""
+
+
+class DeferredLookups:
+    """A `source.Source`."""
+
+    def __init__(self) -> None:
+        self._graph = v1.get_default_graph()
+        self._rows: dict[str, DeferredTensor] = {}
+        self._known: dict[str, DeferredTensor] = {}
+        self._lookups: dict[str, list[tuple[tf.Tensor, DeferredTensor]]] = {}
+
+    def __call__(self, name: str, table: Table, positions: tf.Tensor) -> LookupResult:
+        if v1.get_default_graph() is not self._graph:
+            raise ModelError(f"table {name} is looked up inside of a tf.cond or loop: do it before, outside of it.")
+        if name not in self._rows:
+            self._rows[name] = DeferredTensor(tf.float32, [None, table.dimension])
+            if table.is_open:
+                self._known[name] = DeferredTensor(tf.bool, [None])
+        index = DeferredTensor(tf.int32, [None])
+        self._lookups.setdefault(name, []).append((positions, index))
+        known = tf.gather(self._known[name].tensor, index.tensor) if table.is_open else None
+        return LookupResult(tf.gather(self._rows[name].tensor, index.tensor), known)
+
+    def requests(self) -> dict[str, tf.Tensor]:
+        """Positions int64 (or words) of all lookups of each table, one after the other."""
+        found, promises = {}, [*self._rows.values(), *self._known.values()]
+        for name, lookups in self._lookups.items():
+            if any(depends_on(positions, promises) for positions, _ in lookups):
+                raise ModelError(
+                    f"table {name} is looked up with ids that depend on rows of a table: all rows of a step are "
+                    "fetched together, so ids must be computed from features alone."
+                )
+            found[name] = tf.concat([positions for positions, _ in lookups], 0)
+        return found
+
+    def resolve(self, found: Mapping[str, FetchedRows]) -> None:
+        for name, lookups in self._lookups.items():
+            self._rows[name].bind(found[name].rows)
+            if name in self._known:
+                self._known[name].bind(found[name].known)
+            parts = [found[name].index]
+            if len(lookups) > 1:
+                parts = tf.split(found[name].index, [tf.shape(positions)[0] for positions, _ in lookups])
+            for (_, index), part in zip(lookups, parts, strict=True):
+                index.bind(part)
+
+    def rows(self) -> dict[str, tf.Tensor]:
+        """Name to the rows that the loss depends on."""
+        return {name: promise.tensor for name, promise in self._rows.items()}

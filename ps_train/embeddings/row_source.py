@@ -1,0 +1,99 @@
+"""Where a lookup's rows come from: the graph's own variable, unless training says otherwise.
+
+with rows_from(lambda name, table, positions: ...):
+    model.forward(...)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.embeddings.id_initializer import check_initializer
+from ps_train.embeddings.plain_vocabulary import plain_vocabulary
+from ps_train.embeddings.row_order import initial_rows
+from ps_train.embeddings.table import Table
+from ps_train.errors import ModelError
+
+
+@dataclasses.dataclass(frozen=True)
+class LookupResult:
+    """What was looked up.
+
+    Attributes:
+      rows: float32 [n, dimension].
+      known: of an open vocabulary, bool [n]: which of them are rows, and not to be replaced by the default row.
+    """
+
+    rows: tf.Tensor
+    known: tf.Tensor | None = None
+
+
+Source = Callable[[str, Table, tf.Tensor], LookupResult]
+"""Name of the variable, its table, and positions int64 [n]; of an open vocabulary ids as words int64 [n, width]."""
+
+_source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
+
+_DECLARED = "ps_train/tables"
+_WIDTHS = "ps_train/widths"
+
+
+@contextlib.contextmanager
+def rows_from(source: Source) -> Iterator[None]:
+    """All lookups within get their rows from there."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+def declared_tables(graph: tf.Graph) -> dict[str, Table]:
+    """The tables that lookups have declared in a graph, by the names of their variables."""
+    return dict(graph.get_collection(_DECLARED))
+
+
+def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
+    """Rows of positions int64 [n]; of an open vocabulary those of ids as words int64 [n, width]."""
+    scope = v1.get_variable_scope().name
+    name = f"{scope}/{table.name}" if scope else table.name
+    known = declared_tables(v1.get_default_graph())
+    if known.get(name, table) != table:
+        raise ModelError(f"table {name} is declared twice, as {known[name]} and as {table}: declare it the same way.")
+    if name not in known:
+        v1.add_to_collection(_DECLARED, (name, table))
+    if table.is_open:
+        _check_open(name, table, positions.shape[1])
+    source = _source.get()
+    return source(name, table, positions) if source is not None else _own_rows(name, table, positions)
+
+
+def _check_open(name: str, table: Table, width: int) -> None:
+    check_initializer(table)
+    before = dict(v1.get_default_graph().get_collection(_WIDTHS)).get(name)
+    if before is None:
+        v1.add_to_collection(_WIDTHS, (name, width))
+    elif before != width:
+        raise ModelError(
+            f"table {name} is given strings by one lookup and whole numbers by another: use one kind of ids."
+        )
+
+
+def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
+    def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        return initial_rows(table.first_initializer, 0, table.total, table.dimension, seed=0)
+
+    with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
+        variable = v1.get_variable(
+            table.name, [table.total, table.dimension], tf.float32, initializer=initial, use_resource=True
+        )
+        if not table.is_open:
+            return LookupResult(tf.gather(variable, positions))
+        seen = plain_vocabulary(name, table, positions.shape[1]).find(positions)
+    return LookupResult(tf.gather(variable, tf.maximum(seen.row, 0)), seen.alive)

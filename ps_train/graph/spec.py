@@ -1,0 +1,35 @@
+"""What the graph of one replica is built from."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ps_train.config.job import Job
+from ps_train.data.pipeline import DataSource
+from ps_train.model import Model
+from ps_train.placement.plan import Plan
+from ps_train.placement.trace import ModelVariables
+from ps_train.updates.base import Replica
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphSpec:
+    """The input of `build_train_step`.
+
+    Attributes:
+      job: the whole job; every task has the same one.
+      model: the user's.
+      source: the training split.
+      variables: the variables of the model, as the trace found them.
+      plan: where each variable lives.
+      replica: which worker the graph is for.
+      device: the worker's own, `/job:worker/replica:0/task:1`.
+    """
+
+    job: Job
+    model: Model
+    source: DataSource
+    variables: ModelVariables
+    plan: Plan
+    replica: Replica
+    device: str

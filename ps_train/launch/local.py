@@ -1,0 +1,278 @@
+"""A whole cluster on this machine: starts the other roles as child processes, shows what they say, sees them end.
+
+The launcher does nothing with TensorFlow but import it for its children.  They get ports that are held for them until
+they serve, die with the launcher, and are all ended when one of them fails: the first failure is reported as the cause.
+With `--restart=on_failure` one that failed is started again instead, on the same port, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ps_train.config.fault_spec import Schedule, check_tasks, parse
+from ps_train.config.job import Job
+from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
+from ps_train.launch import fork
+from ps_train.launch.child_process import Child, ForkTarget, describe_exit, start_child
+from ps_train.launch.fork import Process
+from ps_train.launch.port_reservation import PortReservation
+from ps_train.launch.restart_policy import RestartPolicy
+from ps_train.runtime.console import ERROR_BEGINS, PROGRESS_BEGINS, Console, step_of
+
+GRACE_SECS = 10.0
+"""From a signal, or a child's failure, to SIGKILL for those that are still there."""
+
+_LAST_LINES = 15
+_SHOWN_LINES = 5
+
+_LOOK_SECS = 0.5
+"""A signal that the kernel gave to another thread does not end the main thread's wait; it is handled when that ends."""
+
+
+def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console, template: ForkTarget) -> int:
+    """Runs the job as child processes; returns its exit code.
+
+    Args:
+      arguments: the flags that the user gave, to be passed on.
+    """
+    ports = PortReservation()
+    faults = parse(job.inject)
+    restarts = RestartPolicy(job.restart == "on_failure", job.max_restarts)
+    launcher = _Launcher(console, ports, restarts, Schedule(faults), template)
+    launcher.install_signals()
+    job, arguments = _with_addresses(job, list(arguments), ports)
+    arguments += [] if job.model_dir else [f"--model_dir={_new_directory(job)}"]
+    if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
+        arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
+    tasks = [("ps", i, host) for i, host in enumerate(job.ps_hosts)]
+    tasks += [("chief", i, host) for i, host in enumerate(job.chief_hosts)]
+    tasks += [("worker", i, host) for i, host in enumerate(job.worker_hosts)]
+    check_tasks(faults, [f"{job_name}:{index}" for job_name, index, _ in tasks])
+    return launcher.run(tasks, arguments, environ)
+
+
+def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
+    """The job with host lists: those that were given, or free ports of this machine."""
+    if job.ps_hosts or job.worker_hosts:
+        for name in ("num_ps", "num_workers"):
+            if getattr(job, name) is not None:
+                raise ConfigError(f"{name}={getattr(job, name)} and host lists are both given: use one of them.")
+        return job, arguments
+    ps = tuple(ports.reserve() for _ in range(job.num_ps or 1))
+    workers = tuple(ports.reserve() for _ in range(job.num_workers or 2))
+    arguments = [a for a in arguments if not a.startswith(("--num_ps=", "--num_workers="))]
+    arguments += [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}"]
+    return dataclasses.replace(job, ps_hosts=ps, worker_hosts=workers), arguments
+
+
+def _new_directory(job: Job) -> str:
+    """Makes a directory that no other job has; two jobs may start in the same second."""
+    name = job.model.rpartition(":")[2].lower()
+    base = os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    path, numbers = base, itertools.count(2)
+    while True:
+        try:
+            os.makedirs(path)
+            return path
+        except FileExistsError:
+            path = f"{base}-{next(numbers)}"
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be made ({error.strerror}): use --model_dir.") from None
+
+
+class _Launcher:
+    def __init__(
+        self,
+        console: Console,
+        ports: PortReservation,
+        restarts: RestartPolicy,
+        schedule: Schedule,
+        template: ForkTarget,
+    ) -> None:
+        self._console, self._ports, self._restarts, self._schedule = console, ports, restarts, schedule
+        self._template = template
+        self._children: list[Child] = []
+        self._starts: dict[str, Callable[[], Child]] = {}
+        self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._signals: list[int] = []
+        self._running: set[str] = set()
+        self._paused: set[str] = set()
+        self._is_shutting_down = False
+        self._failed: Child | None = None
+        self._deadline: float | None = None
+
+    def install_signals(self) -> None:
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signum, lambda got, frame: self._events.put(("signal", got)))
+
+    def run(self, tasks: list[tuple[str, int, str]], arguments: list[str], environ: Mapping[str, str]) -> int:
+        for job_name, index, host in tasks:
+            start = functools.partial(self._start, job_name, index, host, arguments, environ)
+            self._starts[f"{job_name}:{index}"] = start
+        if fork.can_fork():
+            self._template.prepare()
+            if not self._events.empty():
+                return exit_code_of_signal(self._events.get()[1])
+        try:
+            for child in [start() for start in self._starts.values()]:
+                child.reader.start()  # a process that has threads cannot be copied
+            return self._watch()
+        finally:
+            self._kill_all()
+
+    def _start(
+        self, job_name: str, index: int, address: str, arguments: list[str], environ: Mapping[str, str]
+    ) -> Child:
+        """Its output is not read yet."""
+        name = f"{job_name}:{index}"
+        if self._restarts.restarts_made(name):
+            self._ports.reserve_again(address)
+        own = [*arguments, f"--job_name={job_name}", f"--task_index={index}"]
+        process = start_child(own, environ, self._ports.sockets.pop(address, None), self._template)
+        lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
+        self._children = [child for child in self._children if child.name != name]
+        is_chief = name == ("chief:0" if "chief:0" in self._starts else "worker:0")
+        reader = threading.Thread(target=self._read, args=(name, process, lines, is_chief), daemon=True)
+        self._children.append(Child(name, is_chief, process, lines, reader))
+        return self._children[-1]
+
+    def _read(self, name: str, process: Process, lines: collections.deque[str], is_chief: bool) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            line = line.rstrip("\n")
+            if is_chief and line.startswith(PROGRESS_BEGINS):
+                self._console.progress(line)
+                if self._schedule:
+                    self._events.put(("step", step_of(line)))
+                continue
+            lines.append(line)
+            self._console.line(line if is_chief else f"[{name}] {line}")
+        self._events.put(("exit", name))
+        process.wait()
+
+    def _watch(self) -> int:
+        """Until every child has ended; the exit code of the job."""
+        self._running = {child.name for child in self._children}
+        react: dict[str, Callable[[Any], None]] = {
+            "signal": self._forward_signal,
+            "restart": self._restart,
+            "exit": self._child_ended,
+            "step": self._inject_fault,
+            "wake": lambda child: child.send(signal.SIGCONT),
+        }
+        while self._running:
+            try:
+                kind, what = self._events.get(timeout=_LOOK_SECS)
+            except queue.Empty:
+                if self._deadline is not None and time.monotonic() >= self._deadline:
+                    self._kill_all()
+                    self._deadline = None
+                continue
+            react[kind](what)
+        if self._signals:
+            return exit_code_of_signal(self._signals[0])
+        return self._report(self._failed) if self._failed is not None else EXIT_DONE
+
+    def _child_ended(self, name: str) -> None:
+        child = next(child for child in self._children if child.name == name)
+        code = child.process.wait()
+        if not self._is_shutting_down and self._restarts_later(child, code):
+            return
+        self._running.discard(name)
+        if self._is_shutting_down or (code == EXIT_DONE and not child.is_chief):
+            return
+        # Done is what the chief says is done; a worker that came too late to hear of it must not wait for more.
+        self._failed = child if code != EXIT_DONE else None
+        self._begin_shutdown(GRACE_SECS)
+        self._terminate_soon()
+
+    def _inject_fault(self, step: int) -> None:
+        """The faults that were asked for with --inject and are due."""
+        for fault in self._schedule.due(step):
+            child = next(child for child in self._children if child.name == fault.task)
+            self._console.line(f"ps_train: {fault.text} strikes at step {step}")
+            child.send(signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
+            if fault.amount:
+                self._later(fault.amount, "wake", child)
+
+    def _later(self, secs: float, kind: str, what: Any) -> None:
+        timer = threading.Timer(secs, self._events.put, [(kind, what)])
+        timer.daemon = True
+        timer.start()
+
+    def _begin_shutdown(self, secs: float) -> None:
+        """The job is over: nothing is started any more."""
+        self._is_shutting_down = True
+        self._running -= self._paused
+        self._deadline = time.monotonic() + secs
+
+    def _restarts_later(self, child: Child, code: int) -> bool:
+        """Whether a child that ended will be started again; until then it counts as running."""
+        delay = self._restarts.delay(child.name, code)
+        if delay is None:
+            return False
+        times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.most}"
+        self._console.line(
+            f"ps_train: {child.name} {describe_exit(code)}; it is started again in {delay:g}s (restart {times})"
+        )
+        self._paused.add(child.name)
+        self._later(delay, "restart", child.name)
+        return True
+
+    def _restart(self, name: str) -> None:
+        if not self._is_shutting_down:
+            self._paused.discard(name)
+            self._starts[name]().reader.start()
+
+    def _forward_signal(self, signum: int) -> None:
+        """The first signal goes to the children; the second one ends them at once."""
+        self._signals.append(signum)
+        if len(self._signals) > 1:
+            self._kill_all()
+            return
+        for child in self._children:  # a closed terminal is no reason not to save
+            child.send(signal.SIGTERM if signum == signal.SIGHUP else signum)
+        self._begin_shutdown(GRACE_SECS)
+
+    def _terminate_soon(self) -> None:
+        """The others hear of the end by themselves; those that do not are told after a moment."""
+
+        def terminate() -> None:
+            for child in self._children:
+                child.send(signal.SIGTERM)
+
+        timer = threading.Timer(GRACE_SECS / 2, terminate)
+        timer.daemon = True
+        timer.start()
+
+    def _kill_all(self) -> None:
+        for child in self._children:
+            child.send(signal.SIGKILL)
+        for child in self._children:
+            child.process.wait()
+
+    def _report(self, child: Child) -> int:
+        code = child.process.wait()
+        told = [line for line in child.lines if line.strip()] or ["it printed nothing"]
+        if len(told) > 1:
+            self._console.line(f"ps_train: the last lines of {child.name}:")
+            for line in told[-_SHOWN_LINES:]:
+                self._console.line(f"  {line}")
+        self._console.line(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {_find_cause(told)}")
+        return code if code > 0 else EXIT_FAILED
+
+
+def _find_cause(lines: Sequence[str]) -> str:
+    """Returns the last error line of a child's output; TensorFlow's own log may have written lines after it."""
+    errors = [line.removeprefix(ERROR_BEGINS) for line in lines if line.startswith(ERROR_BEGINS)]
+    return errors[-1] if errors else lines[-1]

@@ -1,0 +1,1 @@
+"""Finds the variables of a model, plans where they live, and makes them on their ps."""

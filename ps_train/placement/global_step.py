@@ -1,0 +1,40 @@
+"""Lets `tf.compat.v1.train.get_global_step()` return the step that fits where it is called.
+
+with global_step_is(clock):
+    optimizer = model.optimizer("adam", 0.1)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+
+@contextlib.contextmanager
+def overriding_global_step(step: Any) -> Iterator[None]:
+    """Makes a variable or an integer scalar tensor the global step of the present graph, within the body."""
+    graph, key = v1.get_default_graph(), v1.GraphKeys.GLOBAL_STEP
+    before = graph.get_collection(key)
+    graph.clear_collection(key)
+    graph.add_to_collection(key, step)
+    try:
+        yield
+    finally:
+        graph.clear_collection(key)
+        for one in before:
+            graph.add_to_collection(key, one)
+
+
+def pulled_step(step: Any, after: tf.Tensor) -> tf.Tensor:
+    """The value of a global step, int64 scalar, on the present device; it travels only if something is computed of it.
+
+    Args:
+      after: a tensor on the ps; the value is read after it.
+    """
+    with tf.device(step.device), tf.control_dependencies([after]):
+        value = step.read_value()
+    return tf.identity(value)

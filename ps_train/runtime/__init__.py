@@ -1,0 +1,1 @@
+"""This process: its environment, memory, signals and console."""

@@ -1,0 +1,73 @@
+"""Environment variables that must stand before TensorFlow reads them.
+
+    changes = settings(task, job, os.environ, cores=8)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
+    apply(changes, os.environ)
+
+A value of None means: remove the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+from ps_train.cluster.spec import Cluster
+from ps_train.config.job import Job
+from ps_train.config.task import Task
+
+_PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+
+_PS_THREADS = 4
+
+
+def task_environment(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> dict[str, str | None]:
+    """The changes that this process needs; pure.  `cores`: how many processors it may use."""
+    changes: dict[str, str | None] = {**import_environment(job, environ)}
+    if "TF_GRPC_REUSE_PORT" in environ:
+        # With it a second server on the same port starts without a word and takes half of the calls.
+        changes["TF_GRPC_REUSE_PORT"] = None
+    if task.job_name == "ps":
+        # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
+        changes["CUDA_VISIBLE_DEVICES"] = "-1"
+    neighbours = _workers_beside(task, job) if task.job_name != "evaluator" else 1
+    fair = max(1, cores // max(1, neighbours))
+    # A ps initialises or saves a large variable for seconds; meanwhile another thread must answer for the board.
+    operations = max(fair, _PS_THREADS) if task.job_name == "ps" else fair
+    for name, threads in (("TF_NUM_INTRAOP_THREADS", fair), ("TF_NUM_INTEROP_THREADS", operations)):
+        # As many threads as cores in every process: they take the cores from one another, and wait for one another.
+        if threads != cores and name not in environ:
+            changes[name] = str(threads)
+    if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
+        name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
+        changes[name] = _without_proxy(job, environ.get(name, ""))
+    return {name: value for name, value in changes.items() if value != environ.get(name)}
+
+
+def import_environment(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """Those that TensorFlow reads when it is imported; the same for all tasks.  The others are read when a server or a
+    session is made."""
+    return {} if job.verbose else {"TF_CPP_MIN_LOG_LEVEL": environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
+
+
+def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value
+
+
+def _workers_beside(task: Task, job: Job) -> int:
+    """How many workers run on the host of this task."""
+    tasks = Cluster.of(job).tasks()
+    own = tasks.get(str(task))
+    workers = [address for name, address in tasks.items() if not name.startswith("ps:")]
+    return sum(own is not None and address.host == own.host for address in workers)
+
+
+def _without_proxy(job: Job, already: str) -> str:
+    """gRPC sends even calls to localhost through http_proxy, unless no_proxy names the host."""
+    hosts = [host for host in already.split(",") if host]
+    for address in Cluster.of(job).tasks().values():
+        if address.host not in hosts:
+            hosts.append(address.host)
+    return ",".join(hosts)

@@ -1,0 +1,65 @@
+"""Process identity across machines: a pid means something only within its host, boot and PID namespace.
+
+    seat = new_seat("worker:1")        # carries host, machine(), pid and start_of(pid)
+    is_gone(seat)                      # True only if that process has certainly ended
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Protocol
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+class ProcessRecord(Protocol):
+    """The fields of a record that name its process; `notices.Seat` has them."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def machine(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def started(self) -> str: ...
+
+
+def host_identity() -> str:
+    """Returns this boot and PID namespace as one text; "" where the system does not tell them."""
+    try:
+        with open(_BOOT) as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def start_time(pid: int) -> str:
+    """Returns when a process of this PID namespace started, in the kernel's ticks; "" where that is not known."""
+    try:
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return ""  # /proc shows another namespace, in which the pid is another process
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def process_exited(process: ProcessRecord) -> bool:
+    """Tells whether a process has certainly ended; False where its pid means nothing here."""
+    if process.host != socket.gethostname() or not process.machine or process.machine != host_identity():
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    started = start_time(process.pid)
+    return bool(started and process.started and started != process.started)

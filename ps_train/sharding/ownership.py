@@ -1,0 +1,85 @@
+"""Ownership of data shards: a variable on ps 0 that replicas change by compare-and-set.
+
+    ownership = OwnershipTable(shards=64, progress=[progress.progress, ...], global_step=update_count)
+    session.run(ownership.read)
+    session.run(ownership.compare_and_set, ownership.feeds({3: (0, 2)}))      # shard 3, which is free, to replica 1
+
+Ownership only keeps two replicas from doing the same work.  The truth is the progress of the shards
+(`sharding/progress.py`), so ownership is not saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.placement.mutex import with_mutex
+from ps_train.placement.variables import ps_device, ps_index
+
+_LOCK = "ps_train_lock/holders"
+
+
+class OwnershipTable:
+    """Args:
+    progress: of each ps that is pushed to, the variable; see `Ledger`.
+
+    Attributes:
+      look: to be fetched: `holders` int64 [shards], `progress` int64 [ps, shards], `step` int64 scalar.
+      swap: the same, after the changes that are fed; who has lost a race finds another holder.
+    """
+
+    def __init__(self, shards: int, progress: Sequence[Any], global_step: Any) -> None:
+        self._progress, self._global_step = progress, global_step
+        self._shards = v1.placeholder(tf.int64, [None], "swapped_shards")
+        self._before = v1.placeholder(tf.int64, [None], "swapped_before")
+        self._after = v1.placeholder(tf.int64, [None], "swapped_after")
+        with tf.device(ps_device(0)):
+            self._owners = v1.get_variable(
+                "ps_train/holders", [shards], tf.int64, v1.zeros_initializer(), trainable=False, use_resource=True
+            )
+        self.read = self._snapshot(self._owners.read_value(), [])
+        self.compare_and_set = self._compare_and_set()
+
+    def feeds(self, changes: Mapping[int, tuple[int, int]]) -> dict[Any, Any]:
+        """Of shards: who must have it, and who is to have it."""
+        pairs = np.array([*changes.values()], np.int64).reshape(-1, 2)
+        return {self._shards: [*changes], self._before: pairs[:, 0], self._after: pairs[:, 1]}
+
+    def release(self, holder: tf.Tensor) -> tf.Operation:
+        """Takes everything from a holder (int64 scalar)."""
+
+        def body() -> tuple[list[tf.Operation], None]:
+            holders = self._owners.read_value()
+            kept = tf.where(tf.equal(holders, here), tf.zeros_like(holders), holders)
+            return [self._owners.assign(kept, read_value=False)], None
+
+        with tf.device(ps_device(0)):
+            here = tf.identity(holder)
+            return with_mutex(_LOCK, [here], body)[0]
+
+    def _compare_and_set(self) -> dict[str, tf.Tensor]:
+        with tf.device(ps_device(0)):
+            shards, before, after = (tf.identity(fed) for fed in (self._shards, self._before, self._after))
+
+            def body() -> tuple[list[tf.Operation], None]:
+                present = tf.gather(self._owners.read_value(), shards)
+                changed = tf.where(tf.equal(present, before), after, present)
+                return [self._owners.scatter_nd_update(shards[:, tf.newaxis], changed).op], None
+
+            done, _ = with_mutex(_LOCK, [shards, before, after], body)
+            with tf.control_dependencies([done]):
+                holders = self._owners.read_value()
+        return self._snapshot(holders, [holders])
+
+    def _snapshot(self, holders: tf.Tensor, after: list[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Who has a shard now found it where nobody moves it any more: so progress is read after that."""
+        progress = []
+        for variable in self._progress:
+            with tf.device(ps_device(ps_index(variable))), tf.control_dependencies(after):
+                progress.append(variable.read_value())
+        with tf.device(ps_device(0)):
+            return {"holders": holders, "progress": tf.stack(progress), "step": self._global_step.read_value()}

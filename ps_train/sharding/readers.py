@@ -1,0 +1,149 @@
+"""How an assignment's examples are read: from Arrays any, from a Stream those of one of its pieces.
+
+    reader = reader_of(source.get(), job)      # ConfigError: these data cannot be read at any place
+    examples, count = reader.read(header)      # in the pipeline: (features, labels), all that is assigned
+
+A header is int64 [4]: shard, begin and end of an assignment (`layout.py`), and which piece it is.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.config.job import Job, described
+from ps_train.data.arrays import Arrays
+from ps_train.data.pipeline import DataSource, derived_seed
+from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.errors import ConfigError
+from ps_train.sharding.layout import EPOCH, Assignment, ShardLayout, default_shard_size, order_name, order_of
+
+
+class Reader(abc.ABC):
+    """Attributes:
+    count: how many shards there are.
+    name: what must be the same for a cursor to mean the same.
+    """
+
+    count: int
+    name: str
+
+    @abc.abstractmethod
+    def length(self, assignment: Assignment) -> int | None:
+        """How many examples, where that is known already."""
+
+    @abc.abstractmethod
+    def piece(self, assignment: Assignment) -> int:
+        """What stands in the header."""
+
+    @abc.abstractmethod
+    def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        """(features, labels) of at least one example, and whether they count (bool scalar): if there are none it is
+        any one, which does not."""
+
+
+class ArraysReader(Reader):
+    def __init__(self, data: Arrays, layout: ShardLayout) -> None:
+        self.count, self.name = layout.count, layout.name
+        self._arrays, self._layout = (data.features, data.labels), layout
+
+    def length(self, assignment: Assignment) -> int:
+        return self._layout.length(assignment)
+
+    def piece(self, assignment: Assignment) -> int:
+        return 0
+
+    def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        flat = tf.nest.flatten(self._arrays)
+        found = tf.numpy_function(self._rows, [header], [array.dtype for array in flat])
+        shaped = [tf.ensure_shape(some, [None, *array.shape[1:]]) for some, array in zip(found, flat, strict=True)]
+        return tf.nest.pack_sequence_as(self._arrays, shaped), header[0] >= 0
+
+    def _rows(self, header: Any) -> list[Any]:
+        shard, begin, end, _ = (int(number) for number in header)
+        rows = self._layout.indices(Assignment(shard, begin, end)) if shard >= 0 else np.zeros(1, np.int64)
+        return [array[rows] for array in tf.nest.flatten(self._arrays)]
+
+
+class PiecesReader(Reader):
+    """A shard is a piece; which one, the order of the pass says.  How many examples a piece has is known once it was
+    read."""
+
+    def __init__(self, pieces: RandomAccessChunks, seed: int | None) -> None:
+        self.count, self.name = pieces.count, f"{pieces.name}_{order_name(seed)}"
+        self._pieces, self._seed = pieces, seed
+        self._lengths: dict[int, int] = {}
+
+    def length(self, assignment: Assignment) -> int | None:
+        known = self._lengths.get(self.piece(assignment))
+        if known is None:
+            return None
+        stop = assignment.end % EPOCH if assignment.end // EPOCH == assignment.epoch else known
+        return max(0, stop - assignment.begin % EPOCH)
+
+    def piece(self, assignment: Assignment) -> int:
+        if self._seed is None or assignment.shard < 0:
+            return max(assignment.shard, 0)
+        return int(order_of(self.count, self._seed, assignment.epoch)[assignment.shard])
+
+    def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        examples = self._pieces.read(header[3])
+        total = tf.shape(tf.nest.flatten(examples)[0], tf.int64)[0]
+        total = tf.ensure_shape(tf.numpy_function(self._note, [header[3], total], tf.int64), [])
+        number_of_pass = header[1] // EPOCH
+        order = tf.range(total)
+        if self._seed is not None:
+            order = tf.random.experimental.stateless_shuffle(
+                order, seed=tf.stack([tf.constant(self._seed, tf.int64), number_of_pass * self.count + header[3]])
+            )
+        stop = tf.where(tf.equal(header[2] // EPOCH, number_of_pass), header[2] % EPOCH, total)
+        rows = tf.where(header[0] >= 0, stop, 1)
+        order = order[header[1] % EPOCH : rows]
+        are_some = tf.size(order) > 0
+        found = tf.cond(
+            are_some,
+            lambda: tf.nest.map_structure(lambda values: tf.gather(values, order), examples),
+            lambda: tf.nest.map_structure(_one_like, examples),
+        )
+        return found, are_some & (header[0] >= 0)
+
+    def _note(self, piece: Any, total: Any) -> Any:
+        self._lengths[int(piece)] = int(total)
+        return total
+
+
+def _one_like(values: tf.Tensor) -> tf.Tensor:
+    """One example of zeros, or empty strings."""
+    shape = tf.concat([[1], tf.shape(values)[1:]], 0)
+    return tf.fill(shape, "") if values.dtype == tf.string else tf.zeros(shape, values.dtype)
+
+
+def reader_of(data: Any, job: Job) -> Reader:
+    """How a job cuts and reads its data.  ConfigError: they cannot be handed out in shards."""
+    seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
+    if isinstance(data, Arrays):
+        size = job.shard_examples or default_shard_size(len(data), job.batch_size)
+        return ArraysReader(data, ShardLayout(len(data), size, seed))
+    pieces = data.pieces() if isinstance(data, Stream) else None
+    if pieces is None:
+        raise ConfigError(
+            f"{described(job, 'sharding')} needs data that can be read at any place, but data() returned "
+            f"{type(data).__name__}: return ps_train.Arrays or a Stream that has pieces, or use --sharding=static."
+        )
+    if job.shard_examples is not None:
+        raise ConfigError(
+            f"{described(job, 'shard_examples')} is for Arrays, but data() returned {type(data).__name__}: "
+            "its pieces are the shards, leave it out."
+        )
+    return PiecesReader(pieces, seed)
+
+
+def described_shards(job: Job, source: DataSource) -> dict[str, str]:
+    """How the data are cut, on which all tasks must agree; nothing where shards are not handed out."""
+    if not job.is_dynamic:
+        return {}
+    with tf.Graph().as_default():  # where a dataset would be made
+        return {"shards": reader_of(source.get(), job).name}

@@ -1,0 +1,1 @@
+"""The ps side of embedding tables: rows, vocabularies, and their transport."""

@@ -1,0 +1,255 @@
+"""What the chief's training thread does beyond a worker's: it initialises or restores the model, saves it, and ends the
+job: waits for the others, saves last, scores the test split, writes the result, and lets everybody go.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.checkpoint.export import export, prepare_export
+from ps_train.checkpoint.files import checkpoints_in
+from ps_train.cluster.server import device_of
+from ps_train.coordination import records
+from ps_train.coordination.heartbeat import task_statuses
+from ps_train.coordination.kv_store import cause_of
+from ps_train.coordination.liveness import TaskLiveness
+from ps_train.coordination.membership_monitor import MembershipMonitor
+from ps_train.coordination.records import Outcome
+from ps_train.errors import LostTaskError, SaveError
+from ps_train.hooks.counters import RunCounterValues, counter_tensors
+from ps_train.hooks.fetches import StepFetches
+from ps_train.hooks.progress import ProgressHook
+from ps_train.hooks.save import SaveHook
+from ps_train.runtime import gc_control
+from ps_train.training.abandonable import run_within
+from ps_train.training.duties import Duties
+from ps_train.training.final_evaluation import EvalCoordinator
+from ps_train.training.recovery import Recovery
+from ps_train.training.result import (
+    PeerStates,
+    RunSummary,
+    metrics_line,
+    read_result_step,
+    write_result,
+)
+from ps_train.training.saver_setup import make_savers
+from ps_train.training.session import PS_LOST_ERRORS, LostConnectionError, ready_records
+from ps_train.training.worker_training import POLL_SECS, SHORT_CALL, WorkerTraining
+
+log = logging.getLogger(__name__)
+
+_GIVE_UP_SECS = 3.0
+"""After this a checkpoint that is still being written when its session was lost is given up."""
+
+
+class ChiefDuties(Duties):
+    """The chief's part of a worker's training: it initializes, saves and ends the job."""
+
+    _early_end_reason = "all input ended"
+    """Why the job ends below max_steps, where it does."""
+
+    def __init__(self, training: WorkerTraining, membership: MembershipMonitor) -> None:
+        self._training, self._context, self._membership = training, training.context, membership
+        training.duties = self
+        self._start: tuple[float, int, float] | None = None
+
+    def agree(self) -> None:
+        """The others agree with the chief."""
+
+    def hooks(self) -> list[Any]:
+        self._step = self._training.step
+        job, directory = self._context.job, self._context.directory
+        names = [str(task) for task in self._context.cluster.possible_replicas()]
+        self._counters_at = functools.partial(RunCounterValues, job.update, names, self._context.cluster.num_replicas)
+        self._counted = counter_tensors(self._step.counters)
+        with tf.control_dependencies([self._step.ops.step_after]):
+            reading = StepFetches(self._step.loss, self._step.ops.step_after, counter_tensors(self._step.counters))
+        self._progress = ProgressHook(
+            reading, job, self._counters_at, lambda progress: self._context.console.progress(progress.text()), directory
+        )
+        self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device_of(self._context.task))
+        self._saver = SaveHook(self._snapshots, reading, job.save_steps, job.save_secs)
+        self._recovery = Recovery(
+            job,
+            self._context.stores,
+            self._step,
+            self._checkpoints,
+            self._context.console,
+            self._context.heartbeat.process_id,
+            str(self._context.task),
+            self._membership.present,
+        )
+        return [self._progress, self._saver]
+
+    def before_release(self) -> None:
+        self._snapshots.wait_briefly(_GIVE_UP_SECS)  # it may be the one that will be restored
+
+    def prepare(self, session: v1.Session) -> int:
+        self._snapshots.begin_session()
+        session.run(self._step.uninitialized)  # connects to every ps
+        gc_control.resume()
+        self._context.stores[0].set(
+            records.DESCRIPTION, json.dumps(self._context.description)
+        )  # gone, if ps 0 was restarted
+        found = ready_records(self._context.stores)
+        ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
+        self._training.enter_generation(ready)
+        if self._start is None:
+            if any(found):
+                self._training.remove_replica(
+                    self._training.replica.index, session
+                )  # the chief before this one may have left a step unfinished
+            self._start = (time.monotonic(), ready.step, float(session.run(self._step.counters.examples)))
+        self._saver.started(
+            ready.step, max((s for s, _ in checkpoints_in(self._context.directory) if s <= ready.step), default=0)
+        )
+        self._progress.resumed(ready.step)
+        self._step.local.prepare(session)
+        self._training.open_input(ready.step)
+        log.debug("ready at global step %d", ready.step)
+        return ready.step
+
+    @property
+    def save_steps(self) -> int:
+        return self._context.job.save_steps
+
+    def train(self, session: Any) -> None:
+        self._membership.remove_replica = self._training.remove_replica
+        self._membership.awaited = self._awaited if self._step.ops.awaited is not None else None
+        while True:
+            self._training.run_loop(session)
+            if not self._more_to_do():
+                break
+        self._finish()
+
+    def _more_to_do(self) -> bool:
+        """Waits for the others; True when steps that got lost with a worker that died are handed out again."""
+        job, raw = self._context.job, self._unhooked_session()
+        living = TaskLiveness(job.worker_lease_secs)
+        last_step, deadline = -1, 0.0
+        while not self._context.events.stop.is_set():
+            if self._training.session_is_over():
+                raise LostConnectionError("a ps was restarted")
+            # Read first: if it is the same in `reclaim`, no worker has taken a step since.
+            allocated = self._training.budget.allocated()
+            others = PeerStates.from_records(
+                task_statuses(self._context.stores[0].items()), str(self._context.task), living.is_alive
+            )
+            step = self._observe_others(raw)
+            if self._training.shard_client is not None and self._training.has_more_steps(""):
+                return True
+            if not others.training:
+                if step >= job.max_steps or self._input_exhausted(others):
+                    return False
+                if self._training.budget.reclaim(allocated, step) and not self._training.input_ended:
+                    return True
+            if step > last_step:
+                last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
+            if time.monotonic() > deadline:
+                log.warning("no longer waiting for %s (finish_timeout_secs)", ", ".join(others.training))
+                self._early_end_reason = "given up waiting for " + ", ".join(others.training)
+                return False
+            time.sleep(POLL_SECS)
+        self._training.park_forever()
+        return False
+
+    def _input_exhausted(self, others: PeerStates) -> bool:
+        """When nobody trains: whether nobody ever will."""
+        if self._training.shard_client is None:
+            return self._step.lockstep or (self._training.input_ended and not others.waiting)
+        self._training.input_ended = self._training.shard_client.is_over()
+        if not self._training.input_ended:  # what those have who are gone is not given back by themselves
+            self._training.shard_client.release_all()
+        return self._training.input_ended
+
+    def _awaited(self) -> tuple[int, list[int]] | None:
+        session = self._training.session
+        if session is None:
+            return None
+        try:
+            step, awaited = session.run([self._step.global_step, self._step.ops.awaited], options=SHORT_CALL)
+        except PS_LOST_ERRORS as error:
+            log.debug("who is awaited is not known: %s", cause_of(error))
+            return None
+        return int(step), [index for index, missing in enumerate(awaited) if missing]
+
+    def _observe_others(self, raw: v1.Session) -> int:
+        """The global step; while only others train, their progress is shown and saved all the same."""
+        step, counted = raw.run([self._step.global_step, self._counted])
+        self._progress.observe(int(step), counted)
+        self._saver.observe(int(step), raw)
+        return int(step)
+
+    def _finish(self) -> None:
+        """The last checkpoint, the score, the result; then everybody may go."""
+        job, console, raw = self._context.job, self._context.console, self._unhooked_session()
+        assert self._start is not None, "training has begun"
+        start_time, first_step, first_examples = self._start
+        wall_secs = time.monotonic() - start_time
+        step, counted = raw.run([self._step.global_step, self._counted])
+        self._snapshots.wait(raw)
+        self._saver.look()
+        if step != self._saver.step:
+            self._snapshots.save(raw)
+        metrics = EvalCoordinator(self._training.context).score(self._training.sessions)
+        tally = self._counters_at(**counted)
+        made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
+        ending = RunSummary(
+            int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally, self._snapshots.report()
+        )
+        for line in ending.lines(job, self._early_end_reason):
+            console.line(line)
+        if metrics:
+            console.line("test " + metrics_line(metrics))
+        if (
+            made > 0 or read_result_step(self._context.directory) != step
+        ):  # the chief before may have been stopped on its way here
+            write_result(job, self._context.directory, ending.result(job))
+        console.line(f"checkpoint {self._checkpoints.path(step)}")
+        if job.export_dir:
+            directory = prepare_export(job.export_dir)
+            export(self._context.model, self._context.source, self._checkpoints.path(step), directory)
+            console.line(f"exported {directory}")
+        outcome = Outcome("done", by=str(self._context.task))
+        for board in self._context.stores:
+            try:
+                board.compare_and_set(records.OUTCOME, "", outcome.to_json())
+            except LostTaskError as error:  # all is saved; nobody needs that ps any more
+                log.warning("%s: it cannot be told that the job is done", error)
+
+    def _unhooked_session(self) -> v1.Session:
+        assert self._training.session is not None, "the session exists before training begins"
+        return self._training.session
+
+    def close(self) -> None:
+        """Writes the last point of the event files, if there is one that is not written yet."""
+        if self._start is not None:
+            self._progress.close()
+
+    def save_now(self, within_secs: float) -> None:
+        """A checkpoint of this moment, from any thread; nothing where there is no session, or one that is broken.
+        Raises SaveError, where a ps is silent at once."""
+        raw, lives = None if self._training.session_is_over() else self._training.session, self._context.heartbeat.lives
+        if raw is None:
+            if silent := lives.silent_ones():
+                raise SaveError(f"no checkpoint could be taken ({', '.join(silent)} does not answer)")
+            return
+        try:
+            run_within(lambda: self._save(raw), within_secs, lambda: bool(lives.silent_ones()))
+        except TimeoutError:
+            silent = lives.silent_ones()
+            cause = f"{', '.join(silent)} does not answer" if silent else f"it is not written after {within_secs:g}s"
+            raise SaveError(f"no checkpoint could be taken ({cause})") from None
+        except PS_LOST_ERRORS as error:
+            raise SaveError(f"no checkpoint could be taken ({cause_of(error)})") from None
+
+    def _save(self, raw: v1.Session) -> None:
+        step = self._snapshots.save(raw)
+        self._context.console.line(f"saved {self._checkpoints.path(step)}")

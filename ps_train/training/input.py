@@ -1,0 +1,59 @@
+"""The input of a training task, which outlives the sessions that read it.
+
+    source = Input(server.target, own_config(cluster, task, job), step)
+    source.begin(seed=7)
+
+TensorFlow reads ahead in threads that use a device of the session in which the iterator was made and begun, and dies of
+a segmentation fault when that session is closed first.  So this is done in a session that is never closed, has a part
+of the graph only, and asks no other task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.cluster.calls import Session
+from ps_train.graph.train_step import TrainStep
+
+
+class Input:
+    """Args:
+    config: of a session that sees the task's own devices only.
+    step: its graph makes the batches.
+    """
+
+    def __init__(self, target: str, config: v1.ConfigProto, step: TrainStep) -> None:
+        self._batches, self._begun = step.batches, step.calls_begun.name
+        part = tf.Graph()
+        with part.as_default():
+            tf.import_graph_def(_part_of(step.graph, [self._batches.initializer, step.calls_begun.op]), name="")
+        self._session = Session(target, graph=part, config=config)
+
+    def begun_calls(self) -> int:
+        """How many calls that train have begun on all their tasks, over all sessions."""
+        return int(self._session.run(self._begun))
+
+    def begin(self, seed: int = 0) -> None:
+        """Begins to read anew."""
+        if self._batches.ended is not None:
+            self._batches.ended.clear()
+        feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed).items()}
+        self._session.run(self._batches.initializer.name, feeds)
+
+
+def _part_of(graph: tf.Graph, targets: Sequence[tf.Operation]) -> v1.GraphDef:
+    """Returns the definition of those operations and of all that they need."""
+    wanted: set[str] = set()
+    todo = list(targets)
+    while todo:
+        operation = todo.pop()
+        if operation.name not in wanted:
+            wanted.add(operation.name)
+            todo += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+    whole = graph.as_graph_def()
+    part = v1.GraphDef(library=whole.library, versions=whole.versions)
+    part.node.extend(node for node in whole.node if node.name in wanted)
+    return part

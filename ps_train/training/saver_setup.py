@@ -1,0 +1,44 @@
+"""How a job saves: from copies on the ps while training goes on, or, where these would be too large, under a hold."""
+
+from __future__ import annotations
+
+import logging
+
+from ps_train.checkpoint.async_saver import AsyncSaver
+from ps_train.checkpoint.files import Checkpoints
+from ps_train.checkpoint.push_barrier import PushBarrier
+from ps_train.checkpoint.shadow_copies import ShadowCopies, bytes_by_ps
+from ps_train.config.job import Job
+from ps_train.graph.train_step import TrainStep
+
+log = logging.getLogger(__name__)
+
+
+def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple[Checkpoints, AsyncSaver]:
+    """Adds to the step's graph, which must be the default and not final, what saves and restores.
+
+    Args:
+      device: the chief's.
+    """
+    stored = [one for one in step.entries if not one.follower]
+    shadows = ShadowCopies(stored) if job.async_save and _is_small(job, bytes_by_ps(stored)) else None
+    copies = shadows.stored if shadows else ()
+    checkpoints = Checkpoints(directory, job.keep_checkpoints, step.entries, device, copies)
+    return checkpoints, AsyncSaver(
+        checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), shadows
+    )
+
+
+def _is_small(job: Job, sizes: dict[int, int]) -> bool:
+    largest = max(sizes, key=sizes.__getitem__)
+    mebibytes = sizes[largest] / (1 << 20)
+    if mebibytes <= job.snapshot_mb:
+        return True
+    log.info(
+        "ps:%d holds %.0f MiB, more than snapshot_mb=%d: there is no copy made of it, and pushes are held while a "
+        "checkpoint is written",
+        largest,
+        mebibytes,
+        job.snapshot_mb,
+    )
+    return False

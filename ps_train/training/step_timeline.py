@@ -1,0 +1,52 @@
+"""When each step of a worker began and ended, written to a file: by this the update modes can be seen at work.
+
+    clocks = Clocks("/tmp/clocks", "worker:1")       # writes /tmp/clocks/worker-1.csv
+    run = clocks.timing(session.run)
+    run(operations)                                  # and a line: step,began,ended
+
+Times are seconds since the epoch by the worker's own clock; steps are the worker's own, counted from 0.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ps_train.errors import ConfigError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class StepTimeline:
+    """Raises ConfigError where the directory cannot be written to."""
+
+    def __init__(self, directory: str, task: str) -> None:
+        self._steps = 0
+        try:
+            os.makedirs(directory, exist_ok=True)
+            path = os.path.join(directory, task.replace(":", "-") + ".csv")
+            self._file = open(path, "w")  # noqa: SIM115  (it is written to as long as the process lives)
+        except OSError as error:
+            raise ConfigError(
+                f"clocks_dir={directory} cannot be written to ({error.strerror}): use another directory."
+            ) from None
+        self._write("step,began,ended")
+
+    def timed(self, run: Callable[P, T]) -> Callable[P, T]:
+        """The same function; each call that returns is a step."""
+
+        def timed(*args: P.args, **kwargs: P.kwargs) -> T:
+            began = time.time()
+            result = run(*args, **kwargs)
+            self._write(f"{self._steps},{began:.6f},{time.time():.6f}")
+            self._steps += 1
+            return result
+
+        return timed
+
+    def _write(self, line: str) -> None:
+        self._file.write(line + "\n")
+        self._file.flush()  # the process ends without closing files

@@ -1,0 +1,47 @@
+"""What a worker that is not the chief does beside making steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as v1
+
+from ps_train.runtime import gc_control
+from ps_train.training.duties import Duties
+from ps_train.training.session import agree_with_chief, await_ready
+from ps_train.training.worker_training import WorkerTraining
+
+
+class WorkerDuties(Duties):
+    """A worker that is not the chief: it agrees with the chief, and waits for it."""
+
+    def __init__(self, training: WorkerTraining) -> None:
+        self._training, self._context = training, training.context
+        training.duties = self
+
+    def agree(self) -> None:
+        context = self._context
+        timeout_secs = context.job.startup_timeout_secs
+        agree_with_chief(context.stores[0], context.description, context.cluster, str(context.task), timeout_secs)
+
+    def hooks(self) -> list[Any]:
+        return []
+
+    def prepare(self, session: v1.Session) -> int:
+        training, context = self._training, self._context
+        session.run(training.step.uninitialized)  # connects to every ps now, not in the first step
+        gc_control.resume()
+        ready = await_ready(context.stores, str(context.cluster.chief), context.job.startup_timeout_secs)
+        training.enter_generation(ready)
+        step = int(session.run(training.step.global_step))
+        training.step.local.prepare(session)
+        training.open_input(step)
+        return step
+
+    def train(self, session: Any) -> None:
+        self._training.begun = True
+        while True:
+            self._training.wait_for_more(self._training.run_loop(session))
+
+    def before_release(self) -> None:
+        """A worker has nothing of its own in a session."""

@@ -1,0 +1,1 @@
+"""Pull and push: how values reach a worker and gradients a ps."""
