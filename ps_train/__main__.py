@@ -1,4 +1,4 @@
-"""`python -m ps_train`: the command line becomes a job, the job a role, the role an exit code."""
+"""The program `python -m ps_train`: it parses the command line, runs the role, and exits with its code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch.child_process import ForkTarget
 
         if job.ps_hosts or job.worker_hosts:
-            Cluster.of(job)  # raises here, once, instead of in every child
+            Cluster.of(job)  # raises here once instead of in every child
         template = ForkTarget(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject and not _has_launcher:
@@ -79,7 +79,10 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
 
 
 def _import_for_children(job: Job) -> None:
-    """Not a thread is started by it, and nothing is read from the environment that differs between tasks."""
+    """Imports the modules that all children need.
+
+    It starts no thread, and reads no environment variable that differs between tasks.
+    """
     environment.apply(environment.import_environment(job, os.environ), os.environ)
     gc_control.disable()
     import_tensorflow(job.verbose)
@@ -98,7 +101,7 @@ def _prepare_logging(console: Console, verbose: bool) -> None:
 
 
 def _die_with_launcher() -> None:
-    """A child of the launcher holds one end of a pipe whose other end closes when the launcher ends."""
+    """Ends this process when the launcher ends: standard input is a pipe that closes at that moment."""
 
     def wait() -> None:
         while os.read(0, 1):
@@ -108,30 +111,30 @@ def _die_with_launcher() -> None:
     global _has_launcher
     if os.environ.pop(WATCH_STDIN_VARIABLE, None):
         _has_launcher = True
-        with contextlib.suppress(OSError, AttributeError):  # Linux: even while this process is stopped
+        with contextlib.suppress(OSError, AttributeError):  # Linux: also ends a stopped process
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         threading.Thread(target=wait, daemon=True).start()
 
 
 def _name_process(name: str) -> None:
-    """For `ps -o comm` and `top`: tasks that one command has started have its command line."""
+    """Sets the name shown by `ps -o comm` and `top`: forked children share the launcher's command line."""
     with contextlib.suppress(OSError, AttributeError):  # Linux
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
 def _program(arguments: list[str]) -> int:
     _die_with_launcher()
-    if "numpy" in sys.modules:  # a copy of a process whose workers must not all draw the same
+    if "numpy" in sys.modules:  # forked workers must not draw the same numbers
         sys.modules["numpy"].random.seed()
     code = main(arguments, Console(sys.stdout))
-    with contextlib.suppress(OSError):  # nobody reads any more
+    with contextlib.suppress(OSError):  # the reader has gone
         sys.stdout.flush()
         sys.stderr.flush()
     return code
 
 
 def run() -> None:
-    """The program: ends the process without unwinding TensorFlow, whose servers cannot be shut down."""
+    """Runs the program; exits without unwinding TensorFlow, whose servers cannot be shut down."""
     os._exit(_program(sys.argv[1:]))
 
 

@@ -1,4 +1,4 @@
-"""Every error that ps_train raises on purpose, and the exit code that each one means.
+"""The errors that ps_train raises deliberately, and their exit codes.
 
     PsTrainError                      1
     |- ConfigError                    2   flags, flagfile, TF_CONFIG, addresses, directories
@@ -7,7 +7,7 @@
     |- RefusedError                   2   this task must not join: another job, or the task is already running
     `- TrainingError                  1   worth a restart
        |- UnreachableError            1   a task did not answer in time
-       |- LostTaskError               1   a task that was there is gone
+       |- LostTaskError               1   a task has stopped answering or lost its state
        |- TooFewWorkersError          1   fewer than min_workers remain
        |- DivergedError               1   the loss is NaN or infinite
        |- SaveError                   1   a checkpoint could not be written
@@ -17,8 +17,8 @@
 Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
 128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/OPERATING.md.
 
-The text of an error says four things in one line: what was wrong, the value and where it came from, what is
-allowed, what to do.  `headline` makes such a line of any other exception.  This module knows nothing of TensorFlow.
+The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
+action to take.  `headline` makes one line of any other exception.  The module does not use TensorFlow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXIT_CONFIG = 2
 
 
 def exit_code_of_signal(signum: int) -> int:
-    """The shell's convention for a process that a signal ended: 128 + signum."""
+    """Returns 128 + signum, the shell's exit code for a process that a signal ended."""
     return 128 + signum
 
 
@@ -42,7 +42,7 @@ class PsTrainError(Exception):
 
 
 class ConfigError(PsTrainError):
-    """The description of the job is wrong; found before any server starts."""
+    """The job's configuration is wrong; raised before any server starts."""
 
     exit_code = EXIT_CONFIG
 
@@ -60,7 +60,7 @@ class DataError(PsTrainError):
 
 
 class RefusedError(PsTrainError):
-    """This process may not take part in the job: it differs from the job, or its task is taken."""
+    """This process may not join the job: its configuration differs, or another process has its task."""
 
     exit_code = EXIT_CONFIG
 
@@ -70,11 +70,11 @@ class TrainingError(PsTrainError):
 
 
 class UnreachableError(TrainingError):
-    """A task that is needed did not answer before the deadline."""
+    """A required task did not answer before the deadline."""
 
 
 class LostTaskError(TrainingError):
-    """A task that answered before does not answer any more, or has lost its state."""
+    """A task has stopped answering, or has lost its state."""
 
 
 class TooFewWorkersError(TrainingError):
@@ -82,22 +82,22 @@ class TooFewWorkersError(TrainingError):
 
 
 class DivergedError(TrainingError):
-    """A loss is not a finite number."""
+    """A loss is not finite."""
 
 
 class SaveError(TrainingError):
-    """A checkpoint could not be written; those before it are as they were."""
+    """A checkpoint could not be written; earlier checkpoints are unchanged."""
 
 
 class DamagedCheckpointError(TrainingError):
-    """A checkpoint's files are damaged, incomplete or gone."""
+    """A checkpoint's files are damaged, incomplete or missing."""
 
 
 class JobFailedError(TrainingError):
-    """The job as a whole failed for a cause found in another task."""
+    """The job failed because of another task, or was given up."""
 
 
-_AROUND = (
+_CONTEXT_PREFIXES = (
     "Graph execution error",
     "From /job:",
     "Detected at",
@@ -111,21 +111,21 @@ _CODES = (
     "CANCELLED|UNKNOWN|INVALID_ARGUMENT|DEADLINE_EXCEEDED|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|UNAUTHENTICATED|"
     "RESOURCE_EXHAUSTED|FAILED_PRECONDITION|ABORTED|OUT_OF_RANGE|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS"
 )
-_BEFORE = re.compile(rf"\d+ root error\(s\) found\.|^\s*(\(\d+\) )?({_CODES}): ")
-"""What TensorFlow writes before a cause, in its line."""
+_CAUSE_PREFIX = re.compile(rf"\d+ root error\(s\) found\.|^\s*(\(\d+\) )?({_CODES}): ")
+"""The text that TensorFlow puts before the cause in the same line."""
 
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 
 def cause_of(error: BaseException) -> str:
-    """Returns the line of a TensorFlow error that says what happened, without the graph around it."""
+    """Returns the line of an error's text that gives the cause, without TensorFlow's lines about the graph."""
     text = str(getattr(error, "message", error))
-    lines = [line for line in (_BEFORE.sub("", line).strip() for line in text.splitlines()) if line]
-    telling = [line for line in lines if not line.startswith(_AROUND) and line.strip("=")]
-    return (telling or lines or [type(error).__name__])[0][:_LONGEST]
+    lines = [line for line in (_CAUSE_PREFIX.sub("", line).strip() for line in text.splitlines()) if line]
+    causes = [line for line in lines if not line.startswith(_CONTEXT_PREFIXES) and line.strip("=")]
+    return (causes or lines or [type(error).__name__])[0][:_MAX_LENGTH]
 
 
 def headline(error: BaseException) -> str:
-    """Returns one line that names an error: its type, unless it is one of ours, and what happened."""
+    """Returns an error's cause in one line, after the error's type if it is not a PsTrainError."""
     cause, name = cause_of(error), type(error).__name__
     return cause if isinstance(error, PsTrainError) or cause == name else f"{name}: {cause}"

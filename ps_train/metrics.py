@@ -3,8 +3,8 @@
     def metrics(self, outputs, labels):
         return metrics.of_clicks(labels, logits=outputs)
 
-`(value, update)` pairs like those of `tf.compat.v1.metrics`, of which everything is a sum: the sums of several shards
-added up are those of all examples.
+The functions return `(value, update)` pairs like those of `tf.compat.v1.metrics`.  All their variables are sums over
+examples, so the sums of several shards can be added up.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ import tensorflow.compat.v1 as v1
 Metric = tuple[tf.Tensor, Any]
 
 _BITS = 20
-"""Of a score's 32 bits AUC keeps the highest: sign, exponent, and eleven of its mantissa."""
+"""Number of a score's highest bits that AUC uses: sign, exponent, and 11 bits of the mantissa."""
 
 
 def of_clicks(labels: tf.Tensor, logits: tf.Tensor) -> Mapping[str, Metric]:
-    """auc, log_loss and calibration of `labels`, 0 or 1, and logits float32, both [batch]."""
+    """Returns the metrics "auc", "log_loss" and "calibration".
+
+    Args:
+      labels: [batch], 0 or 1.
+      logits: float32 [batch].
+    """
     labels = tf.cast(labels, tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
     return {
@@ -33,16 +38,16 @@ def of_clicks(labels: tf.Tensor, logits: tf.Tensor) -> Mapping[str, Metric]:
 
 
 def auc(labels: tf.Tensor, scores: tf.Tensor) -> Metric:
-    """The area under the ROC curve: how often a positive example has a higher score than a negative one.
+    """Returns the area under the ROC curve: the share of pairs whose positive example has the higher score.
 
-    Scores are counted in 2^20 ordered buckets (16 MiB), each less than 0.1 % of its scores wide; two scores of one
-    bucket count as equal.  (`tf.compat.v1.metrics.auc` has 200 thresholds between 0 and 1, too few where clicks are
-    rare.)
+    Scores are counted in 2^20 ordered buckets (16 MiB).  A bucket's width is less than 0.1 % of its scores, and two
+    scores of one bucket count as equal.  `tf.compat.v1.metrics.auc` has only 200 thresholds between 0 and 1, too few if
+    clicks are rare.
 
     Args:
       labels: [batch], 0 or 1.
-      scores: float32 [batch], logits or anything else of the same order; rather not probabilities, which lie densely
-        near 1.
+      scores: float32 [batch], logits or other scores of the same order.  Probabilities are less suitable, because they
+        are dense near 1.
     """
     with v1.variable_scope(None, default_name="auc"):
         counts = [_sum(name, [1 << _BITS]) for name in ("negatives", "positives")]
@@ -51,26 +56,35 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> Metric:
     updates = []
     for count, weight in zip(counts, tf.unstack(weights), strict=True):
         updates.append(tf.raw_ops.ResourceScatterAdd(resource=count.handle, indices=buckets, updates=weight))
-    return _area(*(count.read_value() for count in counts)), tf.group(*updates)  # the area costs more than a batch
+    return _area(*(count.read_value() for count in counts)), tf.group(
+        *updates
+    )  # an update that returned the area would cost more than a batch
 
 
 def calibration(labels: tf.Tensor, probabilities: tf.Tensor) -> Metric:
-    """The sum of predicted probabilities over that of labels: 1 where, on the whole, as many clicks are
-    predicted as there were."""
+    """Returns the sum of predicted probabilities over the sum of labels: 1 if both sums are equal.
+
+    Args:
+      labels: [batch], 0 or 1.
+      probabilities: float [batch].
+    """
     with v1.variable_scope(None, default_name="calibration"):
-        predicted, seen = _sum("predicted", []), _sum("seen", [])
-    value = tf.math.divide_no_nan(predicted.read_value(), seen.read_value())
+        predicted, observed = _sum("predicted", []), _sum("seen", [])
+    value = tf.math.divide_no_nan(predicted.read_value(), observed.read_value())
     with tf.control_dependencies(
         [
             predicted.assign_add(tf.reduce_sum(tf.cast(probabilities, tf.float64)), read_value=False),
-            seen.assign_add(tf.reduce_sum(tf.cast(labels, tf.float64)), read_value=False),
+            observed.assign_add(tf.reduce_sum(tf.cast(labels, tf.float64)), read_value=False),
         ]
     ):
-        return value, tf.math.divide_no_nan(predicted.read_value(), seen.read_value())
+        return value, tf.math.divide_no_nan(predicted.read_value(), observed.read_value())
 
 
 def _buckets(scores: tf.Tensor) -> tf.Tensor:
-    """int32, in the order of the scores: the bits of a float are, but for its sign, in the order of its values."""
+    """Returns bucket numbers, int32 [batch], in the order of the scores.
+
+    The bits of non-negative floats, read as integers, have the order of the floats.
+    """
     bits = tf.bitcast(tf.cast(scores, tf.float32), tf.int32)
     magnitude = tf.bitwise.bitwise_and(bits, 0x7FFFFFFF)
     ordered = tf.where(bits < 0, -magnitude, magnitude)

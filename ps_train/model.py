@@ -1,4 +1,4 @@
-"""What the user writes: a Model says where the data are, how to compute outputs and a loss, and how to learn.
+"""The base class of the user's models: data, outputs, loss, metrics and optimizer.
 
     class Linear(ps_train.Model):
         def data(self, split, data_dir):
@@ -30,53 +30,84 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """Base class.  `data`, `forward` and `loss` must be written; the rest has defaults."""
+    """Base class of models.  A subclass must define `data`, `forward` and `loss`; the rest has defaults.
+
+    Attributes:
+      default_optimizer: name of the optimizer without --optimizer.
+      default_learning_rate: learning rate without --learning_rate.
+    """
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
-        """All examples of a split, "train" or "test": neither sharded, shuffled, repeated nor batched.
+        """Returns all examples of a split, not sharded, shuffled, repeated or batched.
 
-        Returns `Arrays(features, labels)` for data that fit into memory, a `Stream` for files that are read while they
-        are trained on, or a `tf.data.Dataset` of single `(features, labels)` examples.  Features may be one array or a
-        dict of arrays.  A model without test data returns None for "test".
+        Args:
+          split: "train" or "test".
+          data_dir: the job's --data_dir.
+
+        Returns:
+          `Arrays(features, labels)` for data that fit into memory, a `Stream` for files that are read during training,
+          or a `tf.data.Dataset` of single `(features, labels)` examples.  Features may be one array or a dict of
+          arrays.  A model without test data returns None for "test".
         """
         raise NotImplementedError
 
     def forward(self, features: Any, training: bool) -> Any:
-        """Outputs for a batch of features; docs/MODELS.md says what they may be made of."""
+        """Returns the outputs for a batch of features; docs/MODELS.md lists the operations that are possible.
+
+        Args:
+          features: tensor or dict of tensors, [batch, ...].
+          training: True in training, False in evaluation and export.
+        """
         raise NotImplementedError
 
     def loss(self, outputs: Any, labels: Any) -> tf.Tensor:
-        """A scalar to make small: the *mean* over the batch, so that workers' gradients can be averaged."""
+        """Returns the loss to minimize, a float scalar.
+
+        It must be the *mean* over the batch, because workers' gradients are averaged.
+        """
         raise NotImplementedError
 
     def metrics(self, outputs: Any, labels: Any) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
-        """Names to `(value, update)` pairs, as `tf.compat.v1.metrics` makes them; evaluated on the test split.
+        """Returns name to `(value, update)` pair, as made by `tf.compat.v1.metrics`; evaluated on the test split.
 
-        What they keep in variables of METRIC_VARIABLES are to be sums over the examples, as TensorFlow's are: workers
-        score shares of the test split, and sums are added up.  Where there are other local variables the chief scores
-        alone."""
+        Variables in METRIC_VARIABLES must hold sums over examples, as TensorFlow's do.  Workers evaluate shards of the
+        test split, and these sums are added up.  If metrics make other local variables, the chief evaluates alone.
+        """
         return {}
 
     def predictions(self, outputs: Any) -> Mapping[str, tf.Tensor]:
-        """What an exported model returns, by name; without it the outputs as they are."""
+        """Returns the outputs of an exported model by name; by default the outputs of `forward`."""
         return outputs if isinstance(outputs, Mapping) else {"outputs": outputs}
 
     def optimizer(
         self, name: str, learning_rate: float
     ) -> tf.compat.v1.train.Optimizer | Mapping[str, tf.compat.v1.train.Optimizer]:
-        """Called once for each ps, on its device, with --optimizer and --learning_rate or the model's defaults.
+        """Makes the optimizer, once for each ps, on the device of that ps.
 
-        Several optimizers are returned as a dict: each is for the variables and tables whose names begin with its key,
-        of several keys the longest; "" is for the rest.
+        Args:
+          name: --optimizer or the model's default.
+          learning_rate: --learning_rate or the model's default.
+
+        Returns:
+          One optimizer, or a dict of several.  An optimizer of a dict updates the variables and tables whose names
+          begin with its key.  If several keys match, the longest one counts; "" matches all names.
         """
         return make_optimizer(name, learning_rate)
 
 
 def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
-    """The optimizer of that name (`config.OPTIMIZERS`), its other parameters at TensorFlow's defaults."""
+    """Makes the optimizer of a name, with TensorFlow's defaults for its other parameters.
+
+    Args:
+      name: one of the names that --optimizer accepts.
+      learning_rate: the learning rate.
+
+    Raises:
+      ConfigError: there is no optimizer of this name.
+    """
     import tensorflow as tf
 
     from ps_train import optimizers
@@ -98,25 +129,30 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
 
 
 def load_model(path: str, arguments: Mapping[str, str]) -> Model:
-    """An instance of `package.module:Class`, its constructor given the arguments, converted as it annotates them.
+    """Makes an instance of the user's model.
 
-    Raises ModelError for what is wrong with path or arguments; an exception of the user's own code passes through.
+    Args:
+      path: `package.module:Class`.
+      arguments: name to text; converted to the types that the constructor's parameters are annotated with.
+
+    Raises:
+      ModelError: path or arguments are wrong.  An exception of the user's own code passes through.
     """
-    found = _load_class(path)
+    model_class = _load_class(path)
     try:
-        accepted = dict(inspect.signature(found).parameters)
+        parameters = dict(inspect.signature(model_class).parameters)
     except ValueError:
-        accepted = {}
-    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
-    named = {name: p for name, p in accepted.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+        parameters = {}
+    has_kwargs = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    named = {name: p for name, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
     for name in arguments:
-        if name not in named and not open_ended:
-            raise ModelError(f"model_arg {name} is no argument of {path}: it takes {', '.join(named) or 'none'}.")
+        if name not in named and not has_kwargs:
+            raise ModelError(f"model_arg {name} is not an argument of {path}: it takes {', '.join(named) or 'none'}.")
     for name, parameter in named.items():
         if parameter.default is parameter.empty and name not in arguments:
             raise ModelError(f"{path} needs the argument {name}: give it with --model_arg={name}=VALUE.")
     values = {name: _convert(name, text, named.get(name), path) for name, text in arguments.items()}
-    return found(**values)
+    return model_class(**values)
 
 
 def _load_class(path: str) -> Any:
@@ -129,7 +165,7 @@ def _load_class(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise  # the user's module was found, and needs something that is not there
+            raise  # the user's module exists, but one of its imports is missing
         raise ModelError(
             f"model={path}: there is no module {error.name!r} (looked in the working directory and in sys.path)."
         ) from None

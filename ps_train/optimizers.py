@@ -1,14 +1,14 @@
-"""Optimizers for tables: they touch only the rows that have a gradient.
+"""Optimizers for tables: they read and write only the rows that have a gradient.
 
     Adagrad(0.05)                 # as TensorFlow's, but faster
     LazyAdam(0.001)
     RowWiseAdagrad(0.05)
 
-TensorFlow's own GradientDescent, Momentum, Adagrad, Ftrl and RMSProp touch no other rows either; its Adam does.
+TensorFlow's own GradientDescent, Momentum, Adagrad, Ftrl and RMSProp do the same; its Adam changes all rows.
 
-Rows are gathered, computed together, and scattered: TensorFlow's kernels take them one by one, which for rows of 16
-numbers takes three times as long (`docs/decisions/0009-tables.md`).  Nobody changes a variable between the two: updates
-of a ps are made one at a time, and rows come once.
+Rows are gathered, updated together, and scattered.  TensorFlow's kernels update row by row, which takes three times as
+long for rows of 16 numbers (`docs/decisions/0009-tables.md`).  No other update changes a variable between gather and
+scatter: a ps makes one update at a time, and a row occurs once in an update.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import tensorflow.compat.v1 as v1
 
 
 class Adagrad(v1.train.AdagradOptimizer):
-    """TensorFlow's AdagradOptimizer (Duchi et al. 2011): the same slots, and the same values but for rounding."""
+    """TensorFlow's AdagradOptimizer (Duchi et al. 2011), with the same slots and, up to rounding, the same values."""
 
     def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
         accumulator = self.get_slot(handle, "accumulator")
         rate = tf.cast(self._learning_rate_tensor, grad.dtype)
         grown = accumulator.sparse_read(indices) + tf.square(grad)
         rows = handle.sparse_read(indices) - rate * grad * tf.math.rsqrt(grown)
-        return tf.group(_put(accumulator, indices, grown), _put(handle, indices, rows))
+        return tf.group(_scatter(accumulator, indices, grown), _scatter(handle, indices, rows))
 
 
 class LazyAdam(v1.train.AdamOptimizer):
-    """Adam (Kingma and Ba 2015) whose moments and values of a row stay as they are while it has no gradient.
+    """Adam (Kingma and Ba 2015) that leaves moments and values of a row unchanged while the row has no gradient.
 
-    Where a gradient is dense it is TensorFlow's AdamOptimizer.
+    For dense gradients it equals TensorFlow's AdamOptimizer.
     """
 
     def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
@@ -44,21 +44,28 @@ class LazyAdam(v1.train.AdamOptimizer):
         v_rows = self._beta2_t * v.sparse_read(indices) + (1 - self._beta2_t) * tf.square(grad)
         step = rate * m_rows / (tf.sqrt(v_rows) + self._epsilon_t)
         rows = handle.sparse_read(indices) - step
-        return tf.group(_put(m, indices, m_rows), _put(v, indices, v_rows), _put(handle, indices, rows))
+        return tf.group(_scatter(m, indices, m_rows), _scatter(v, indices, v_rows), _scatter(handle, indices, rows))
 
 
 class RowWiseAdagrad(v1.train.Optimizer):
-    """Adagrad (Duchi et al. 2011) with one accumulator a row: it grows by the mean of the row's squared gradient.
+    """Adagrad (Duchi et al. 2011) with one accumulator for each row, as in Naumov et al. 2019 (DLRM).
 
-    A table of dimension D needs 1/D of Adagrad's memory beside its own (as in Naumov et al. 2019, "Deep Learning
-    Recommendation Model").  A variable with less than two dimensions has an accumulator for each element.
+    The accumulator grows by the mean of the row's squared gradient.  For a table of dimension D, the accumulators need
+    1/D of the memory of Adagrad's.  A variable with fewer than two dimensions has an accumulator for each element.
+
+    Args:
+      learning_rate: the learning rate, a number, a tensor or a callable.
+      initial_accumulator_value: first value of the accumulators, above 0.
+      name: prefix of the names of the operations.
     """
 
     def __init__(
         self, learning_rate: Any, initial_accumulator_value: float = 0.1, name: str = "RowWiseAdagrad"
     ) -> None:
         if initial_accumulator_value <= 0:
-            raise ValueError(f"initial_accumulator_value={initial_accumulator_value} is not valid: use one above 0.")
+            raise ValueError(
+                f"initial_accumulator_value={initial_accumulator_value} is not valid: use a value above 0."
+            )
         super().__init__(use_locking=False, name=name)
         self._learning_rate, self._initial = learning_rate, initial_accumulator_value
 
@@ -81,7 +88,7 @@ class RowWiseAdagrad(v1.train.Optimizer):
         accumulator = self.get_slot(handle, "accumulator")
         grown = accumulator.sparse_read(indices) + _mean_square(grad)
         rows = handle.sparse_read(indices) - self._step(grad, grown)
-        return tf.group(_put(accumulator, indices, grown), _put(handle, indices, rows))
+        return tf.group(_scatter(accumulator, indices, grown), _scatter(handle, indices, rows))
 
     def _step(self, grad: tf.Tensor, accumulator: tf.Tensor) -> tf.Tensor:
         rank = grad.shape.rank
@@ -94,5 +101,5 @@ def _mean_square(grad: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.square(grad), axis=list(range(1, rank))) if rank > 1 else tf.square(grad)
 
 
-def _put(variable: Any, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
+def _scatter(variable: Any, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
     return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=indices, updates=rows)

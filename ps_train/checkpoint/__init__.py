@@ -1,1 +1,1 @@
-"""Checkpoints: consistent copies of what the ps hold, the files they are written to, and the exported model."""
+"""Checkpoints: consistent snapshots of the ps's variables, their files, and the exported model."""

@@ -1,10 +1,10 @@
-"""Checkpoints of one global step, taken while others train.
+"""Saver that takes checkpoints of one global step while workers train.
 
-    snapshots = Snapshots(checkpoints, Hold(ops.marks, ops.gate), shadows)
-    snapshots.begin(session)            # holds all pushes while it copies; a thread then writes the copies
-    step = snapshots.collect()          # of the checkpoint that has been written since; or SaveError; or None
+    saver = AsyncSaver(checkpoints, PushBarrier(ops.push_counters, ops.step_gate), shadows)
+    saver.start(session)                # holds all pushes while it copies; a thread then writes the copies
+    step = saver.poll()                 # the step of a checkpoint written since the last call, or None
 
-Without shadows, where a copy would take too much memory, pushes are held until the file is written.
+Without shadow copies, where these would take too much memory, pushes are held until the file is written.
 """
 
 from __future__ import annotations
@@ -34,41 +34,62 @@ _QUICK = v1.RunOptions(timeout_in_ms=int(_TAKE_SECS * 1000))
 
 @dataclasses.dataclass
 class _SessionSaves:
-    """The checkpoints of one session: each is made alone, whichever thread asks for it."""
+    """The checkpoints of one session.
 
-    one: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    Attributes:
+      lock: lock under which one thread at a time makes a checkpoint.
+      writer: the thread that writes, or wrote last.
+      due: time.monotonic() by which the writer must end.
+      outcome: step of the written checkpoint, or the error; None if there is nothing to report.
+    """
+
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     writer: threading.Thread | None = None
     due: float = 0.0
     outcome: int | SaveError | None = None
 
 
 class AsyncSaver:
-    """Args: `shadows`: None, to write under the hold."""
+    """A saver that writes checkpoints in the background.
 
-    def __init__(self, checkpoints: Checkpoints, hold: PushBarrier, shadows: ShadowCopies | None) -> None:
-        self._checkpoints, self._barrier, self._shadows = checkpoints, hold, shadows
+    Args:
+      checkpoints: the checkpoint files.
+      barrier: the barrier that holds the pushes.
+      shadows: the copies to write; None: the variables are written while pushes are held.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, barrier: PushBarrier, shadows: ShadowCopies | None) -> None:
+        self._checkpoints, self._barrier, self._shadows = checkpoints, barrier, shadows
         self._saves = _SessionSaves()
-        self._held: list[float] = []
-        self._written: list[float] = []
+        self._hold_secs: list[float] = []
+        self._write_secs: list[float] = []
 
     @property
     def busy(self) -> bool:
-        """Whether a checkpoint is being written.  Raises DeadlineExceededError where that takes too long."""
+        """True while a checkpoint is being written.
+
+        Raises:
+          DeadlineExceededError: the write takes too long.
+        """
         writer = self._saves.writer
         if writer is None or not writer.is_alive():
             return False
         if time.monotonic() > self._saves.due:
-            raise tf.errors.DeadlineExceededError(None, None, "a checkpoint is not written")
+            raise tf.errors.DeadlineExceededError(None, None, "a checkpoint was not written in time")
         return True
 
     def begin_session(self) -> None:
-        """Forgets the session before: a thread that still saves with it may hang in a call, and nobody waits for it."""
+        """Forgets the previous session.  A thread that still saves with it may hang in a call and is not waited for."""
         self._saves = _SessionSaves()
 
     def start(self, session: v1.Session) -> None:
-        """Begins a checkpoint of this moment; ends the one before first.  Raises only what a lost ps does."""
+        """Starts a checkpoint of the present values, after the previous one is written.
+
+        Raises:
+          tf.errors.OpError: a ps was lost.  A SaveError is reported by `poll`.
+        """
         saves = self._saves
-        with saves.one:
+        with saves.lock:
             _wait(saves, session)
             try:
                 if self._shadows is None:
@@ -80,8 +101,11 @@ class AsyncSaver:
                 saves.outcome = error
 
     def poll(self) -> int | None:
-        """The step of the checkpoint that was written since the last call, or None.  Raises SaveError where the disk
-        did not take it."""
+        """Returns the step of the checkpoint that was written since the last call, or None.
+
+        Raises:
+          SaveError: the checkpoint could not be taken or written.
+        """
         if self.busy:
             return None
         outcome, self._saves.outcome = self._saves.outcome, None
@@ -90,17 +114,24 @@ class AsyncSaver:
         return outcome
 
     def wait(self, session: v1.Session) -> None:
-        """Until nothing is being written any more.  Who waits may be given up with his session: a write does not end
-        while a ps is silent."""
+        """Waits until nothing is being written.
+
+        The waiting call may be abandoned with its session, because a write does not end while a ps is silent.
+        """
         _wait(self._saves, session)
 
     def wait_briefly(self, secs: float) -> None:
-        """The same, but no longer than that."""
+        """Waits until nothing is being written, for at most `secs` seconds."""
         if self._saves.writer is not None:
             self._saves.writer.join(secs)
 
     def save(self, session: v1.Session) -> int:
-        """Begins one and waits for it; its step.  Raises SaveError."""
+        """Takes a checkpoint, waits for it and returns its step.
+
+        Raises:
+          SaveError: the checkpoint could not be taken or written.
+          UnavailableError: a ps was lost.
+        """
         self.start(session)
         self.wait(session)
         step = self.poll()
@@ -109,40 +140,42 @@ class AsyncSaver:
         return step
 
     def warm_up(self, session: v1.Session) -> None:
-        """Takes a snapshot for nothing: TensorFlow prepares what it runs for the first time, which would take longer
-        than the hold itself."""
+        """Takes a snapshot and drops it.
+
+        TensorFlow prepares a graph in its first call, which would take longer than holding the pushes does.
+        """
         saves = self._saves
         if self._shadows is not None:
-            with saves.one, contextlib.suppress(SaveError):
+            with saves.lock, contextlib.suppress(SaveError):
                 _wait(saves, session)
                 self._take(session, self._shadows)
                 session.run(self._shadows.drop)
-                self._held.pop()
+                self._hold_secs.pop()
 
     def report(self) -> dict[str, Any] | None:
-        """How long pushes were held and files written, for result.json; None where nothing was."""
-        if not self._held or not self._written:
+        """Returns the times of holding pushes and of writing, for result.json; None if nothing was written."""
+        if not self._hold_secs or not self._write_secs:
             return None
         return {
-            "count": len(self._written),
-            "hold_secs_max": round(max(self._held), 4),
-            "hold_secs_mean": round(sum(self._held) / len(self._held), 4),
-            "write_secs_mean": round(sum(self._written) / len(self._written), 4),
+            "count": len(self._write_secs),
+            "hold_secs_max": round(max(self._hold_secs), 4),
+            "hold_secs_mean": round(sum(self._hold_secs) / len(self._hold_secs), 4),
+            "write_secs_mean": round(sum(self._write_secs) / len(self._write_secs), 4),
         }
 
     def _take(self, session: v1.Session, shadows: ShadowCopies) -> None:
         began = time.monotonic()
         with self._barrier.held(session, _TAKE_SECS):
             session.run(shadows.copy, options=_QUICK)
-        self._held.append(time.monotonic() - began)
-        log.debug("pushes were held for %.1f ms", self._held[-1] * 1000)
+        self._hold_secs.append(time.monotonic() - began)
+        log.debug("pushes were held for %.1f ms", self._hold_secs[-1] * 1000)
 
     def _write_held(self, saves: _SessionSaves, session: v1.Session) -> None:
         began = time.monotonic()
         with self._barrier.held(session, _WRITE_SECS):
             saves.outcome = self._checkpoints.save(session)
-        self._held.append(time.monotonic() - began)
-        self._written.append(self._held[-1])
+        self._hold_secs.append(time.monotonic() - began)
+        self._write_secs.append(self._hold_secs[-1])
 
     def _write_soon(self, saves: _SessionSaves, session: v1.Session, shadows: ShadowCopies) -> None:
         saves.due = time.monotonic() + _WRITE_SECS
@@ -154,12 +187,12 @@ class AsyncSaver:
         try:
             try:
                 saves.outcome = self._checkpoints.save(session, copies=True)
-                self._written.append(time.monotonic() - began)
+                self._write_secs.append(time.monotonic() - began)
             finally:
                 session.run(shadows.drop)
         except SaveError as error:
             saves.outcome = error
-        except Exception as error:  # the session is lost; who trains in it finds out by himself
+        except Exception as error:  # the session is lost, which the training thread detects itself
             log.debug("a checkpoint is given up: %s", cause_of(error))
 
 

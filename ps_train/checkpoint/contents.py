@@ -1,4 +1,4 @@
-"""What a checkpoint holds: the shape and dtype of each key, and its values for a plain graph.
+"""Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph.
 
 shapes_and_dtypes("/models/run1/model.ckpt-500")            # {"hidden/w": ([784, 128], tf.float32), ...}
 restore_into(session, tf.compat.v1.global_variables(), "/models/run1/model.ckpt-500")
@@ -19,11 +19,15 @@ from ps_train.errors import DamagedCheckpointError, ModelError
 DAMAGED_ERRORS = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
 
 Kind = tuple[list[int], tf.DType]
-"""Shape and dtype."""
+"""Shape and dtype of a key."""
 
 
 def shapes_and_dtypes(path: str) -> dict[str, Kind]:
-    """Returns the kind of each key of a checkpoint.  Raises DamagedCheckpointError."""
+    """Returns the shape and dtype of each key of a checkpoint.
+
+    Raises:
+      DamagedCheckpointError: the file is damaged, or not a checkpoint.
+    """
     try:
         return read_kinds(path)
     except DAMAGED_ERRORS as error:
@@ -31,11 +35,16 @@ def shapes_and_dtypes(path: str) -> dict[str, Kind]:
 
 
 def damaged_error(path: str, error: Exception) -> DamagedCheckpointError:
+    """Makes the error for a damaged checkpoint from TensorFlow's error."""
     return DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})")
 
 
 def read_kinds(path: str) -> dict[str, Kind]:
-    """The same; DataLossError for whatever TensorFlow says of a file that is cut or foreign."""
+    """Returns the shape and dtype of each key of a checkpoint.
+
+    Raises:
+      DataLossError: any error of TensorFlow about a truncated or foreign file.
+    """
     try:
         reader = tf.train.load_checkpoint(path)
         dtypes = reader.get_variable_to_dtype_map()
@@ -48,6 +57,11 @@ _ANOTHER = "it is of another model: use the --model and --model_arg of its job, 
 
 
 def check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
+    """Checks a key's shape and dtype in a checkpoint against the model's.
+
+    Raises:
+      ModelError: they differ.
+    """
     if found[0] != wanted[0]:
         raise ModelError(f"checkpoint {path} has {key} of shape {found[0]}, the model of {wanted[0]}: {_ANOTHER}")
     if found[1] != wanted[1]:
@@ -57,12 +71,18 @@ def check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
 
 
 def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, Any], path: str) -> None:
-    """Gives a plain graph's variables the values of a checkpoint, whatever topology it was saved by, and computes what
-    follows from them (`known.AFTER_RESTORE`).  Raises ModelError where it is another model's, and
-    DamagedCheckpointError.
+    """Restores a plain graph's variables from a checkpoint of any topology.
+
+    Values that are computed from variables (`plain_vocabulary.AFTER_RESTORE`) are computed afterwards.
 
     Args:
-      variables: by their keys; a sequence: they have the names of their operations.
+      session: a session of the plain graph.
+      variables: key to variable; in a sequence each variable's key is the name of its operation.
+      path: path of the checkpoint.
+
+    Raises:
+      ModelError: the checkpoint belongs to another model.
+      DamagedCheckpointError: the file is damaged, or not a checkpoint.
     """
     named = variables if isinstance(variables, Mapping) else {variable.op.name: variable for variable in variables}
     if not named:

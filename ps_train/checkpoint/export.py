@@ -1,10 +1,11 @@
-"""The trained model as a SavedModel, which serves without this package.
+"""Export of the trained model as a SavedModel, which serves without this package.
 
     export(model, source, "/models/run1/model.ckpt-2000", "/models/run1/export")
     tf.saved_model.load("/models/run1/export").signatures["serving_default"](integers=..., categories=...)
 
-Signatures: `serving_default` is given the features by their names ("features" where there is only one array), and
-`examples` a vector of serialized `tf.train.Example`s with the same names.  Both return what `Model.predictions` says.
+The signature `serving_default` takes the features by their names ("features" if there is only one array).  The
+signature `examples` takes a vector of serialized `tf.train.Example`s with the same names.  Both return the outputs of
+`Model.predictions`.
 """
 
 from __future__ import annotations
@@ -31,13 +32,19 @@ _ONLY = "features"
 
 
 def prepare_export(path: str) -> str:
-    """Checks, before anything is trained, that there is nothing that an export would delete; returns the absolute path.
+    """Checks, before training, that an export will not delete anything else than an earlier export.
 
-    An earlier export is replaced."""
+    Returns:
+      The absolute path.
+
+    Raises:
+      ConfigError: the directory has other contents, or cannot be written.
+    """
     folder = pathlib.Path(path).absolute()
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _SAVED).exists())):
         raise ConfigError(
-            f"export_dir={path} holds something that is no SavedModel: use a new one, or that of an earlier export."
+            f"export_dir={path} holds something that is not a SavedModel: use a new directory, or that of an "
+            "earlier export."
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -47,11 +54,17 @@ def prepare_export(path: str) -> str:
 
 
 def export(model: Model, source: DataSource, checkpoint: str, directory: str) -> None:
-    """Writes a directory that is whole when it appears.
+    """Writes the SavedModel; the directory is complete when it appears.
 
     Args:
-      source: of data whose features are those that will be served.
-      directory: absolute, of `prepare_export`.
+      model: the trained model.
+      source: data with the features that will be served.
+      checkpoint: path of the checkpoint.
+      directory: absolute path, from `prepare_export`.
+
+    Raises:
+      ModelError: a feature has no fixed shape, or the checkpoint belongs to another model.
+      DamagedCheckpointError: the checkpoint is damaged.
     """
     kinds, only = _kinds_of(source)
     unfinished = f"{directory}.unfinished-{os.getpid()}"
@@ -78,14 +91,14 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
 
 
 def _when_loaded() -> tf.Operation:
-    """What is run when the variables of a SavedModel have their values."""
+    """Makes the operation that runs after the variables of a SavedModel are loaded."""
     with tf.control_dependencies([v1.tables_initializer()]):
         local = v1.local_variables_initializer()
     return tf.group(local, *v1.get_collection(AFTER_RESTORE))
 
 
 def _kinds_of(source: DataSource) -> tuple[dict[str, tuple[tf.DType, list[int]]], bool]:
-    """Name of each feature to dtype and shape of one example's; and whether there is only one, without a name."""
+    """Returns feature name to dtype and shape of one example; and whether there is only one feature, without a name."""
     with tf.Graph().as_default():
         features = evaluation_batches(source.get(), 1).features
         only = not isinstance(features, Mapping)
@@ -105,9 +118,9 @@ def _kind_of(name: str, feature: Any) -> tuple[tf.DType, list[int]]:
 
 
 def _features(serialized: tf.Tensor, kinds: Mapping[str, tuple[tf.DType, list[int]]]) -> dict[str, tf.Tensor]:
-    """Features of serialized examples, which can be fed in their place."""
-    written = {name: tf.io.FixedLenFeature(shape, _in_examples(dtype)) for name, (dtype, shape) in kinds.items()}
-    parsed = tf.io.parse_example(serialized, written)
+    """Parses serialized examples into features; the features can be fed instead of the examples."""
+    specs = {name: tf.io.FixedLenFeature(shape, _example_dtype(dtype)) for name, (dtype, shape) in kinds.items()}
+    parsed = tf.io.parse_example(serialized, specs)
     return {
         name: v1.placeholder_with_default(tf.cast(parsed[name], dtype), [None, *shape], _node_name(name))
         for name, (dtype, shape) in kinds.items()
@@ -115,12 +128,12 @@ def _features(serialized: tf.Tensor, kinds: Mapping[str, tuple[tf.DType, list[in
 
 
 def _node_name(name: str) -> str:
-    """A name that a node may have; the signature has the feature's own."""
+    """Returns a valid node name for a feature; the signature has the feature's own name."""
     return "features/" + re.sub("[^A-Za-z0-9_.-]", "_", name)
 
 
-def _in_examples(dtype: tf.DType) -> tf.DType:
-    """How an Example holds numbers of a dtype."""
+def _example_dtype(dtype: tf.DType) -> tf.DType:
+    """Returns the dtype in which a tf.train.Example holds values of a dtype."""
     if dtype == tf.string:
         return tf.string
     return tf.float32 if dtype.is_floating else tf.int64
@@ -135,10 +148,10 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
     )
 
 
-def _replace(made: str, directory: str) -> None:
-    """The new one takes the place of an earlier one."""
+def _replace(unfinished: str, directory: str) -> None:
+    """Moves the new export to its directory, and deletes an earlier one."""
     old = f"{directory}.old-{os.getpid()}"
     if os.path.exists(directory):
         os.rename(directory, old)
-    os.rename(made, directory)
+    os.rename(unfinished, directory)
     shutil.rmtree(old, ignore_errors=True)

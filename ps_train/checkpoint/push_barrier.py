@@ -1,13 +1,17 @@
-"""Holds the pushes of all replicas, on all ps, at a moment when no update is made in part.
+"""Barrier that holds the pushes of all replicas, on all ps, at a moment when no update is half applied.
 
-    hold = Hold(step.ops.marks, step.ops.gate)
-    with hold.of(session):
-        ...                             # nothing changes on any ps; all variables are of one global step
+    barrier = PushBarrier(step.ops.push_counters, step.ops.step_gate)
+    with barrier.held(session):
+        ...                             # no ps changes; all variables belong to one global step
 
-A push reaches several ps at several moments.  So first nobody who has made his update on ps 0 may begin another step
-(the gate), until the marks of all ps say that what has begun is complete; then the locks of all ps are taken, in their
-order, and the marks are looked at once more.  All that one run does, which waits on ps 0 for two tokens: the first
-says that the marks agree, the second lets go.  When the run fails, or its process dies, TensorFlow lets go for it.
+A push reaches different ps at different moments.  The barrier is therefore acquired in these steps:
+
+1. The step gate stops every replica that has made its update on ps 0 from beginning another step.
+2. The barrier waits until the push counters of all ps agree, so all begun updates are complete.
+3. The mutexes of all ps are acquired, in their order, and the counters are compared once more.
+
+One call of the session does all this.  It waits on ps 0 for two tokens: the first confirms that the counters agree, the
+second releases the barrier.  When the call fails, or its process dies, TensorFlow releases the mutexes.
 """
 
 from __future__ import annotations
@@ -32,133 +36,147 @@ from ps_train.placement.variables import ps_device, ps_index
 log = logging.getLogger(__name__)
 
 SETTLE_SECS = 3.0
-"""How long the others' steps may take from their first ps to their last.  Longer: that replica died on the way."""
+"""Time in which a step's push reaches its last ps after its first; a replica that takes longer counts as dead."""
 
 _BRIEF = v1.RunOptions(timeout_in_ms=5000)
 
 
 class PushBarrier:
-    """Args:
-    marks: of each ps a variable there, int64 of one shape: all have the same value when no update is made in part.
-    gate: the lock on ps 0 that every step passes at its end; None where steps are held up otherwise.
-    may_last: whether an update that was made in part may stay so: its worker died.  Else it will be completed, or its
-      worker's absence noticed, and until then there is no such moment.
+    """A barrier for pushes; build it with the graph of one replica.
+
+    Args:
+      push_counters: for each ps an int64 variable on that ps, all of one shape; all are equal when no update is half
+        applied.
+      step_gate: name of the mutex on ps 0 that every step passes at its end; None if steps need not be held there.
+      allow_torn: if True, a half-applied update of a dead worker is accepted; if False, the barrier cannot be acquired
+        until the update completes or the worker is removed.
     """
 
-    def __init__(self, marks: Sequence[Any], gate: str | None, may_last: bool = True) -> None:
-        self._allow_torn = may_last
+    def __init__(self, push_counters: Sequence[Any], step_gate: str | None, allow_torn: bool = True) -> None:
+        self._allow_torn = allow_torn
         self._known: np.ndarray[Any, Any] | None = None
-        self._counters = [mark.read_value() for mark in marks]
-        shape = [len(marks), *marks[0].shape.as_list()]
+        self._counters = [counter.read_value() for counter in push_counters]
+        shape = [len(push_counters), *push_counters[0].shape.as_list()]
         with tf.device(ps_device(0)):
             self._tokens = tf.queue.FIFOQueue(-1, tf.bool, [()], shared_name="ps_train/hold/tokens")
             self._answers = tf.queue.FIFOQueue(-1, tf.int64, [shape], shared_name="ps_train/hold/answers")
             self._clear = tf.group(*[queue.dequeue_many(queue.size()) for queue in (self._tokens, self._answers)])
             self._grant, self._withdraw = self._tokens.enqueue(True), self._tokens.enqueue_many([[True, True]])
             self._answer = self._answers.dequeue()
-        self._run = self._holding(marks, gate)
+        self._hold = self._holding(push_counters, step_gate)
 
-    def _holding(self, marks: Sequence[Any], gate: str | None) -> tf.Operation:
-        others = [ps_index(mark) for mark in marks if ps_index(mark)]
+    def _holding(self, push_counters: Sequence[Any], step_gate: str | None) -> tf.Operation:
+        others = [ps_index(counter) for counter in push_counters if ps_index(counter)]
         with tf.device(ps_device(0)):
-            begun = [after_all_started(tf.constant(0), others)]
-            gates = [acquire(gate, begun)] if gate else []
-            with tf.control_dependencies(gates or begun):
+            started = [after_all_started(tf.constant(0), others)]
+            gates = [acquire(step_gate, started)] if step_gate else []
+            with tf.control_dependencies(gates or started):
                 before = self._tokens.dequeue()
-        locks, found = [], []
-        for mark in marks:
-            with tf.device(ps_device(ps_index(mark))):
-                before = acquire(mutex_of(ps_index(mark)), [before])
+        locks, values = [], []
+        for counter in push_counters:
+            with tf.device(ps_device(ps_index(counter))):
+                before = acquire(mutex_of(ps_index(counter)), [before])
                 locks.append(before)
                 with tf.control_dependencies([before]):
-                    found.append(mark.read_value())
+                    values.append(counter.read_value())
         with tf.device(ps_device(0)):
             with tf.control_dependencies([before]):
-                told = self._answers.enqueue(tf.stack(found))
-            with tf.control_dependencies([told]):
-                # The gate is not needed any more, and whoever is dismissed meanwhile passes it.
+                answered = self._answers.enqueue(tf.stack(values))
+            with tf.control_dependencies([answered]):
+                # The gate is no longer needed, and the removal of a replica must be able to pass it.
                 ended = [self._tokens.dequeue(), *(release(lock) for lock in gates)]
-        for mark, lock in zip(marks, locks, strict=True):
-            with tf.device(ps_device(ps_index(mark))), tf.control_dependencies(ended[:1]):
+        for counter, lock in zip(push_counters, locks, strict=True):
+            with tf.device(ps_device(ps_index(counter))), tf.control_dependencies(ended[:1]):
                 ended.append(release(lock))
         return tf.group(*ended)
 
     @contextlib.contextmanager
-    def held(self, session: v1.Session, most_secs: float = 20.0) -> Iterator[None]:
+    def held(self, session: v1.Session, timeout_secs: float = 20.0) -> Iterator[None]:
         """Holds the pushes in the body.
 
-        Raises what TensorFlow raises when a ps is lost, also after a body through which the hold did not last, and
-        DeadlineExceededError after `most_secs`; SaveError where there is no such moment."""
-        held = self._acquire(session, most_secs, time.monotonic() + SETTLE_SECS)
+        Args:
+          session: a session of the graph.
+          timeout_secs: maximum time to acquire and hold the barrier.
+
+        Raises:
+          tf.errors.OpError: a ps was lost, or the barrier did not hold until the end of the body.
+          DeadlineExceededError: `timeout_secs` have passed.
+          SaveError: an update stays half applied, and `allow_torn` is False.
+        """
+        pending = self._acquire(session, timeout_secs, time.monotonic() + SETTLE_SECS)
         try:
             yield
         except BaseException:
             with contextlib.suppress(tf.errors.OpError):
-                self._end(session, held)
+                self._end(session, pending)
             raise
-        self._end(session, held)
+        self._end(session, pending)
 
-    def _acquire(self, session: v1.Session, most_secs: float, deadline: float) -> _Pending:
+    def _acquire(self, session: v1.Session, timeout_secs: float, deadline: float) -> _Pending:
         while True:
             session.run(self._clear, options=_BRIEF)
-            held = _Pending(session, self._run, most_secs)
+            pending = _Pending(session, self._hold, timeout_secs)
             try:
                 while not self._is_consistent(session.run(self._counters, options=_BRIEF), deadline):
-                    held.check()
+                    pending.check()
                 session.run(self._grant, options=_BRIEF)
                 if self._is_consistent(session.run(self._answer, options=_BRIEF), deadline):
-                    return held
+                    return pending
             except (tf.errors.OpError, SaveError):
                 with contextlib.suppress(tf.errors.OpError):
                     session.run(self._withdraw, options=_BRIEF)
-                held.check()  # its error is the cause
+                pending.check()  # the pending call's error is the cause
                 raise
-            self._end(session, held)
+            self._end(session, pending)
 
-    def _end(self, session: v1.Session, held: _Pending) -> None:
+    def _end(self, session: v1.Session, pending: _Pending) -> None:
         session.run(self._grant, options=_BRIEF)
         with abandonable(session):
-            held.join()
+            pending.join()
 
-    def _is_consistent(self, marks: Sequence[Any], deadline: float) -> bool:
-        """Whether no update is made in part, or none that will ever be completed."""
-        values = np.stack(marks)
+    def _is_consistent(self, counters: Sequence[Any], deadline: float) -> bool:
+        """Returns whether no update is half applied, except for updates that will never be completed."""
+        values = np.stack(counters)
         if not torn_counters(values, self._known).any():
             return True
         if time.monotonic() < deadline:
             return False
         if not self._allow_torn:
             raise SaveError(
-                f"no checkpoint could be taken: an update is made on some ps and for {SETTLE_SECS:g}s not on the "
-                "others, because a worker sleeps"
+                f"no checkpoint could be taken: an update has been applied on only some ps for {SETTLE_SECS:g}s, "
+                "because a worker is stalled"
             )
         log.warning(
-            "an update has reached some ps and not the others for %gs: its worker died or sleeps; "
-            "checkpoints hold that part of it",
+            "an update has reached some ps and not the others for %gs: its worker died or is stalled; "
+            "checkpoints contain the applied part of it",
             SETTLE_SECS,
         )
         self._known = values - values[0]
         return True
 
 
-def torn_counters(marks: np.ndarray[Any, Any], known: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    """Where the marks of a ps differ from those of ps 0, but for the differences that are known (and may be made good).
+def torn_counters(counters: np.ndarray[Any, Any], known: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """Returns where a ps's counters differ from those of ps 0, except for known differences.
 
     Args:
-      marks, known: int64 [ps, ...]; None: none are known.
+      counters: int64 [ps, ...].
+      known: int64 [ps, ...], the known differences, which may have disappeared since; None: none are known.
+
+    Returns:
+      Bool [ps, ...].
     """
-    differences = marks - marks[0]
+    differences = counters - counters[0]
     found: np.ndarray[Any, Any] = differences != 0
     return found if known is None else found & (differences != known)
 
 
 class _Pending:
-    """A run that goes on in a thread of its own."""
+    """A call of the session in its own thread."""
 
-    def __init__(self, session: v1.Session, op: tf.Operation, most_secs: float) -> None:
+    def __init__(self, session: v1.Session, op: tf.Operation, timeout_secs: float) -> None:
         self._error: BaseException | None = None
-        self._most_secs = most_secs
-        options = v1.RunOptions(timeout_in_ms=int(most_secs * 1000))
+        self._timeout_secs = timeout_secs
+        options = v1.RunOptions(timeout_in_ms=int(timeout_secs * 1000))
         self._thread = threading.Thread(target=self._work, args=[session, op, options], daemon=True, name="hold")
         self._thread.start()
 
@@ -169,12 +187,13 @@ class _Pending:
             self._error = error
 
     def check(self) -> None:
-        """Raises what the run has raised."""
+        """Raises the call's error, if it has failed."""
         if self._error is not None:
             raise self._error
 
     def join(self) -> None:
-        self._thread.join(self._most_secs)
+        """Waits for the end of the call, and raises its error."""
+        self._thread.join(self._timeout_secs)
         self.check()
         if self._thread.is_alive():
-            raise tf.errors.DeadlineExceededError(None, None, "the ps did not let go of the pushes")
+            raise tf.errors.DeadlineExceededError(None, None, "the ps did not release the pushes in time")

@@ -1,12 +1,12 @@
-"""A second copy of stored variables, each on the ps of the first.
+"""Second copies of stored variables, each on the ps of its original.
 
-    shadows = Shadows(step.stored)
-    session.run(shadows.copy)           # while nothing changes them
-    ...                                 # read `shadows.stored`, while training goes on
+    shadows = ShadowCopies(step.entries)
+    session.run(shadows.copy)           # while no push changes the variables
+    ...                                 # read `shadows.entries`, while training goes on
     session.run(shadows.drop)
 
-A dense variable is not even copied at that moment: TensorFlow lets both share their memory until one of them changes.
-Between `drop` and the next `copy` there is no second copy.
+A dense variable is not copied at once: both variables share their memory in TensorFlow until one of them changes.
+Between `drop` and the next `copy` the second copy takes no memory.
 """
 
 from __future__ import annotations
@@ -23,32 +23,37 @@ from ps_train.placement.variables import CheckpointEntry, ps_index, variable_byt
 
 
 class ShadowCopies:
-    """Args: `stored`: what is copied.
+    """Copies of stored variables.
+
+    Args:
+      entries: the variables to copy.
 
     Attributes:
-      stored: the copies, by the same keys.
+      entries: the copies, under the same keys.
+      copy: operation that makes the copies.
+      drop: operation that frees their memory.
     """
 
-    def __init__(self, stored: Sequence[CheckpointEntry]) -> None:
-        self.stored = [dataclasses.replace(one, variable=_shadow_variable(one.variable)) for one in stored]
+    def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
+        self.entries = [dataclasses.replace(entry, variable=_shadow_variable(entry.variable)) for entry in entries]
         copied, dropped = [], []
-        for one, other in zip(stored, self.stored, strict=True):
-            with tf.device(one.variable.device):
-                copied.append(other.variable.assign(one.variable.read_value(), read_value=False))
-                dropped.append(tf.raw_ops.DestroyResourceOp(resource=other.variable.handle))
+        for entry, shadow in zip(entries, self.entries, strict=True):
+            with tf.device(entry.variable.device):
+                copied.append(shadow.variable.assign(entry.variable.read_value(), read_value=False))
+                dropped.append(tf.raw_ops.DestroyResourceOp(resource=shadow.variable.handle))
         self.copy, self.drop = tf.group(*copied), tf.group(*dropped)
 
 
-def bytes_by_ps(stored: Sequence[CheckpointEntry]) -> dict[int, int]:
-    """What they take on each ps."""
+def bytes_by_ps(entries: Sequence[CheckpointEntry]) -> dict[int, int]:
+    """Returns ps to the bytes that the variables take there."""
     found: collections.Counter[int] = collections.Counter()
-    for one in stored:
-        found[ps_index(one.variable)] += variable_bytes(one.variable)
+    for entry in entries:
+        found[ps_index(entry.variable)] += variable_bytes(entry.variable)
     return dict(found)
 
 
 def _shadow_variable(variable: Any) -> Any:
-    """In no collection: nobody initialises it, or waits for it to be."""
+    """Makes a variable outside the usual collections, so that no process initializes it or waits for that."""
     with tf.device(variable.device):
         return v1.get_variable(
             f"ps_train/shadow/{variable.op.name}",

@@ -1,1 +1,1 @@
-"""The processes of a job: their addresses, whether they answer, their servers, and what they tell one another."""
+"""The cluster: the addresses of a job's processes, their ports, their servers and their sessions."""

@@ -1,8 +1,8 @@
-"""The port of this process: is it free, is it ours, who has it?
+"""Checks of this process's port: it is free, its host is this machine, and the name of the process that holds it.
 
     check_port(Address("localhost", 2222), Task("ps", 0))     # raises ConfigError that names the holder
 
-Needs no TensorFlow, so that a busy port is reported at once.
+Imports no TensorFlow, so that a busy port is reported at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def check_port(address: Address, task: Task) -> None:
-    """Raises ConfigError if the port is taken; warns if the address is none of this machine's."""
+    """Raises ConfigError if the port is taken; warns if the address does not belong to this machine."""
     if HELD_PORT_VARIABLE in os.environ:
         return
     try:
@@ -44,18 +44,19 @@ def check_port(address: Address, task: Task) -> None:
         ) from None
     if not _is_local(address.host):
         log.warning(
-            "%s has the address %s, which is none of this machine's; others will look for it there", task, address
+            "%s has the address %s, which is not of this machine; other tasks will connect to it there", task, address
         )
 
 
 def release_held_port() -> None:
-    """Lets go of the port that the launcher held for this process; it must be taken at once."""
+    """Releases the port that the launcher held for this process; the caller must bind it at once."""
     held = os.environ.pop(HELD_PORT_VARIABLE, None)
     if held is not None:
         os.close(int(held))
 
 
 def is_loopback(host: str) -> bool:
+    """Returns whether a host is this machine's loopback interface."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -63,7 +64,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_local(host: str) -> bool:
-    """Whether this machine has the address; True when the name does not resolve (the probe reports that)."""
+    """Returns whether this machine has the address; True for a name that does not resolve (`connect` reports that)."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:
@@ -79,7 +80,7 @@ def _is_local(host: str) -> bool:
 
 
 def port_owner(port: int) -> str:
-    """` (held by pid 12: python server.py)` where /proc tells, else nothing."""
+    """Returns ` (held by pid 12: python server.py)` where /proc shows the owner, else ""."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

@@ -1,9 +1,9 @@
-"""Where the ps are now: as the host lists said at the start, or as --cluster_file says since.
+"""Cluster resolver: the current addresses of the ps, from the host lists or from --cluster_file.
 
-    whereabouts = Whereabouts(job)
-    whereabouts.look().ps[1]            # Address(host="c", port=2222)
+    resolver = ClusterResolver(job)
+    resolver.current().ps[1]            # Address(host="c", port=2222)
 
-The file is read again when it has changed.  What is wrong with it then is said once, and what was known stays.
+The file is read again when it has changed.  An error in it is logged once, and the addresses stay as they were.
 """
 
 from __future__ import annotations
@@ -24,46 +24,49 @@ _FileStamp = tuple[int, int, int]
 
 
 class ClusterResolver:
-    """May be used from several threads.
+    """Resolves the addresses of the ps.  Safe to use from several threads.
+
+    Args:
+      job: names the host lists and the cluster file.
 
     Attributes:
-      cluster: as it was described when this process started.
+      cluster: as described when this process started.
     """
 
     def __init__(self, job: Job) -> None:
         self._job, self._path = job, job.cluster_file
-        self._mark: _FileStamp | None = None  # it may have changed since the job was made of it
-        self.cluster = self._now = Cluster.of(job)
+        self._file_stamp: _FileStamp | None = None  # the file may have changed since the job was made from it
+        self.cluster = self._current = Cluster.of(job)
         self._lock = threading.Lock()
 
     def current(self) -> Cluster:
-        """The cluster with the ps where they are now."""
-        mark = _file_stamp(self._path)
+        """Returns the cluster with the current addresses of the ps."""
+        file_stamp = _file_stamp(self._path)
         with self._lock:
-            if mark is not None and mark != self._mark:
-                self._mark = mark
+            if file_stamp is not None and file_stamp != self._file_stamp:
+                self._file_stamp = file_stamp
                 self._read()
-            return self._now
+            return self._current
 
     def _read(self) -> None:
         try:
             ps = Cluster.of(dataclasses.replace(self._job, **read_cluster_file(self._path))).ps
         except ConfigError as error:
-            log.warning("%s; until it is mended all stays as it was", str(error).rstrip("."))
+            log.warning("%s; the addresses stay as they were until the file is valid", str(error).rstrip("."))
             return
-        if len(ps) != len(self._now.ps):
+        if len(ps) != len(self._current.ps):
             log.warning(
-                "cluster_file %s names %d ps now, and this run has %d: it will be the next one's that starts",
+                "cluster_file %s names %d ps now, and this run has %d: the file takes effect in the next run",
                 self._path,
                 len(ps),
-                len(self._now.ps),
+                len(self._current.ps),
             )
             return
-        self._now = dataclasses.replace(self._now, ps=ps)
+        self._current = dataclasses.replace(self._current, ps=ps)
 
 
 def _file_stamp(path: str) -> _FileStamp | None:
-    """What changes whenever the file does; None where there is none at the moment."""
+    """Returns a value that changes whenever the file does; None where there is no file at present."""
     if not path:
         return None
     try:

@@ -1,11 +1,10 @@
-"""The TensorFlow server of this process, and how a session sees the cluster.
+"""The TensorFlow server of this process, and a session's view of the cluster.
 
     server = start_server(address, job)
     session = tf.compat.v1.Session(server.target, config=session_config(cluster, task, job))
 
-Every server knows only itself.  The cluster is put together by each *session* (see `session_config`), so a server
-never waits for others, and a worker that no ps has heard of may join.  `Server.join()` is never called: it never
-returns.
+Every server knows only itself.  Each *session* describes the cluster (see `session_config`).  So a server never waits
+for others, and a worker that is unknown to every ps may join.  `Server.join()` is never called, since it never returns.
 """
 
 from __future__ import annotations
@@ -25,12 +24,16 @@ log = logging.getLogger(__name__)
 
 
 def start_server(address: Address, job: Job) -> tf.compat.v1.train.Server:
-    """A server that listens on the address's port, on every interface (TensorFlow offers no other way)."""
+    """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
+
+    Raises:
+      ConfigError: TensorFlow cannot serve there.
+    """
     release_held_port()
     if not is_loopback(address.host):
         log.warning(
-            "port %d is open on every interface and TensorFlow's protocol has no authentication: whoever reaches it "
-            "can run code here; keep it behind a firewall",
+            "port %d is open on every interface and TensorFlow's protocol has no authentication: any machine that "
+            "reaches it can run code here; keep it behind a firewall",
             address.port,
         )
     try:
@@ -42,7 +45,7 @@ def start_server(address: Address, job: Job) -> tf.compat.v1.train.Server:
 
 
 def session_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.ConfigProto:
-    """A session's view: all ps and the task itself, so that it neither needs nor waits for any other worker."""
+    """Returns a session's view: all ps and the task itself.  It neither needs nor waits for any other worker."""
     config = _device_config(job)
     ps = config.cluster_def.job.add(name="ps")
     for index, address in enumerate(cluster.ps):
@@ -50,17 +53,18 @@ def session_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.Confi
     own = config.cluster_def.job.add(name=task.job_name)
     own.tasks[task.task_index] = str(cluster.address(task))
     config.share_cluster_devices_in_session = True
-    # Without it every session would have variables of its own on the ps.
+    # Otherwise every session would have its own variables on the ps.
     config.experimental.share_session_state_in_clusterspec_propagation = True
     return config
 
 
 def own_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.ConfigProto:
-    """The view of a session that works on the task's own devices only, and shares what is there with all others."""
+    """Returns the view of a session on the task's own devices only; it shares their state with all other sessions."""
     return session_config(dataclasses.replace(cluster, ps=()), task, job)
 
 
 def device_of(task: Task) -> str:
+    """Returns the TensorFlow device name of a task."""
     return f"/job:{task.job_name}/replica:0/task:{task.task_index}"
 
 

@@ -1,9 +1,9 @@
-"""Addresses: what `ps_hosts` and `worker_hosts` say, checked, and which of them is me.
+"""Cluster layout: the checked addresses of `ps_hosts`, `worker_hosts` and `chief_hosts`.
 
     cluster = Cluster.of(job)
     cluster.address(Task("worker", 1))      # Address(host='b', port=2222)
 
-Knows nothing of TensorFlow and never touches the network.
+Imports no TensorFlow and never uses the network.
 """
 
 from __future__ import annotations
@@ -23,12 +23,24 @@ _LONGEST_NAME = 253
 
 @dataclasses.dataclass(frozen=True)
 class Address:
+    """A host and a port.
+
+    Attributes:
+      host: a name or an IP address, without brackets.
+      port: 1 to 65535.
+    """
+
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str, where: str) -> Address:
-        """`host:port` or `[ipv6]:port`; `where` says where the text came from."""
+        """Parses an address; raises ConfigError for an invalid one.
+
+        Args:
+          text: `host:port` or `[ipv6]:port`.
+          where: the origin of the text, for errors.
+        """
         host, colon, port = text.strip().rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         bare = host[1:-1] if bracketed else host
@@ -45,7 +57,7 @@ class Address:
 
     @property
     def target(self) -> str:
-        """By which TensorFlow reaches a server there."""
+        """The target by which TensorFlow reaches a server there."""
         return f"grpc://{self}"
 
     def __str__(self) -> str:
@@ -54,11 +66,14 @@ class Address:
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Every task's address.  `workers` may have gaps: a task need not know all other workers.
+    """Every task's address.
 
     Attributes:
-      num_workers: how many are declared: the job begins with them.
-      max_workers: how many there may be at a time; more than that only under --elastic.
+      ps: in the order of their task index.
+      workers: by task index.  There may be gaps: a task need not know all other workers.
+      chief_host: of the chief, where one is named; else None, and worker 0 is the chief.
+      num_workers: the number of declared workers, with which the job begins.
+      max_workers: the largest number of workers at a time; above `num_workers` only under --elastic.
     """
 
     ps: tuple[Address, ...]
@@ -69,7 +84,7 @@ class Cluster:
 
     @classmethod
     def of(cls, job: Job) -> Cluster:
-        """The cluster that a job describes; raises ConfigError for what is wrong with it."""
+        """Returns the cluster that a job describes; raises ConfigError for an invalid one."""
         ps = tuple(Address.parse(text, _flag_of_addresses(job, "ps_hosts")) for text in job.ps_hosts)
         workers, sparse = _by_task_index(job.worker_hosts, _flag_of_addresses(job, "worker_hosts"))
         chiefs = [Address.parse(text, _flag_of_addresses(job, "chief_hosts")) for text in job.chief_hosts]
@@ -81,15 +96,15 @@ class Cluster:
             raise ConfigError(
                 f"chief_hosts names {len(chiefs)} addresses{source_of(job.sources, 'chief_hosts')}: use one."
             )
-        declared = _num_workers(job, workers, sparse)
-        most = _max_workers(job, workers, declared)
-        cluster = cls(ps, workers, chiefs[0] if chiefs else None, declared, most)
+        num_workers = _num_workers(job, workers, sparse)
+        max_workers = _max_workers(job, workers, num_workers)
+        cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers)
         cluster._refuse_duplicates()
-        cluster._refuse_what_needs_more_workers(job)
+        cluster._refuse_settings_for_more_workers(job)
         return cluster
 
     def tasks(self) -> dict[str, Address]:
-        """All known tasks, `{"ps:0": Address, ...}`."""
+        """Returns all known tasks, `{"ps:0": Address, ...}`."""
         found = {f"ps:{index}": address for index, address in enumerate(self.ps)}
         if self.chief_host:
             found["chief:0"] = self.chief_host
@@ -97,27 +112,29 @@ class Cluster:
 
     @property
     def chief(self) -> Task:
+        """The task that is the chief."""
         return Task("chief", 0) if self.chief_host else Task("worker", 0)
 
     @property
     def num_replicas(self) -> int:
-        """How many processes compute gradients: the declared workers, and the chief where one is named."""
+        """The number of processes that compute gradients: the declared workers, and the chief where one is named."""
         return self.num_workers + (1 if self.chief_host else 0)
 
     def replicas(self) -> list[Task]:
-        """All declared training tasks in the order of their replica index; the chief is always the first."""
+        """Returns all declared training tasks in the order of their replica index; the chief is always first."""
         return self.possible_replicas()[: self.num_replicas]
 
     def possible_replicas(self) -> list[Task]:
-        """The same, and those that may join under --elastic."""
+        """Returns `replicas()` followed by the tasks that may join under --elastic."""
         named = [Task("chief", 0)] if self.chief_host else []
         return named + [Task("worker", index) for index in range(self.max_workers)]
 
     def replica_index(self, task: Task) -> int:
+        """Returns the replica index of a training task."""
         return self.possible_replicas().index(task)
 
     def address(self, task: Task) -> Address:
-        """The address of one task; raises ConfigError when the cluster has no such task."""
+        """Returns the address of one task; raises ConfigError when the cluster has no such task."""
         try:
             return self.tasks()[str(task)]
         except KeyError:
@@ -143,7 +160,7 @@ class Cluster:
                 )
             seen[address] = name
 
-    def _refuse_what_needs_more_workers(self, job: Job) -> None:
+    def _refuse_settings_for_more_workers(self, job: Job) -> None:
         for name, most in (("backup_workers", self.num_replicas - 1), ("min_workers", self.num_replicas)):
             if getattr(job, name) > most:
                 raise ConfigError(
@@ -152,7 +169,7 @@ class Cluster:
 
 
 def _by_task_index(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool]:
-    """Worker addresses by index, and whether they were written INDEX=host:port."""
+    """Returns worker addresses by index, and whether they were written INDEX=host:port."""
     texts = list(texts)
     if not any("=" in text for text in texts):
         return {index: Address.parse(text, where) for index, text in enumerate(texts)}, False
@@ -162,13 +179,13 @@ def _by_task_index(texts: Iterable[str], where: str) -> tuple[dict[int, Address]
         if not equals or not is_number(index.strip()):
             raise ConfigError(f'"{text}" in {where} is not INDEX=host:port, but other entries are: write all alike.')
         if int(index) in found:
-            raise ConfigError(f"worker {int(index)} stands twice in {where}: every index once.")
+            raise ConfigError(f"worker {int(index)} is listed twice in {where}: use every index once.")
         found[int(index)] = Address.parse(address, where)
     return found, True
 
 
 def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
-    """How many workers the job has.  Shares of the data depend on it, so a guess would be a silent error."""
+    """Returns the number of declared workers.  Shares of the data depend on it, so a guess would be a silent error."""
     if not sparse:
         if job.elastic and job.num_workers is not None and job.num_workers < len(workers):
             return job.num_workers
@@ -184,7 +201,7 @@ def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
             return len(workers)
         raise ConfigError(
             f"worker_hosts{source_of(job.sources, 'worker_hosts')} has only the workers {sorted(workers)}: "
-            "say with --num_workers how many the job has."
+            "give the number of workers with --num_workers."
         )
     if max(workers) >= job.num_workers and not job.elastic:
         raise ConfigError(
@@ -196,7 +213,7 @@ def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
 
 
 def _max_workers(job: Job, workers: Mapping[int, Address], declared: int) -> int:
-    """How many workers there may be."""
+    """Returns the largest number of workers at a time."""
     if not job.elastic:
         return declared
     named = max([declared - 1, *workers]) + 1
@@ -213,7 +230,7 @@ def _flag_of_addresses(job: Job, name: str) -> str:
 
 
 def _is_name(host: str) -> bool:
-    """Tells whether the socket calls take a host; they raise UnicodeError for an empty or overlong label."""
+    """Returns whether the socket calls accept a host; they raise UnicodeError for an empty or overlong label."""
     try:
         encoded = host.encode("idna")
     except UnicodeError:

@@ -1,10 +1,10 @@
-"""Faults that a user asks for with --inject, to see for himself what a job does when they happen.
+"""Faults requested with --inject, which show how a job behaves when they happen.
 
     faults = parse(["kill:ps:0@200", "stop:worker:1@300+5s", "slow:worker:1x5", "drop_push:0.01"])
     schedule = Schedule(faults)
-    schedule.due(step=204)              # those that strike now, each once
+    schedule.due(step=204)              # the faults due now, each once
 
-Pure, standard library only: the launcher sends the signals; a worker slows itself down and loses its own pushes.
+Pure, standard library only: the launcher sends the signals; a worker slows itself down and drops its own pushes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ FORMS = "kill:TASK@STEP, stop:TASK@STEP, stop:TASK@STEP+SECONDSs, slow:worker:Ix
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One of them.
+    """A fault.
 
     Attributes:
+      text: the fault as given by the user.
       kind: kill, stop, slow or drop_push.
-      task: whose, `ps:0`; "" for that of every worker.
-      step: the global step at which it strikes; -1: from the beginning.
-      amount: stop: seconds until the task goes on (0: it never does); slow: how many times slower;
-        drop_push: the share of pushes that is lost.
+      task: the task with the fault, `ps:0`; "" for every worker.
+      step: the global step at which the fault happens; -1: from the beginning.
+      amount: stop: seconds until the task continues (0: never); slow: factor of the slowdown; drop_push: fraction of
+        dropped pushes.
     """
 
     text: str
@@ -53,14 +54,14 @@ _FORMS: list[tuple[str, Callable[..., Fault]]] = [
 
 
 def parse(texts: Iterable[str]) -> list[Fault]:
-    """Raises ConfigError for the first that is none of the FORMS."""
+    """Parses faults; raises ConfigError for the first that has none of the FORMS."""
     return [_parse(text.strip()) for text in texts]
 
 
 def _parse(text: str) -> Fault:
-    for form, made in _FORMS:
+    for form, make_fault in _FORMS:
         if found := re.fullmatch(form, text):
-            fault = made(text, *found.groups())
+            fault = make_fault(text, *found.groups())
             if fault.kind == "slow" and fault.amount < 1:
                 raise ConfigError(f"inject={text}: a factor of {fault.amount:g} is not slower: use 1 or more.")
             if fault.kind == "drop_push" and not 0 < fault.amount < 1:
@@ -70,31 +71,35 @@ def _parse(text: str) -> Fault:
 
 
 def check_tasks(faults: Sequence[Fault], tasks: Sequence[str]) -> None:
-    """Raises ConfigError where one is for a task that the job does not have."""
+    """Raises ConfigError for a fault of an unknown task."""
     for fault in faults:
         if fault.task and fault.task not in tasks:
             raise ConfigError(f"inject={fault.text}: there is no {fault.task}: the job has {', '.join(tasks)}.")
 
 
 def slowdown_factor(texts: Iterable[str], task: str) -> float:
-    """How many times slower a task is to be."""
+    """Returns the factor by which a task is slowed down."""
     factors = [fault.amount for fault in parse(texts) if fault.kind == "slow" and fault.task == task]
     return max(factors, default=1.0)
 
 
 def dropped_share(texts: Iterable[str]) -> float:
-    """Which share of its pushes every worker loses."""
+    """Returns the fraction of its pushes that every worker drops."""
     return max((fault.amount for fault in parse(texts) if fault.kind == "drop_push"), default=0.0)
 
 
 class Schedule:
-    """Those that strike at a step."""
+    """Schedule of the faults that happen at a step.
+
+    Args:
+      faults: all faults; those without a step are ignored.
+    """
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self._left = sorted((fault for fault in faults if fault.step >= 0), key=lambda fault: fault.step)
 
     def due(self, step: int) -> list[Fault]:
-        """What is to be done now that this step is reached; nothing is told twice."""
+        """Returns the faults due at this step; each fault is returned once."""
         due = [fault for fault in self._left if fault.step <= step]
         self._left = self._left[len(due) :]
         return due

@@ -1,9 +1,9 @@
-"""Command line, flagfiles and TF_CONFIG become a Job and a Task: the only module that knows absl.
+"""Conversion of the command line, flagfiles and TF_CONFIG to a Job and a Task; the only module that uses absl.
 
     parsed = parse(["--job_name=worker", "--task_index=0", "--flagfile=flags/local_async.flags"], os.environ)
 
-A later rule gives way to an earlier one: command line, flagfile, TF_CONFIG, default.  Where the command line
-contradicts TF_CONFIG there is no rule: it is an error that shows both.
+The order of precedence is: command line, flagfile, TF_CONFIG, default.  If the command line contradicts TF_CONFIG, an
+error shows both values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ Of a flag given twice the command line counts, then the flagfile, then TF_CONFIG
 
 @dataclasses.dataclass(frozen=True)
 class ParsedFlags:
-    """What the user asked for.  `given` are the flags of command line and flagfiles, to pass on to children."""
+    """The parsed flags.
+
+    Attributes:
+      job: the job.
+      task: this process's task.
+      given: flags of the command line and flagfiles, passed on to children.
+    """
 
     job: Job
     task: Task
@@ -42,7 +48,15 @@ class ParsedFlags:
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ParsedFlags:
-    """The arguments after the program's name; raises ConfigError with one clear line."""
+    """Parses the command line and the environment.
+
+    Args:
+      arguments: the arguments after the program's name.
+      environ: the environment.
+
+    Raises:
+      ConfigError: a flag is invalid; the text is one line.
+    """
     file_options, rest = _split_flagfiles(arguments)
     in_files = _parse_flags(_read(file_options), "a flagfile")
     on_line = _parse_flags(rest, COMMAND_LINE)
@@ -65,7 +79,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ParsedFlags:
 
 
 def with_task(task: Task) -> Task:
-    """The task with its index; raises ConfigError where it was left out and cannot be known."""
+    """Returns the task with its index; raises ConfigError if the index is missing and has no default."""
     if task.task_index is not None:
         return task
     if task.job_name in ("ps", "worker"):
@@ -74,7 +88,7 @@ def with_task(task: Task) -> Task:
 
 
 def help_text() -> str:
-    """All flags, by section, with their defaults."""
+    """Returns a text with all flags, by section, with their defaults."""
     lines, section = [USAGE], ""
     for field in [*job_fields(Task), *job_fields(Job)]:
         if field.metadata["section"] != section:
@@ -92,7 +106,7 @@ def help_text() -> str:
 
 
 def as_arguments(given: Mapping[str, Any]) -> list[str]:
-    """Flags as a command line: the inverse of parsing, for the launcher's children."""
+    """Returns flags as a command line for the launcher's children; the inverse of parsing."""
     arguments = []
     for name, value in given.items():
         if name == "model_arg":
@@ -103,7 +117,10 @@ def as_arguments(given: Mapping[str, Any]) -> list[str]:
 
 
 def _split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """absl lets whatever comes last win; here the command line wins wherever the flagfile stands on it."""
+    """Separates flagfiles from the other arguments.
+
+    In absl the last value wins.  Here the command line always wins over a flagfile.
+    """
     files, rest, pending = [], [], list(arguments)
     while pending:
         argument = pending.pop(0)
@@ -165,7 +182,7 @@ def _refuse_contradictions(on_line: Mapping[str, Any], from_tf_config: Mapping[s
 
 
 def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
-    """The file's host lists take the place of those of TF_CONFIG, whose `task` still counts."""
+    """Replaces the host lists of TF_CONFIG by those of the cluster file; keeps the `task` of TF_CONFIG."""
     path = values.get("cluster_file")
     if not path:
         return

@@ -1,11 +1,10 @@
-"""The Job: one frozen, validated value that says everything about a run; and the Task: which process of it I am.
+"""The Job: one frozen, validated value that describes a run completely.
 
     job = Job(model="ps_train.models.digits:Digits", max_steps=500)
-    task = Task("worker", 0)
 
-Every process of a run is given the same Job.  Each field carries its help, the check of its value and whether all
-processes must agree on it; `ps_train/config/flags.py` makes one flag of each field.  This module knows neither absl nor
-TensorFlow nor where a value came from, except for the `sources` that a caller may attach for better error texts.
+Every process of a run gets the same Job.  The metadata of each field hold its help, the check of its value, and a mark
+if all processes must agree on it.  `ps_train/config/flags.py` makes one flag of each field.  This module depends on
+neither absl nor TensorFlow.  A caller may attach the `sources` of the values for better error texts.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ RESTARTS = ("never", "on_failure")
 STATIC, DYNAMIC = SHARDINGS = ("static", "dynamic")
 RECOVERIES = ("partial", "consistent")
 AUTO = "auto"
-LONGEST_AUTO_RUN = 8
-"""Steps in one run under steps_per_run=auto, where steps are short.  See docs/decisions/0013-steps-per-run.md."""
+LONGEST_AUTO_CALL = 8
+"""Maximum steps of a call of `session.run` under steps_per_run=auto.  See docs/decisions/0013-steps-per-run.md."""
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad")
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
-"""Environment: a socket, inherited from the launcher, that keeps the task's port from others until it is served."""
+"""Environment variable: the socket, inherited from the launcher, that reserves the task's port."""
 
 WATCH_STDIN_VARIABLE = "PS_TRAIN_WATCH_STDIN"
-"""Environment: standard input is a pipe of the launcher's; when it closes, the launcher is gone."""
+"""Environment variable: set if standard input is a pipe that closes when the launcher ends."""
 
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
@@ -46,7 +45,11 @@ _HOSTS = "Comma-separated host:port list; the order is the task index and must b
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Everything about a run.  Raises ConfigError, naming field, value and source, when a value is not allowed."""
+    """Complete description of a run.
+
+    Raises:
+      ConfigError: a value is not allowed; the text shows field, value and source.
+    """
 
     ps_hosts: tuple[str, ...] = job_field((), "cluster", _HOSTS, shared=True)
     worker_hosts: tuple[str, ...] = job_field(
@@ -241,30 +244,30 @@ class Job:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether shards of the data are handed out."""
+        """Returns True if shards of the data are assigned dynamically."""
         return self.sharding == DYNAMIC
 
     @property
     def recovery_mode(self) -> str:
-        """One of RECOVERIES: what was asked for, or what fits the update mode."""
+        """Returns one of RECOVERIES: the given mode, or the default of the update mode."""
         return self.ps_recovery or ("partial" if self.update == "async" else "consistent")
 
     @property
-    def longest_run(self) -> int:
-        """The most steps that one run may make.  Where each step is to be timed it makes one."""
+    def longest_call(self) -> int:
+        """Returns the maximum number of steps of a call of `session.run`; 1 if each step is timed."""
         if self.clocks_dir:
             return 1
         if self.steps_per_run == AUTO:
-            return LONGEST_AUTO_RUN * 2 if self.prefetch_pulls else LONGEST_AUTO_RUN
+            return LONGEST_AUTO_CALL * 2 if self.prefetch_pulls else LONGEST_AUTO_CALL
         return int(self.steps_per_run)
 
     @property
-    def may_run_dry(self) -> bool:
-        """Whether the input may end within a push of several batches, or a run of several steps."""
-        return self.accumulate > 1 or (self.longest_run > 1 and self.epochs > 0)
+    def may_run_out_of_input(self) -> bool:
+        """Returns True if the input may end within a push of several batches, or a call of several steps."""
+        return self.accumulate > 1 or (self.longest_call > 1 and self.epochs > 0)
 
     def model_arguments(self) -> dict[str, str]:
-        """`model_arg` as a dict; of a repeated key the last one counts."""
+        """Returns `model_arg` as a dict; the last value of a repeated key counts."""
         arguments = {}
         for text in self.model_arg:
             key, equals, value = text.partition("=")
@@ -277,16 +280,16 @@ class Job:
         return arguments
 
     def shared_fields(self) -> dict[str, Any]:
-        """The fields on which all tasks must agree, in a form that survives JSON unchanged."""
+        """Returns the fields on which all tasks must agree, in a form that JSON leaves unchanged."""
         shared = {f.name: getattr(self, f.name) for f in job_fields(Job) if f.metadata["shared"]}
         shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
-        if self.cluster_file:  # who reads it later may find other addresses in it
+        if self.cluster_file:  # the addresses in the file may change later
             shared |= {"worker_hosts": (), "ps_hosts": len(self.ps_hosts), "chief_hosts": len(self.chief_hosts)}
         return json.loads(json.dumps(shared))
 
 
 def described(job: Job, name: str) -> str:
-    """`name=value (from source)`, for error texts."""
+    """Returns `name=value (from source)` for error texts."""
     value = getattr(job, name)
     text = ",".join(value) if isinstance(value, tuple) else value
     return f"{name}={text}{source_of(job.sources, name)}"

@@ -1,4 +1,4 @@
-"""The Task: which process of the job this one is."""
+"""The Task: the position of this process in the job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Which process of the job this is: `Task("ps", 0)` is written ps:0."""
+    """Job name and task index of a process: `Task("ps", 0)` is written ps:0."""
 
     job_name: str = job_field("local", "task", "What this process is.", one_of(JOB_NAMES))
     task_index: int | None = job_field(

@@ -1,9 +1,9 @@
-"""Clusters described in JSON: the environment variable `TF_CONFIG`, and the file that --cluster_file names.
+"""Parser of clusters described in JSON: the environment variable `TF_CONFIG`, and the file of --cluster_file.
 
     job_fields, task_fields = parse_tf_config(os.environ["TF_CONFIG"])
     job_fields = read_cluster_file("/etc/job/cluster.json")
 
-Both come out as fields of the Job, as if they were given as flags.
+Both give fields of the Job, as flags do.
 """
 
 from __future__ import annotations
@@ -19,11 +19,18 @@ _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "m
 
 
 def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`TF_CONFIG` as (fields of the Job, fields of the Task); both empty where it describes no cluster.
+    """Parses the value of `TF_CONFIG`.
 
-    Understood: `cluster` (or `sparseCluster`) with `ps`, `worker`, and `chief` or the older `master`; lists of
-    addresses or maps of index to address; `task` with `type` and `index`; `model_dir`.  `environment`, `rpc_layer`
-    and the like say nothing that is needed here.  An `evaluator` list is ignored: it is never a cluster member.
+    It reads `cluster` (or `sparseCluster`) with `ps`, `worker`, and `chief` or the older `master`.  Each is a list of
+    addresses or a map of index to address.  It also reads `task` with `type` and `index`, and `model_dir`.  Other keys
+    such as `environment` and `rpc_layer` are ignored.  An `evaluator` list is ignored: an evaluator is never a cluster
+    member.
+
+    Returns:
+      Fields of the Job and fields of the Task; both are empty without a cluster.
+
+    Raises:
+      ConfigError: the value is invalid.
     """
     if not text.strip():
         return {}, {}
@@ -38,7 +45,13 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_cluster_file(path: str) -> dict[str, Any]:
-    """The host lists that a file holds: what stands in `TF_CONFIG` as `cluster`, alone or as part of a whole one."""
+    """Returns the host lists in a file.
+
+    The file holds either the `cluster` of a `TF_CONFIG` or a whole `TF_CONFIG`.
+
+    Raises:
+      ConfigError: the file cannot be read, is invalid, or names no ps.
+    """
     where = f"cluster_file {path}"
     try:
         with open(path) as file:

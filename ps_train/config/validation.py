@@ -1,4 +1,4 @@
-"""What a job's values may not be together, though each of them is allowed."""
+"""Checks of combinations of a job's values, where each value alone is allowed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 from ps_train.errors import ConfigError
 
 Job = Any
-"""A `config.job.Job`, which calls this module while it is made."""
+"""A `config.job.Job`, which calls this module from its constructor."""
 
 
 def validate_combinations(job: Job, named: Callable[[str], str]) -> None:
-    """Raises ConfigError for the first.  `named`: of a field's name, `name=value (from source)`."""
+    """Checks all combinations; raises ConfigError for the first invalid one.
+
+    Args:
+      job: the job.
+      named: returns `name=value (from source)` for the name of a field.
+    """
     if job.save_steps == 0 and job.save_secs == 0:
         raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
     _check_update(job, named)
@@ -41,8 +46,8 @@ def _check_prefetch(job: Job, named: Callable[[str], str]) -> None:
         return
     fitting = {
         "update": job.update == "async",
-        "steps_per_run": job.longest_run > 1,
-        "delay_compensation": not job.delay_compensation,  # keeps but one copy of what was pulled
+        "steps_per_run": job.longest_call > 1,
+        "delay_compensation": not job.delay_compensation,  # compensation keeps only one copy of the pulled values
     }
     for name in (name for name, fits in fitting.items() if not fits):
         raise ConfigError(f"{named('prefetch_pulls')} is not possible with {named(name)}.")

@@ -1,4 +1,4 @@
-"""Tests of single values, each with the words for what it allows.
+"""Checks of single values, each with a description of the allowed values.
 
 check = optional(at_least(1))
 check.holds(0), check.allowed          # False, "a number of at least 1"
@@ -13,30 +13,39 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A test of one value, and the words for what it allows."""
+    """A check of one value.
+
+    Attributes:
+      allowed: description of the allowed values, for error texts.
+      holds: returns True if a value is allowed.
+    """
 
     allowed: str
     holds: Callable[[Any], bool]
 
 
 def at_least(low: float) -> Check:
+    """Returns a check for numbers of at least `low`."""
     return Check(f"a number of at least {low}", lambda value: value >= low)
 
 
 def above(low: float) -> Check:
+    """Returns a check for numbers above `low`."""
     return Check(f"a number above {low}", lambda value: value > low)
 
 
 def one_of(choices: tuple[str | int, ...]) -> Check:
+    """Returns a check for a fixed set of values."""
     return Check("one of " + ", ".join(map(str, choices)), lambda value: value in choices)
 
 
 def optional(check: Check) -> Check:
+    """Returns a check that also allows None."""
     return Check(check.allowed, lambda value: value is None or check.holds(value))
 
 
 def integer_or(word: str) -> Check:
-    """Of a text: a whole number of at least 1, or that word."""
+    """Returns a check of a text: a whole number of at least 1, or the word."""
     return Check(f"a whole number of at least 1, or {word}", lambda value: value == word or _is_count(value))
 
 
@@ -48,5 +57,5 @@ anything = Check("any value", lambda value: True)
 
 
 def is_number(text: str) -> bool:
-    """Whether int() takes it and it is not negative; nine digits are enough for ports and indices."""
+    """Returns True for a non-negative integer of at most nine digits, enough for ports and indices."""
     return text.isascii() and text.isdigit() and len(text) <= 9

@@ -1,1 +1,1 @@
-"""How the processes of a job learn of each other: records on the ps, leases, heartbeats, membership."""
+"""Coordination of a job's processes: records on the ps, leases, heartbeats, membership."""

@@ -1,6 +1,6 @@
-"""Is every ps reachable, and is it who the cluster says it is?  Asked with a deadline, before any training session.
+"""Connections to all ps, made with a deadline before any training session; the identity of each ps is checked.
 
-boards = reach_all(whereabouts, task, shared, timeout_secs=120)      # one Board for each ps, or UnreachableError
+stores = connect_all_ps(resolver, task, shared, timeout_secs=120)      # one KeyValueStore per ps, or UnreachableError
 """
 
 from __future__ import annotations
@@ -27,13 +27,22 @@ _CONNECT_SECS = 2.0
 
 
 class NotReadyError(Exception):
-    """What is waited for is not there; the text says what is missing."""
+    """Signals that an attempt may be repeated; the text says what is missing."""
 
 
 def retry_until(attempt: Callable[[], Any], timeout_secs: float, waiting_for: str) -> Any:
-    """Calls `attempt` until it does not raise NotYetError; after the time-out, UnreachableError with its last text."""
+    """Calls `attempt` until it does not raise NotReadyError; returns its result.
+
+    Args:
+      attempt: a function without arguments.
+      timeout_secs: after so many seconds the next failure is final.
+      waiting_for: names the awaited thing in messages.
+
+    Raises:
+      UnreachableError: the time is over; its text ends with that of the last NotReadyError.
+    """
     start = time.monotonic()
-    told = start + 10
+    next_warning = start + 10
     while True:
         try:
             return attempt()
@@ -43,51 +52,70 @@ def retry_until(attempt: Callable[[], Any], timeout_secs: float, waiting_for: st
                 raise UnreachableError(
                     f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}"
                 ) from None
-            if now >= told:
+            if now >= next_warning:
                 log.warning("waiting for %s (%.0fs): %s", waiting_for, now - start, missing)
-                told = now + 10
+                next_warning = now + 10
             time.sleep(_PAUSE_SECS)
 
 
 def connect_all_ps(
-    whereabouts: ClusterResolver, task: Task, shared: Mapping[str, Any], timeout_secs: float
+    resolver: ClusterResolver, task: Task, shared: Mapping[str, Any], timeout_secs: float
 ) -> list[KeyValueStore]:
-    """Boards of all ps, in order.  Raises UnreachableError or RefusedError, naming task, address and cause."""
+    """Connects to all ps; returns their stores in order.
+
+    Args:
+      resolver: gives the current addresses of the ps.
+      task: this task.
+      shared: the job's fields that all tasks share.
+      timeout_secs: for all ps together.
+
+    Raises:
+      UnreachableError: a ps could not be reached in time; the text names task, address and cause.
+      RefusedError: a ps is not the expected one.
+    """
     deadline = time.monotonic() + timeout_secs
-    boards = []
-    for index, address in enumerate(whereabouts.current().ps):
+    stores = []
+    for index, address in enumerate(resolver.current().ps):
         expected = Task("ps", index)
 
         def attempt(expected: Task = expected, index: int = index) -> KeyValueStore:
-            return connect_ps(expected, whereabouts.current().ps[index], task, shared)
+            return connect_ps(expected, resolver.current().ps[index], task, shared)
 
         left = max(0.0, deadline - time.monotonic())
         try:
-            boards.append(retry_until(attempt, left, f"{expected} ({address})"))
+            stores.append(retry_until(attempt, left, f"{expected} ({address})"))
         except UnreachableError as error:
             raise UnreachableError(f"{error} (startup_timeout_secs={timeout_secs:g})") from None
-    return boards
+    return stores
 
 
 def connect_ps(expected: Task, address: Address, task: Task, shared: Mapping[str, Any]) -> KeyValueStore:
-    """One attempt.  Raises NotYetError where waiting may help and RefusedError where it will not."""
-    open_store(address)
-    board = KeyValueStore(address.target, f"{expected} ({address})")
+    """Tries once to connect to a ps.  Raises NotReadyError where waiting may help and RefusedError where it cannot."""
+    check_reachable(address)
+    store = KeyValueStore(address.target, f"{expected} ({address})")
     try:
-        text = board.get(records.IDENTITY)
+        text = store.get(records.IDENTITY)
     except LostTaskError as error:
         raise NotReadyError(str(error)) from None
     if not text:
-        board.close()  # the next attempt makes another
-        raise NotReadyError(f"{address} answers, but does not say that it is {expected}")
+        store.close()  # the next attempt makes a new one
+        raise NotReadyError(f"{address} answers, but has not yet identified itself as {expected}")
     identity = Identity.from_json(text)
     check_identity(identity, str(expected), str(address), str(task), shared)
-    board.incarnation = identity.incarnation
-    return board
+    store.incarnation = identity.incarnation
+    return store
 
 
 def check_identity(identity: Identity, expected: str, address: str, task: str, shared: Mapping[str, Any]) -> None:
-    """Raises RefusedError if a ps is not the one that `task` takes it for."""
+    """Raises RefusedError if a ps is not `expected`, or has other host lists than `task`.
+
+    Args:
+      identity: as the ps published it.
+      expected: the name of the ps in the host lists of `task`.
+      address: of the ps, for messages.
+      task: this task.
+      shared: the job's fields that all tasks share.
+    """
     if identity.task != expected:
         raise RefusedError(
             f"{address} answers as {identity.task} (on {identity.host}, pid {identity.pid}), but ps_hosts of "
@@ -98,8 +126,8 @@ def check_identity(identity: Identity, expected: str, address: str, task: str, s
         raise RefusedError(f"{expected} ({address}) has other host lists than {task}: {'; '.join(found)}.")
 
 
-def open_store(address: Address) -> None:
-    """Whether anybody listens there: NotYetError says why not."""
+def check_reachable(address: Address) -> None:
+    """Opens and closes a TCP connection; raises NotReadyError, with the cause, if no process listens there."""
     try:
         socket.create_connection((address.host, address.port), timeout=_CONNECT_SECS).close()
     except socket.gaierror as error:

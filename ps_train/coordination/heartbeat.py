@@ -1,7 +1,7 @@
-"""The heart of a training task: it says twice a second that the task lives, and listens to what others say.
+"""The heartbeat of a training task: it renews the task's lease twice a second and reads the records of other tasks.
 
-It keeps the seat, sees outcome and stop notices, and notices who has fallen silent.  What is to be done about it is
-decided by `Watch`, which is pure.
+It also reads outcome and stop records and finds tasks that have fallen silent.  `FailureDetector`, which is pure,
+decides which silence ends the task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.config.job import Job
 from ps_train.coordination import records
-from ps_train.coordination.connect import NotReadyError, check_identity, open_store
+from ps_train.coordination.connect import NotReadyError, check_identity, check_reachable
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.lease import Lease
 from ps_train.coordination.liveness import LivenessTracker
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_SECS = 0.5
 _SILENT_SECS = 1.5
-"""The last words of a task wait no longer for a ps that does not answer."""
+"""Seconds for which a last record waits for a ps that does not answer."""
 
 
 class JobEnded(Exception):
-    """Not an error: the chief has declared the outcome."""
+    """Signals that the chief has declared the outcome; not an error."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.kind)
@@ -41,6 +41,7 @@ class JobEnded(Exception):
 
 
 def outcome_error(outcome: Outcome) -> PsTrainError:
+    """Returns the error for a failed job; its exit code is 2 where the configuration was at fault."""
     error = JobFailedError(f"the job failed: {outcome.by}: {outcome.cause}")
     if outcome.config:
         error.exit_code = 2
@@ -48,21 +49,27 @@ def outcome_error(outcome: Outcome) -> PsTrainError:
 
 
 class PeerMonitor(Protocol):
-    """What the heart tells whom it hears, on the board of ps 0."""
+    """Receives the task statuses that the heartbeat reads from the store of ps 0."""
 
     def update(self, statuses: Iterable[TaskStatus], now: float) -> PsTrainError | None:
-        """Returns an error that ends the job for this task."""
+        """Returns an error that ends the job for this task; None while there is none.
+
+        Args:
+          statuses: of all training tasks that have a record.
+          now: seconds of a monotonic clock.
+        """
 
     def extend_deadlines(self, secs: float) -> None:
-        """For so long nobody could be heard, because ps 0 did not answer."""
+        """Leaves out `secs` in which no status could be read because ps 0 did not answer."""
 
 
 class FailureDetector:
-    """Who has fallen silent?  Fed with what a board shows, and the time.
+    """Finds tasks that have fallen silent.  Pure: the caller passes the statuses read and the time.
 
     Args:
-      needed: tasks without which this one cannot go on, and how many seconds of silence each is allowed.
-      join_secs: how long a needed task may take to appear.
+      needed: the tasks without which this one cannot go on, each with the seconds of silence it is allowed.
+      join_secs: seconds that a needed task may take to appear.
+      now: seconds of a monotonic clock.
     """
 
     def __init__(self, needed: Mapping[str, float], join_secs: float, now: float) -> None:
@@ -70,11 +77,12 @@ class FailureDetector:
         self._tracker = LivenessTracker()
 
     def extend_deadlines(self, secs: float) -> None:
+        """Leaves out `secs` in which no status could be read."""
         self._start += secs
         self._tracker.extend(secs)
 
     def update(self, statuses: Iterable[TaskStatus], now: float) -> PsTrainError | None:
-        """Returns an error that names the first task that is missing or silent for too long."""
+        """Returns an error that names the first task missing or silent for too long; None if there is none."""
         present = {status.task: status for status in statuses}
         for task, allowed in self._needed.items():
             status = present.get(task)
@@ -88,150 +96,168 @@ class FailureDetector:
 
 
 class Heartbeat:
-    """Start it when the seat is taken; `say` changes what it tells the others.
+    """Heartbeat threads of a training task.  Start it when the lease is acquired; `set_state` changes the task's state.
 
-    There is one thread for each board, so that a ps that does not answer delays nothing on the others.
+    Each store has its own thread, so a ps that does not answer does not delay the others.
+
+    Args:
+      stores: one for each ps, in order.
+      resolver: gives the current addresses of the ps.
+      lease: the acquired lease of this task.
+      events: wakes the main thread.
+      job: the job's settings.
+      monitor: receives the statuses read from ps 0.
 
     Attributes:
-      lives: what is known of the ps.
+      ps_liveness: the liveness, process and generation of each ps.
+      stop_request: the first request to end the job early; None until there is one.
     """
 
     def __init__(
         self,
-        boards: list[KeyValueStore],
-        whereabouts: ClusterResolver,
+        stores: list[KeyValueStore],
+        resolver: ClusterResolver,
         lease: Lease,
-        attention: MainThreadEvents,
+        events: MainThreadEvents,
         job: Job,
-        watch: PeerMonitor,
+        monitor: PeerMonitor,
     ) -> None:
-        self._boards, self._lease, self._attention, self._job, self._monitor = boards, lease, attention, job, watch
-        self._whereabouts = whereabouts
-        self._writing = [threading.Lock() for _ in boards]
-        self._leaving = ""  # the last state, which the seat may not have yet where ps 0 is silent
-        self.stop_notice: StopRequest | None = None
-        self.lives = PsLiveness([b.name for b in boards], [b.incarnation for b in boards], job.recovery_secs)
+        self._stores, self._lease, self._events, self._job, self._monitor = stores, lease, events, job, monitor
+        self._resolver = resolver
+        self._write_locks = [threading.Lock() for _ in stores]
+        self._leaving = ""  # the last state; the lease may not have it yet while ps 0 is silent
+        self.stop_request: StopRequest | None = None
+        self.ps_liveness = PsLiveness(
+            [store.name for store in stores], [store.incarnation for store in stores], job.recovery_secs
+        )
 
     @property
     def process_id(self) -> str:
-        """What is unique to this process."""
+        """A text unique to this process."""
         return self._lease.status.process_id
 
     def start(self) -> None:
-        for index, board in enumerate(self._boards):
+        """Starts one daemon thread for each store."""
+        for index, store in enumerate(self._stores):
             threading.Thread(
-                target=self._beat_until_stopped, args=[index], daemon=True, name=f"heart {board.name}"
+                target=self._beat_until_stopped, args=[index], daemon=True, name=f"heartbeat {store.name}"
             ).start()
 
     def set_state(self, state: str | None = None) -> None:
-        """Shows on the board of ps 0 that the task lives, and its state, which may be a new one; raises RefusedError if
-        the seat was taken over."""
+        """Renews the lease on ps 0 and writes the task's state.
+
+        Args:
+          state: the new state; None keeps the present one.
+
+        Raises:
+          RefusedError: another process has taken over the lease.
+        """
         if not self._lease.renew(state):
-            raise RefusedError(f"{self._lease.status.task} was given up and taken over by another process.")
+            raise RefusedError(f"{self._lease.status.task} has lost its lease: another process has taken it over.")
 
     def publish(self, index: int) -> None:
-        """Shows on a board that the task lives, and its state, whatever that is by the time it is written."""
+        """Writes a heartbeat to the store of ps `index`, with the task's state at the time of writing."""
         if index == 0:
             return self.set_state()
-        with self._writing[index]:  # or an older state could be written after a newer one
-            seat = self._lease.status
-            said = dataclasses.replace(seat, state=self._leaving or seat.state)
-            self._boards[index].set(records.task_key(seat.task), said.to_json())
+        with self._write_locks[index]:  # or an older state could be written after a newer one
+            status = self._lease.status
+            published = dataclasses.replace(status, state=self._leaving or status.state)
+            self._stores[index].set(records.task_key(status.task), published.to_json())
 
     def announce_leaving(self, state: str = records.LEAVING) -> None:
-        """Tells every ps that this task goes: they need not stay for it."""
+        """Writes to every ps that this task leaves, so that no ps stays up for it."""
         self._leaving = state
         self.on_each_ps(lambda index: self._lease.renew(state) if index == 0 else self.publish(index))
 
     def on_each_ps(self, write: Callable[[int], object]) -> None:
-        """Writes on all boards at once; does not wait long for those that are known to be silent."""
+        """Calls `write(index)` for all ps at once; waits at most 1.5 s for those known to be silent."""
         threads = [
-            threading.Thread(target=_written, args=[write, index], daemon=True, name="write")
-            for index in range(len(self._boards))
+            threading.Thread(target=_try_write, args=[write, index], daemon=True, name="write")
+            for index in range(len(self._stores))
         ]
         deadline = time.monotonic() + _SILENT_SECS
         for thread in threads:
             thread.start()
-        for index in sorted(range(len(threads)), key=self.lives.is_silent):
+        for index in sorted(range(len(threads)), key=self.ps_liveness.is_silent):
             left = max(0.0, deadline - time.monotonic())
-            threads[index].join(left if self.lives.is_silent(index) else None)
+            threads[index].join(left if self.ps_liveness.is_silent(index) else None)
 
     def _beat_until_stopped(self, index: int) -> None:
-        board, answered = self._boards[index], time.monotonic()
+        store, answered = self._stores[index], time.monotonic()
         while True:
             self._update_address(index)
             asked = time.monotonic()
             try:
                 self.publish(index)
-                found = board.items()
-                if index == 0 and self.lives.is_silent(0):
+                found = store.items()
+                if index == 0 and self.ps_liveness.is_silent(0):
                     self._monitor.extend_deadlines(asked - answered)
                 self._read_records(index, found, asked)
-                self._react(found, watch=index == 0)
+                self._react(found, from_first_ps=index == 0)
                 answered = time.monotonic()
             except RefusedError as error:
-                return self._attention.set_terminal_error(error)
+                return self._events.set_terminal_error(error)
             except LostTaskError as error:
                 if not self._probe(index):
-                    self._silent_ps(index, str(error).removeprefix(board.name + " "))
+                    self._record_silence(index, str(error).removeprefix(store.name + " "))
                 if time.monotonic() - answered > self._job.recovery_secs:
                     secs = f"{self._job.recovery_secs:g}s (recovery_secs)"
-                    return self._attention.set_terminal_error(LostTaskError(f"lost {board.name} for {secs}: {error}"))
+                    return self._events.set_terminal_error(LostTaskError(f"lost {store.name} for {secs}: {error}"))
             time.sleep(HEARTBEAT_SECS)
 
     def _update_address(self, index: int) -> None:
-        """Where the ps is at another address now, it is asked there."""
-        address, board = self._whereabouts.current().ps[index], self._boards[index]
+        """Reconnects the store if the ps has moved to another address."""
+        address, store = self._resolver.current().ps[index], self._stores[index]
         name = f"ps:{index} ({address})"
-        if name != board.name:
-            board.reconnect_to(address.target, name)
-            _log(self.lives.record_move(index, name))
+        if name != store.name:
+            store.reconnect_to(address.target, name)
+            _log(self.ps_liveness.record_move(index, name))
 
     def probe_ps(self) -> None:
-        """A ps has just been lost: finds out at once which, if it is gone altogether."""
-        for index in range(len(self._boards)):
+        """Finds out at once which ps no longer accept connections.  Called when a ps has just been lost."""
+        for index in range(len(self._stores)):
             self._probe(index)
 
     def _probe(self, index: int) -> bool:
-        """Whether it was found to be gone."""
+        """Returns whether the ps accepts no connection."""
         try:
-            open_store(self._whereabouts.current().ps[index])
+            check_reachable(self._resolver.current().ps[index])
         except NotReadyError as missing:
-            self._silent_ps(index, str(missing))
+            self._record_silence(index, str(missing))
             return True
         return False
 
-    def _silent_ps(self, index: int, cause: str) -> None:
-        line = self.lives.silent(index, cause)
-        _log(line if self._attention.terminal_error is None else None)
+    def _record_silence(self, index: int, cause: str) -> None:
+        line = self.ps_liveness.record_silence(index, cause)
+        _log(line if self._events.terminal_error is None else None)
 
     def _read_records(self, index: int, found: Mapping[str, str], asked: float) -> None:
-        """Who answered, and in which world it is."""
-        board = self._boards[index]
+        """Records which process answered, and its generation."""
+        store = self._stores[index]
         if records.IDENTITY not in found:
-            raise LostTaskError(f"{board.name} does not say yet who it is")
+            raise LostTaskError(f"{store.name} has not published its identity yet")
         identity = Identity.from_json(found[records.IDENTITY])
-        check_identity(identity, f"ps:{index}", board.name, self._lease.status.task, self._job.shared_fields())
-        world = ModelReady.from_json(found[records.READY]).generation if records.READY in found else ""
-        _log(self.lives.record_answer(index, identity.incarnation, world, asked))
+        check_identity(identity, f"ps:{index}", store.name, self._lease.status.task, self._job.shared_fields())
+        generation = ModelReady.from_json(found[records.READY]).generation if records.READY in found else ""
+        _log(self.ps_liveness.record_answer(index, identity.incarnation, generation, asked))
 
-    def _react(self, found: Mapping[str, str], watch: bool) -> None:
+    def _react(self, found: Mapping[str, str], from_first_ps: bool) -> None:
         if records.OUTCOME in found:
-            self._attention.set_terminal_error(JobEnded(Outcome.from_json(found[records.OUTCOME])))
-        if records.STOP in found and self.stop_notice is None:
-            self.stop_notice = StopRequest.from_json(found[records.STOP])
-            self._attention.wake()
-        if watch:
-            silent = self._monitor.update(task_statuses(found), time.monotonic())
-            if silent is not None:
-                self._attention.set_terminal_error(silent)
+            self._events.set_terminal_error(JobEnded(Outcome.from_json(found[records.OUTCOME])))
+        if records.STOP in found and self.stop_request is None:
+            self.stop_request = StopRequest.from_json(found[records.STOP])
+            self._events.wake()
+        if from_first_ps:
+            error = self._monitor.update(task_statuses(found), time.monotonic())
+            if error is not None:
+                self._events.set_terminal_error(error)
 
 
-def _written(write: Callable[[int], object], index: int) -> None:
+def _try_write(write: Callable[[int], object], index: int) -> None:
     try:
         write(index)
     except LostTaskError as error:
-        log.info("cannot be told: %s", error)
+        log.info("a record could not be written: %s", error)
 
 
 def _log(line: str | None) -> None:
@@ -240,5 +266,9 @@ def _log(line: str | None) -> None:
 
 
 def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:
-    """The training tasks that a board knows."""
+    """Returns the status of every training task that has a record in a store.
+
+    Args:
+      items: the keys and values of the store.
+    """
     return [TaskStatus.from_json(text) for key, text in items.items() if key.startswith(records.task_key(""))]

@@ -1,6 +1,6 @@
-"""Do two processes describe the same job?  Pure comparisons with the difference in words.
+"""Comparison of two processes' descriptions of a job, with the differences in words.  Pure.
 
-differences({"max_steps": 100}, {"max_steps": 200}, theirs="the chief", mine="worker:1")
+diff_configs({"max_steps": 100}, {"max_steps": 200}, their_name="the chief", my_name="worker:1")
 # ['max_steps: 100 at the chief, 200 at worker:1']
 """
 
@@ -16,25 +16,34 @@ CLUSTER_FIELDS = (*HOST_LISTS, "elastic")
 
 
 def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name: str, my_name: str) -> list[str]:
-    """One line for each field that differs; worker lists with gaps, and those of elastic jobs, are compared where both
-    name a worker."""
+    """Returns one line for each field that differs.
+
+    Worker lists with gaps, and those of elastic jobs, are compared only at the indices that both name.
+
+    Args:
+      theirs, mine: the two descriptions.
+      their_name, my_name: of the tasks they come from, for the lines.
+    """
     lines = []
     for name in sorted({*theirs, *mine}):
         left, right = theirs.get(name), mine.get(name)
         if left == right or (name == "worker_hosts" and _compatible(left, right, bool(mine.get("elastic")))):
             continue
-        lines.append(f"{name}: {_shown(left)} at {their_name}, {_shown(right)} at {my_name}")
+        lines.append(f"{name}: {_text_of(left)} at {their_name}, {_text_of(right)} at {my_name}")
     return lines
 
 
 def job_fingerprint(job: Job) -> dict[str, Any]:
-    """What all tasks must agree on, in a form that survives JSON unchanged.  The number of workers is in it because a
-    task may know only some of their addresses, and takes its share of the data by that number."""
+    """Returns the settings on which all tasks must agree, in a form that survives JSON unchanged.
+
+    The number of workers is included.  A task may know only some workers' addresses, and that number decides its share
+    of the data.
+    """
     return {**job.shared_fields(), "number of workers": Cluster.of(job).num_workers}
 
 
 def cluster_fields(shared: Mapping[str, Any]) -> dict[str, Any]:
-    """What says who the others are: all that matters to a ps."""
+    """Returns the fields that describe the cluster; a ps compares only these."""
     return {name: shared[name] for name in CLUSTER_FIELDS}
 
 
@@ -50,7 +59,7 @@ def _by_index(hosts: list[str]) -> dict[str, str]:
     return {index: address for index, _, address in pairs}
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if value is None:
         return "missing"
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,12 +1,12 @@
-"""The board: a small shared notebook on each ps, by which processes say: here, alive, done, abort.
+"""A small key-value store on each ps, in which the processes of a job write their records.
 
-    board = Board("grpc://127.0.0.1:2222", name="ps:0 (127.0.0.1:2222)", timeout_secs=5)
-    board.put("greeting", "hello")
-    board.swap("owner", expected="", value="me")      # "" if it worked, else who owns it
+    store = KeyValueStore("grpc://127.0.0.1:2222", name="ps:0 (127.0.0.1:2222)", timeout_secs=5)
+    store.set("greeting", "hello")
+    store.compare_and_set("owner", expected="", value="me")      # "" if it was written, else the present owner
 
-Keys and values are strings; a key that is absent reads as "".  It lives in TensorFlow's own runtime as a hash table
-on the ps and is reached by a session on that ps alone, with a time-out, independent of the training graph: it works
-before a worker has a server, and while a training step hangs.  What the keys mean is in `notices.py`.
+Keys and values are strings; an absent key reads as "".  The store is a TensorFlow hash table on the ps.  A client
+reaches it by a session on that ps alone, with a time-out and independent of the training graph.  So the store works
+before a worker has a server, and while a training step hangs.  `records.py` defines the keys.
 """
 
 from __future__ import annotations
@@ -26,50 +26,55 @@ from ps_train.errors import cause_of as cause_of
 
 
 class KeyValueStore:
-    """A client of one ps's notebook.  Every method raises LostTaskError when that ps does not answer in time.
+    """A client of one ps's store.  Every method raises LostTaskError when that ps does not answer in time.
 
     Args:
       target: the TensorFlow target of the ps's server, `grpc://host:port`.
-      name: what to call the ps in errors.
-      timeout_secs: how long one call may take.
+      name: of the ps in errors.
+      timeout_secs: seconds that one call may take.
+
+    Attributes:
+      name: of the ps in errors.
+      incarnation: of the ps's process; "" until it is known (see `connect.connect_ps`).
     """
 
     def __init__(self, target: str, name: str, timeout_secs: float = 3.0) -> None:
         self.name = name
-        self.incarnation = ""  # of the process behind it, where that is known; see `probe.reach`
+        self.incarnation = ""
         graph = tf.Graph()
         with graph.as_default():
             self._build()
         self._graph, self._config = graph, v1.ConfigProto(operation_timeout_in_ms=int(timeout_secs * 1000))
         self._target = target
         self._session = self._connect()
-        self._lost_connection: list[v1.Session] = []  # kept: to close one asks a process that is gone
+        self._lost_connection: list[v1.Session] = []  # never closed: closing one calls a process that is gone
         self._lock = threading.Lock()
 
     def get(self, key: str) -> str:
-        """The value of a key, "" if it has none."""
-        return self._value_of(self._run(self._found, {self._key: _number(key)}))
+        """Returns the value of a key, "" if it has none."""
+        return self._parse_value(self._run(self._found, {self._key: _hash(key)}))
 
     def set(self, key: str, value: str) -> None:
-        """Writes a value, whatever was there."""
-        self._run(self._insert, {self._key: _number(key), self._value: json.dumps([key, value])})
+        """Writes a value and replaces any former one."""
+        self._run(self._insert, {self._key: _hash(key), self._value: json.dumps([key, value])})
 
     def compare_and_set(self, key: str, expected: str, value: str) -> str:
-        """Writes `value` if the key has the value `expected`; returns what it had before, in one atomic step."""
+        """Writes `value` if the key has the value `expected`; returns the value before, in one atomic step."""
         entry = json.dumps([key, expected]) if expected else ""
-        feeds = {self._key: _number(key), self._value: json.dumps([key, value]), self._expected: entry}
-        return self._value_of(self._run(self._swapped, feeds))
+        feeds = {self._key: _hash(key), self._value: json.dumps([key, value]), self._expected: entry}
+        return self._parse_value(self._run(self._compared_and_set, feeds))
 
     def items(self) -> dict[str, str]:
-        """Everything on the board."""
+        """Returns all keys with their values."""
         return dict(json.loads(entry) for entry in self._run(self._all, {}))
 
     def reconnect_to(self, target: str, name: str) -> None:
-        """From now on it is at another address: what is running fails or ends where it began."""
+        """Reaches the store at another address from now on.  Calls under way end or fail at the old address."""
         self._target, self.name = target, name
         self._reconnect(self._session)
 
     def close(self) -> None:
+        """Closes the session to the ps."""
         self._session.close()
 
     def _build(self) -> None:
@@ -85,7 +90,7 @@ class KeyValueStore:
         def insert() -> tf.Operation:
             return tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=self._key, values=self._value)
 
-        def swap() -> tf.Tensor:
+        def compare_and_set() -> tf.Tensor:
             before = find()
             done = v1.cond(tf.equal(before, self._expected), lambda: tf.group(insert()), tf.no_op)
             with tf.control_dependencies([done]):
@@ -93,7 +98,7 @@ class KeyValueStore:
 
         self._found = find()
         self._insert = insert()
-        self._swapped = tf.CriticalSection(shared_name="ps_train_board_lock").execute(swap)
+        self._compared_and_set = tf.CriticalSection(shared_name="ps_train_board_lock").execute(compare_and_set)
         self._all = tf.raw_ops.LookupTableExportV2(table_handle=table, Tkeys=tf.int64, Tvalues=tf.string).values
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:
@@ -102,7 +107,7 @@ class KeyValueStore:
             return session.run(fetches, feeds)
         except (tf.errors.OpError, RuntimeError) as error:
             if not isinstance(error, (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)):
-                self._reconnect(session)  # the ps will never know this session again
+                self._reconnect(session)  # a restarted ps never accepts this session again
                 raise LostTaskError(f"{self.name} was restarted ({cause_of(error)})") from None
             raise LostTaskError(f"{self.name} does not answer ({cause_of(error)})") from None
 
@@ -116,10 +121,10 @@ class KeyValueStore:
         return Session(self._target, graph=self._graph, config=self._config)
 
     @staticmethod
-    def _value_of(entry: bytes) -> str:
+    def _parse_value(entry: bytes) -> str:
         return str(json.loads(entry)[1]) if entry else ""
 
 
-def _number(key: str) -> int:
-    """A key's number in the table: 63 bits of its hash, so two of some hundred keys never meet."""
+def _hash(key: str) -> int:
+    """Returns 63 bits of a key's hash, as its key in the table; a few hundred keys do not collide."""
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,12 +1,12 @@
-"""One process for each task: a seat on the board of ps 0, taken atomically and kept by saying so every second.
+"""Task lease: a record in the store of ps 0 that ensures that only one process runs as each task.
 
-    seat = Lease(board, new_seat("worker:1"))
-    seat.take(lease_secs=10)           # RefusedError names who holds it
-    seat.say("training")               # False when somebody else has taken over
-    seat.say()                         # as before, and alive
+    lease = Lease(store, new_task_status("worker:1"))
+    lease.acquire(lease_secs=10)         # RefusedError names the holder
+    lease.renew("training")              # False when another process has taken over
+    lease.renew()                        # a heartbeat with the same state
 
-A seat whose holder has fallen silent for the length of a lease is free; on the same machine, and in the same PID
-namespace, it is free as soon as the holder's process is gone.
+A lease is acquired atomically and kept by renewing it.  It is free when its holder has been silent for `lease_secs`.
+In the same PID namespace of the same machine it is free as soon as the holder's process has exited.
 """
 
 from __future__ import annotations
@@ -25,50 +25,65 @@ _LOOK_SECS = 0.2
 
 
 class Lease:
-    """This process's seat.  `take` once, then `say` again and again."""
+    """The lease of this process.  Call `acquire` once, then `renew` repeatedly.
 
-    def __init__(self, board: KeyValueStore, seat: TaskStatus) -> None:
-        self._board = board
-        self._key = records.task_key(seat.task)
-        self.status = seat
+    Args:
+      store: of ps 0.
+      status: the first status of this task.
+
+    Attributes:
+      status: the status last published.
+    """
+
+    def __init__(self, store: KeyValueStore, status: TaskStatus) -> None:
+        self._store = store
+        self._key = records.task_key(status.task)
+        self.status = status
         self._lock = threading.Lock()
 
     def acquire(self, lease_secs: float) -> None:
-        """Raises RefusedError, naming the holder, if a living process has the seat."""
+        """Waits until the lease is free, at most `lease_secs`, and acquires it.
+
+        Raises:
+          RefusedError: a living process holds the lease; the text names it.
+        """
         held = ""
         while True:
-            before = self._board.compare_and_set(self._key, held, self.status.to_json())
+            before = self._store.compare_and_set(self._key, held, self.status.to_json())
             if before == held:
                 return
             held = before
             holder = TaskStatus.from_json(before)
             if holder.state != LEFT and not process_exited(holder) and not self._wait_until_expired(before, lease_secs):
                 raise RefusedError(
-                    f"{self.status.task} is already running ({holder.location()}, on the board of {self._board.name}): "
+                    f"{self.status.task} is already running ({holder.location()}, according to {self._store.name}): "
                     "stop that process, or use another task_index."
                 )
 
     def renew(self, state: str | None = None) -> bool:
-        """Shows that the process lives, and its state, which may be a new one; False if it no longer has the seat.
+        """Writes a heartbeat and the state; returns False if the process no longer holds the lease.
 
-        What could not be written because the board did not answer is written next time.
+        A state that could not be written because the store did not answer is written by the next call.
+
+        Args:
+          state: the new state; None keeps the present one.
         """
         with self._lock:
             old = self.status
             self.status = new = dataclasses.replace(
                 old, heartbeat=old.heartbeat + 1, state=old.state if state is None else state
             )
-            before = self._board.compare_and_set(self._key, old.to_json(), new.to_json())
+            before = self._store.compare_and_set(self._key, old.to_json(), new.to_json())
             if before and TaskStatus.from_json(before).process_id != old.process_id:
                 return False
-            if before != old.to_json():  # the board was lost with its ps, or a call was answered too late
-                self._board.set(self._key, new.to_json())
+            if before != old.to_json():  # the store was lost with its ps, or a call was answered too late
+                self._store.set(self._key, new.to_json())
             return True
 
     def _wait_until_expired(self, text: str, lease_secs: float) -> bool:
         deadline = time.monotonic() + lease_secs
         while time.monotonic() < deadline:
-            if self._board.get(self._key) != text:
+            if self._store.get(self._key) != text:
                 return False
             time.sleep(_LOOK_SECS)
         return True

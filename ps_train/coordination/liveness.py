@@ -1,9 +1,9 @@
-"""Liveness: how long a heartbeat has stood still.
+"""Liveness: the time for which a heartbeat has not changed.
 
     tracker = LivenessTracker()
     tracker.silent_secs("worker:1", heartbeat=("4f1c", 17), now=time.monotonic())      # 0.0 whenever it has changed
 
-Knows nothing of processes or stores: the caller says what it has read, and the time.
+Pure: the caller passes the heartbeats that it has read, and the time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TaskLiveness:
     """Tells living tasks from silent ones.
 
     Args:
-      lease_secs: seconds for which a heartbeat may stand still.
+      lease_secs: seconds for which a heartbeat may stay the same.
     """
 
     def __init__(self, lease_secs: float) -> None:

@@ -1,5 +1,6 @@
-"""What the chief does about who takes part: says it aloud, makes nobody wait for those who left, and ends a job for
-which too few are left.
+"""The chief's membership monitor: it logs changes, releases replicas that wait for absent ones, and ends small jobs.
+
+A job ends when fewer than min_workers remain.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ASK_SECS, _STALL_SECS = 5.0, 30.0
 
 
 class BackgroundTask:
-    """A thread that does what it is given, one thing at a time.  What it is given while it is busy is left out."""
+    """A thread that runs one function at a time.  At most one more is queued; further ones are dropped."""
 
     def __init__(self) -> None:
         self._work: queue.Queue[Callable[[], None]] = queue.Queue(1)
@@ -39,16 +40,19 @@ class BackgroundTask:
 
 
 class MembershipMonitor:
-    """Listens to the heart in the place of `Watch`: the chief needs nobody in particular.
+    """Takes the place of `FailureDetector` in the chief, which needs no particular task.
 
     Args:
-      run: runs what asks the ps, apart from the caller, which must not wait for a ps that is silent.
+      job: the job's settings.
+      cluster: gives the declared and the possible replicas.
+      now: seconds of a monotonic clock.
+      run: runs a function that calls the ps.  It returns at once, since the caller must not wait for a silent ps.
 
     Attributes:
-      dismiss: to be set when there is a session: takes a replica's index, sees to it that no step waits for that
-        replica; returns False where that was not possible.
-      awaited: to be set with it: the global step, and the indices of the replicas for whom others wait; None where
-        that cannot be known now.
+      remove_replica: a function set when there is a session.  It takes a replica's index and makes no step wait for
+        that replica.  It returns False where that was not possible.
+      awaited: a function set together with `remove_replica`.  It returns the global step and the indices of the
+        replicas that others wait for, or None where they are not known now.
     """
 
     def __init__(self, job: Job, cluster: Cluster, now: float, run: Callable[[Callable[[], None]], object]) -> None:
@@ -56,25 +60,27 @@ class MembershipMonitor:
         self._absent: Sequence[str] = ()
         self._tasks = [str(task) for task in cluster.possible_replicas()]
         declared = self._tasks[: cluster.num_replicas]
-        self._of = "" if job.elastic else f" of {len(declared)}"
+        self._of_declared = "" if job.elastic else f" of {len(declared)}"
         self._membership = Membership(declared, job.startup_timeout_secs, job.worker_lease_secs, now, job.elastic)
         self.remove_replica: Callable[[int], object] | None = None
         self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
         self._stall, self._asked = StallDetector(_STALL_SECS), now
 
     def present(self) -> list[str]:
-        """The tasks that take part."""
+        """Returns the tasks that take part."""
         return self._membership.present
 
     def extend_deadlines(self, secs: float) -> None:
+        """Leaves out `secs` in which no status could be read."""
         self._membership.extend_deadlines(secs)
 
-    def update(self, seats: Iterable[TaskStatus], now: float) -> PsTrainError | None:
-        changes = self._membership.update(seats, now)
+    def update(self, statuses: Iterable[TaskStatus], now: float) -> PsTrainError | None:
+        """Logs the changes and begins what follows from them; returns an error if too few workers remain."""
+        changes = self._membership.update(statuses, now)
         for change in changes:
-            log.warning("%s %s; %s", change.location, change.reason, self._update_in_background())
+            log.warning("%s %s; %s", change.location, change.reason, self._consequence())
         error = self._too_few(changes)
-        if error is None:  # else nobody is to go on
+        if error is None:  # with an error the job ends, and no replica needs to go on
             self._absent = self._membership.absent
             self._run(lambda: self._ask_who_is_awaited(now))
         return error
@@ -84,10 +90,13 @@ class MembershipMonitor:
         self._report_stall(now)
 
     def _remove_absent(self) -> None:
-        """At every look: a ps may not have answered, and a step of somebody thought dead may have come after all.
-        A ps that does not answer now is not asked for the others either."""
+        """Removes all absent replicas, at every update.
+
+        A ps may not have answered before, and a step of a replica thought dead may have arrived after all.  Once a ps
+        does not answer, the remaining replicas are left for the next update.
+        """
         for task in self._absent:
-            if self.remove_replica is None or task not in self._absent:  # the latter may be new
+            if self.remove_replica is None or task not in self._absent:  # another thread replaces _absent
                 continue
             if self.remove_replica(self._tasks.index(task)) is False:
                 return
@@ -98,24 +107,25 @@ class MembershipMonitor:
         self._asked = now
         found = self.awaited()
         if found is not None:
-            told = self._stall.update(found[0], [self._tasks[index] for index in found[1]], now)
-            if told is not None:
-                log.warning("%s", told)
+            line = self._stall.update(found[0], [self._tasks[index] for index in found[1]], now)
+            if line is not None:
+                log.warning("%s", line)
 
-    def _update_in_background(self) -> str:
+    def _consequence(self) -> str:
+        """Returns how training goes on with the present members, for a log line."""
         present = len(self._membership.present)
         if present == 0:
-            return "nobody is left to train"
+            return "no worker is left to train"
         if self._job.update == "sync":
-            return f"the quorum is now {max(1, present - self._job.backup_workers)}{self._of} workers"
-        return f"training goes on with {present}{self._of} workers"
+            return f"the quorum is now {max(1, present - self._job.backup_workers)}{self._of_declared} workers"
+        return f"training goes on with {present}{self._of_declared} workers"
 
     def _too_few(self, changes: Iterable[MembershipChange]) -> PsTrainError | None:
         left = [change for change in changes if not change.present]
         present = len(self._membership.present)
         if not left or present >= self._job.min_workers or present == 0:
-            return None  # nobody is present when the chief itself has no input left: it ends the job
+            return None  # no task is present when the chief itself has no input left; it ends the job
         return TooFewWorkersError(
-            f"{left[-1].location} {left[-1].reason}: {present}{self._of} workers remain, "
+            f"{left[-1].location} {left[-1].reason}: {present}{self._of_declared} workers remain, "
             f"fewer than min_workers={self._job.min_workers}"
         )

@@ -1,12 +1,12 @@
-"""What a training task knows of the ps: who answers, as which process, and in which world.
+"""Liveness of the ps, as one training task sees it: answering or silent, its process, and its generation.
 
-    lives = Lives(["ps:0 (a:2222)", "ps:1 (b:2222)"], ["4f1c", "a1b2"], patience_secs=60)
-    lives.silent(1, "does not answer")                   # "lost ps:1 (b:2222): does not answer; waiting ..."
-    lives.heard(1, "77d0", world="", asked=now)          # "ps:1 (b:2222) is back, as a new process ..."
-    lives.left(world, since)                             # True: that ps is in no world, since it was restarted
+    liveness = PsLiveness(["ps:0 (a:2222)", "ps:1 (b:2222)"], ["4f1c", "a1b2"], recovery_secs=60)
+    liveness.record_silence(1, "does not answer")                  # "lost ps:1 (b:2222): does not answer; waiting ..."
+    liveness.record_answer(1, "77d0", generation="", asked=now)    # "ps:1 (b:2222) is back, as a new process ..."
+    liveness.generation_changed(generation, since)                 # True: a restarted ps has no generation
 
-A world is one unbroken state of the model: it ends when a ps loses its part (`notices.Ready`).  Pure: fed with what the
-heart hears, and the time; each ps's facts are written by one thread only.
+A generation is an unbroken life of the model's state: it ends when a ps loses its part (`records.ModelReady`).
+Pure: the heartbeat passes the answers and the time.  Only one thread writes the facts of each ps.
 """
 
 from __future__ import annotations
@@ -25,54 +25,66 @@ class _PsState:
 
 
 class PsLiveness:
-    """Args:
-    names, incarnations: of the ps, in order, as they were first reached.
-    patience_secs: what to say about how long a silent one is waited for.
+    """Facts about each ps, by index.
+
+    Args:
+      names: how messages name each ps, in order.
+      incarnations: the process that first answered as each ps, in order.
+      recovery_secs: seconds for which a silent ps is waited for; used in messages only.
     """
 
-    def __init__(self, names: Sequence[str], incarnations: Sequence[str], patience_secs: float) -> None:
+    def __init__(self, names: Sequence[str], incarnations: Sequence[str], recovery_secs: float) -> None:
         self._states = [_PsState(*pair) for pair in zip(names, incarnations, strict=True)]
-        self._patience_secs = patience_secs
+        self._recovery_secs = recovery_secs
 
-    def silent(self, index: int, cause: str) -> str | None:
-        """A ps did not answer; returns what is to be said, once."""
-        life = self._states[index]
-        if not life.answers:
+    def record_silence(self, index: int, cause: str) -> str | None:
+        """Records that a ps did not answer; returns a line to log the first time, else None."""
+        state = self._states[index]
+        if not state.answers:
             return None
-        life.answers = False
-        return f"lost {life.name}: {cause}; waiting up to {self._patience_secs:g}s for it (recovery_secs)"
+        state.answers = False
+        return f"lost {state.name}: {cause}; waiting up to {self._recovery_secs:g}s for it (recovery_secs)"
 
-    def record_answer(self, index: int, incarnation: str, world: str, asked: float) -> str | None:
-        """A ps answered what it was asked at that time; returns what is to be said, if anything."""
-        life = self._states[index]
-        answered, known = life.answers, life.incarnation
-        life.incarnation, life.generation, life.last_asked, life.answers = incarnation, world, asked, True
+    def record_answer(self, index: int, incarnation: str, generation: str, asked: float) -> str | None:
+        """Records an answer of a ps; returns a line to log where something has changed, else None.
+
+        Args:
+          index: of the ps.
+          incarnation: the process that answered.
+          generation: of the model's state on that ps; "" where it has none.
+          asked: when it was asked, in seconds of a monotonic clock.
+        """
+        state = self._states[index]
+        answered, known = state.answers, state.incarnation
+        state.incarnation, state.generation, state.last_asked, state.answers = incarnation, generation, asked, True
         if incarnation == known:
-            return None if answered else f"{life.name} answers again"
+            return None if answered else f"{state.name} answers again"
         if answered:
-            return f"lost {life.name}: it was restarted; waiting for the chief to restore what it had"
-        return f"{life.name} is back, as a new process; waiting for the chief to restore what it had"
+            return f"lost {state.name}: it was restarted; waiting for the chief to restore its variables"
+        return f"{state.name} is back, as a new process; waiting for the chief to restore its variables"
 
     def record_move(self, index: int, name: str) -> str:
-        """A ps is at another address; returns what is to be said."""
+        """Records that a ps is at another address; returns a line to log."""
         before, self._states[index].name = self._states[index].name, name
         return f"{before} is now {name} (cluster_file)"
 
     def incarnations(self) -> list[str]:
-        """The process that answered last as each ps."""
-        return [life.incarnation for life in self._states]
+        """Returns, for each ps, the process that answered last."""
+        return [state.incarnation for state in self._states]
 
     def is_silent(self, index: int) -> bool:
         return not self._states[index].answers
 
-    def silent_ones(self) -> list[str]:
-        """The names of those that do not answer."""
-        return [life.name for life in self._states if not life.answers]
+    def silent_ps(self) -> list[str]:
+        """Returns the names of the ps that do not answer."""
+        return [state.name for state in self._states if not state.answers]
 
     def all_answered_since(self, since: float) -> bool:
-        """Whether every ps has answered what it was asked after that time."""
-        return all(life.answers and life.last_asked > since for life in self._states)
+        """Returns whether every ps has answered a request made after `since`."""
+        return all(state.answers and state.last_asked > since for state in self._states)
 
-    def generation_changed(self, world: str, since: float) -> bool:
-        """Whether some ps, asked after that time, was not in that world."""
-        return any(life.generation != world and life.last_asked > since and life.answers for life in self._states)
+    def generation_changed(self, generation: str, since: float) -> bool:
+        """Returns whether some ps, asked after `since`, was not in that generation."""
+        return any(
+            state.generation != generation and state.last_asked > since and state.answers for state in self._states
+        )

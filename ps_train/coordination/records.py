@@ -1,8 +1,8 @@
-"""What stands on a board: the kinds of notice, their keys and their wire form.
+"""Records of the key-value store: their kinds, their keys and their wire form.
 
-    board.put(IDENTITY, Identity(task="ps:0", ...).to_json())
+    store.set(IDENTITY, Identity(task="ps:0", ...).to_json())
 
-Plain values; this module knows neither TensorFlow nor how a board works.
+Plain values; this module imports no TensorFlow and does not depend on the store.
 """
 
 from __future__ import annotations
@@ -19,53 +19,70 @@ from ps_train.runtime import process_ids
 T = TypeVar("T", bound="Record")
 
 IDENTITY = "identity"
-"""Written by a ps on its own board before anything else."""
+"""Key of `Identity`.  A ps writes it to its own store before anything else."""
 
 DESCRIPTION = "description"
-"""Written by the chief: the job, the variables and the plan that every worker must share."""
+"""Key of the job, the variables and the plan that every worker must share.  The chief writes it."""
 
 READY = "ready"
-"""Written by the chief on every ps when the model is initialised or restored.  A ps that was restarted has none."""
+"""Key of `ModelReady`.  The chief writes it to every ps when the model is initialised or restored.
+
+A restarted ps has none.
+"""
 
 STOP = "stop"
-"""Written by a task that got a signal: the chief is to save and end the job."""
+"""Key of `StopRequest`.  A task that got a signal writes it; the chief then saves and ends the job."""
 
 SCORING = "scoring"
-"""Written by the chief when training is over: who scores which share of the test data."""
+"""Key of `EvalAssignment`.  The chief writes it when training is over."""
 
 OUTCOME = "outcome"
-"""How the job ended.  The first one written counts."""
+"""Key of `Outcome`.  The first one written counts."""
 
 
 STARTING, TRAINING, RECOVERING = "starting", "training", "recovering"
 WAITING, INPUT_ENDED, LEAVING, LEFT = "waiting", "input ended", "leaving", "left"
-"""What a training task says of itself; it is recovering when it has lost a ps, waiting when there are no more steps,
-leaving when it has read the outcome, and has left when the job goes on without it."""
+"""States of a training task.
+
+A recovering task has lost a ps.  A waiting task has no more steps.  A leaving task has read the outcome.  The job goes
+on without a task that has left.
+"""
 
 
 def task_key(task: str) -> str:
-    """The key of a training task's own notice."""
+    """Returns the key of a training task's status."""
     return f"seat/{task}"
 
 
 def eval_result_key(share: int) -> str:
-    """The key under which whoever scores a share says that it is done."""
+    """Returns the key under which a task writes that it has scored a share."""
     return f"scored/{share}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
+    """A value of the store with a JSON form."""
+
     def to_json(self) -> str:
+        """Returns the fields as one JSON object."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls: type[T], text: str) -> T:
+        """Makes a record from its JSON form."""
         return cls(**json.loads(text))
 
 
 @dataclasses.dataclass(frozen=True)
 class Identity(Record):
-    """A ps: which task, of which job (the fields that all tasks share), and which incarnation of it."""
+    """The process that runs as a ps.
+
+    Attributes:
+      task: its name, such as "ps:0".
+      incarnation: unique to the process.
+      host, pid: where the process runs.
+      shared: the job's fields that all tasks share.
+    """
 
     task: str
     incarnation: str
@@ -76,10 +93,15 @@ class Identity(Record):
 
 @dataclasses.dataclass(frozen=True)
 class TaskStatus(Record):
-    """A training task, as it last said.
+    """The last published status of a training task.
 
-    `state` is one of those above; `beat` grows while the task lives; `holder` is unique to the process.  `machine` and
-    `started` say which process the pid means (`process_ids.py`).
+    Attributes:
+      task: its name, such as "worker:1".
+      process_id: unique to the process.
+      host, pid: where the process runs.
+      state: one of the states above.
+      heartbeat: a counter that grows while the task lives.
+      machine, started: identify the process that the pid means (`runtime/process_ids.py`).
     """
 
     task: str
@@ -92,15 +114,19 @@ class TaskStatus(Record):
     started: str = ""
 
     def location(self) -> str:
+        """Returns the task, host and pid for a message."""
         return f"{self.task} on {self.host}, pid {self.pid}"
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelReady(Record):
-    """The model is initialised, at this global step.
+    """The state of an initialised model.
 
-    `world` is new whenever state was lost and restored: who trains in another one must begin anew.  `run` is the job's,
-    the same for as long as its checkpoints are; `by` is the chief's process.
+    Attributes:
+      step: the global step at which it was initialised or restored.
+      by: the chief's process.
+      generation: new whenever state was lost and restored.  A worker in another generation must begin again.
+      run_id: of the run; it stays the same while the run's checkpoints are continued.
     """
 
     step: int
@@ -111,7 +137,12 @@ class ModelReady(Record):
 
 @dataclasses.dataclass(frozen=True)
 class StopRequest(Record):
-    """A request to end the job early, with a last checkpoint."""
+    """A request to end the job early, with a last checkpoint.
+
+    Attributes:
+      by: the task that got the signal.
+      signum: the signal.
+    """
 
     by: str
     signum: int
@@ -119,7 +150,13 @@ class StopRequest(Record):
 
 @dataclasses.dataclass(frozen=True)
 class EvalAssignment(Record):
-    """Of `count` shares of the test data, the task of each but share 0, which is the chief's.  `mark` is unique."""
+    """The assignment of shares of the test data to tasks.
+
+    Attributes:
+      token: unique to the assignment.
+      shares: each task's share.  Share 0 is the chief's and is not listed.
+      count: the number of shares.
+    """
 
     token: str
     shares: dict[str, int]
@@ -128,7 +165,15 @@ class EvalAssignment(Record):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome(Record):
-    """`kind` is done, failed (see `cause`) or stopped (see `signum`)."""
+    """The end of a job.
+
+    Attributes:
+      kind: done, failed (see `cause`) or stopped (see `signum`).
+      by: the task that ended it.
+      cause: why it failed.
+      signum: the signal that stopped it.
+      config: whether the configuration was at fault, so that a restart cannot help.
+    """
 
     kind: str
     by: str
@@ -138,6 +183,7 @@ class Outcome(Record):
 
 
 def new_task_status(task: str) -> TaskStatus:
+    """Makes the first status of a task that runs in this process."""
     host, pid = socket.gethostname(), os.getpid()
     return TaskStatus(
         task, uuid.uuid4().hex, host, pid, machine=process_ids.host_identity(), started=process_ids.start_time(pid)
@@ -145,4 +191,5 @@ def new_task_status(task: str) -> TaskStatus:
 
 
 def new_identity(task: str, shared: dict[str, Any]) -> Identity:
+    """Makes the identity of a ps that runs in this process."""
     return Identity(task, uuid.uuid4().hex, socket.gethostname(), os.getpid(), shared)

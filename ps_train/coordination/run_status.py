@@ -1,13 +1,13 @@
-"""Run status: how the run in a model_dir is doing, for an evaluator, which is not a member of the cluster.
+"""Run status: a file in model_dir from which an evaluator, which is outside the cluster, learns the state of the run.
 
-    file = StatusFile(directory, holder, max_steps=2000)     # the chief's
-    file.begin()                                             # status.json says "running", and is touched every second
+    file = StatusFile(directory, holder, max_steps=2000)          # in the chief
+    file.begin()                                                  # status.json is "running" and touched every second
     file.end("stopped", signum=15)
 
-    watch = RunWatch(job, time.monotonic())                  # the evaluator's
-    watch.look(read_status(directory), time.monotonic())     # None: wait on; a Status: the run has ended so; an error
+    monitor = RunMonitor(job, time.monotonic())                   # in the evaluator
+    monitor.update(read_status(directory), time.monotonic())      # None: wait; a Status: how the run ended; an error
 
-No clocks are compared between machines: a file that changes is a heartbeat.
+A change of the file is a heartbeat, so clocks are not compared between machines.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from ps_train.errors import LostTaskError, PsTrainError, UnreachableError
 log = logging.getLogger(__name__)
 
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
-BEAT_SECS = 1.0
+HEARTBEAT_SECS = 1.0
 _NAME = "status.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What status.json holds.
+    """The contents of status.json.
 
     Attributes:
-      state: one of those above.
+      state: RUNNING, DONE, STOPPED or FAILED.
       holder: unique to the chief's process.
-      max_steps: where the run was to end.
-      signum: of the signal that stopped it.
-      cause, config: why it failed, and whether a restart cannot help.
+      max_steps: the global step at which the run should end.
+      signum: the signal that stopped it.
+      cause: why it failed.
+      config: whether the configuration was at fault, so that a restart cannot help.
     """
 
     state: str
@@ -51,46 +52,57 @@ class Status:
 
 @dataclasses.dataclass(frozen=True)
 class StatusReading:
-    """A status, and when its file was last touched, by the clock of the file system."""
+    """A status as read.
+
+    Attributes:
+      status: the contents of the file.
+      touched: when the file was last touched, in nanoseconds of the file system's clock.
+    """
 
     status: Status
     touched: int
 
 
 def read_status(directory: str) -> StatusReading | None:
-    """Returns what status.json says; None where there is none that can be read."""
+    """Returns the contents of status.json; None where it cannot be read."""
     try:
-        with open(os.path.join(directory, _NAME)) as file:  # opened anew: a network file system then looks again
+        with open(os.path.join(directory, _NAME)) as file:  # reopened: a network file system then refreshes it
             return StatusReading(Status(**json.load(file)), os.fstat(file.fileno()).st_mtime_ns)
     except (OSError, ValueError, TypeError):
         return None
 
 
 class StatusFile:
-    """The chief's side.  A disk that does not take the file is no reason not to train."""
+    """The chief's writer of status.json.  Training goes on if the disk does not accept the file.
+
+    Args:
+      directory: model_dir.
+      holder: unique to the chief's process.
+      max_steps: the global step at which the run should end.
+    """
 
     def __init__(self, directory: str, holder: str, max_steps: int) -> None:
         self._directory, self._path = directory, os.path.join(directory, _NAME)
         self._status = Status(RUNNING, holder, max_steps)
-        self._over, self._one = threading.Event(), threading.Lock()
+        self._ended, self._write_lock = threading.Event(), threading.Lock()
 
     def begin(self) -> None:
-        """Says that the run goes on, and keeps saying so from a thread."""
+        """Writes that the run goes on, and touches the file from a thread."""
         self._write()
         threading.Thread(target=self._beat, daemon=True, name="run status").start()
 
     def end(self, state: str, signum: int = 0, cause: str = "", config: bool = False) -> None:
-        """Says how the run ended, unless another chief has taken over the directory."""
-        self._over.set()
+        """Writes how the run ended, unless another chief has taken over the directory."""
+        self._ended.set()
         found = read_status(self._directory)
         if found is None or found.status.holder == self._status.holder:
             self._status = dataclasses.replace(self._status, state=state, signum=signum, cause=cause, config=config)
             self._write()
 
     def _beat(self) -> None:
-        while not self._over.wait(BEAT_SECS):
+        while not self._ended.wait(HEARTBEAT_SECS):
             try:
-                os.utime(self._path)  # works on a disk that is full
+                os.utime(self._path)  # works on a full disk
             except FileNotFoundError:
                 self._write()
             except OSError as error:
@@ -98,7 +110,7 @@ class StatusFile:
 
     def _write(self) -> None:
         try:
-            with self._one:
+            with self._write_lock:
                 with open(self._path + ".new", "w") as file:
                     json.dump(dataclasses.asdict(self._status), file)
                     file.write("\n")
@@ -108,11 +120,14 @@ class StatusFile:
 
 
 class RunMonitor:
-    """Decides when an evaluator has nothing left to wait for.  Pure: fed with what was read, and the time.
+    """Decides when an evaluator has nothing left to wait for.  Pure: the caller passes the readings and the time.
 
-    An end that was there when the evaluator started may be that of an earlier run, which is now resumed: the evaluator
-    waits startup_timeout_secs for its chief.  A failure that a restart may help is followed by one within
-    recovery_secs, or not at all.
+    A recorded end that the evaluator finds at its start may belong to a run that is now resumed.  The evaluator then
+    waits startup_timeout_secs for its chief.  After a failure that a restart may help, it waits recovery_secs.
+
+    Args:
+      job: the evaluator's settings.
+      now: seconds of a monotonic clock.
     """
 
     def __init__(self, job: Job, now: float) -> None:
@@ -120,20 +135,20 @@ class RunMonitor:
         self._tracker = LivenessTracker()
         self._tracker.silent_secs("chief", None, now)
         self._last: StatusReading | None = None
-        self._looked = self._alive = False
+        self._was_read = self._alive = False
 
     def update(self, found: StatusReading | None, now: float) -> Status | PsTrainError | None:
-        """Returns how the run ended, or an error where it gives no sign of life; None while it may go on."""
+        """Returns how the run ended, or an error if it gives no sign of life; None while it may go on."""
         silent_secs = self._tracker.silent_secs("chief", found, now)
         if found != self._last:
-            self._last, self._alive = found, self._looked
-        self._looked = True
+            self._last, self._alive = found, self._was_read
+        self._was_read = True
         status = found.status if found is not None else Status(RUNNING)
-        if silent_secs <= self._patience(status):
+        if silent_secs <= self._allowed_silence_secs(status):
             return None
-        return status if status.state != RUNNING else self._silence()
+        return status if status.state != RUNNING else self._silence_error()
 
-    def _patience(self, status: Status) -> float:
+    def _allowed_silence_secs(self, status: Status) -> float:
         if not self._alive:
             finished = status.state == DONE and status.max_steps >= self._job.max_steps
             return -1.0 if finished else self._job.startup_timeout_secs
@@ -141,7 +156,7 @@ class RunMonitor:
             return self._job.recovery_secs
         return -1.0
 
-    def _silence(self) -> PsTrainError:
+    def _silence_error(self) -> PsTrainError:
         if not self._alive:
             secs = f"{self._job.startup_timeout_secs:g}s (startup_timeout_secs)"
             return UnreachableError(f"no chief has given a sign of life in {self._job.model_dir} within {secs}")

@@ -1,1 +1,1 @@
-"""From files to the batches of one replica; one reader a file."""
+"""The input: from files to the batches of one replica, with one module for each file format."""

@@ -1,4 +1,4 @@
-"""Data that fit into memory.
+"""Data in memory.
 
     Arrays(features={"image": images, "id": ids}, labels=labels)
 
@@ -18,7 +18,15 @@ from ps_train.errors import DataError
 
 @dataclasses.dataclass(frozen=True)
 class Arrays:
-    """Examples as numpy arrays: one array of features or a dict of them, and one of labels."""
+    """Examples as numpy arrays.
+
+    Attributes:
+      features: one array [n, ...] or a dict of such arrays.
+      labels: one array [n, ...].
+
+    Raises:
+      DataError: the arrays differ in their number of examples.
+    """
 
     features: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]]
     labels: np.ndarray[Any, Any]
@@ -28,7 +36,7 @@ class Arrays:
         lengths = {name: len(values) for name, values in {**parts, "labels": self.labels}.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise DataError(f"features and labels differ in number ({shown}): every example needs all of them.")
+            raise DataError(f"features and labels differ in number ({shown}): give each example a row in every array.")
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -1,4 +1,4 @@
-"""A part of the data: the examples of one replica under static sharding."""
+"""The part of the data that one replica reads under static sharding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class DataShard:
-    """The `index`-th of `count` parts."""
+    """One of several disjoint parts of the data.
+
+    Attributes:
+      index: this part, 0 to `count` - 1.
+      count: number of parts.
+    """
 
     index: int
     count: int

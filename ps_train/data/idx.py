@@ -1,9 +1,9 @@
-"""Reader of the IDX files of MNIST and its relatives, plain or gzipped.
+"""Reader of IDX files, the format of MNIST and similar data sets, plain or gzipped.
 
     images, labels = load("data/mnist", "train")      # uint8 [60000, 28, 28], uint8 [60000]
 
 The format (http://yann.lecun.com/exdb/mnist/): two zero bytes, a type (8: unsigned byte), the number of dimensions,
-each dimension as a big-endian 32-bit number, then the values.
+each dimension as a big-endian 32-bit integer, then the values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ _UNSIGNED_BYTE = 8
 
 
 def load(data_dir: str, split: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Images uint8 [n, rows, columns] and labels uint8 [n]; raises DataError naming the file and what is wrong."""
+    """Returns images uint8 [n, rows, columns] and labels uint8 [n] of the split "train" or "test".
+
+    Raises:
+      DataError: a file is missing, unreadable or malformed; the message names the file and its fault.
+    """
     prefix = _PREFIX[split]
     image_file = _find(data_dir, f"{prefix}-images-idx3-ubyte")
     label_file = _find(data_dir, f"{prefix}-labels-idx1-ubyte")
@@ -33,12 +37,21 @@ def load(data_dir: str, split: str) -> tuple[np.ndarray[Any, Any], np.ndarray[An
 
 
 def read(path: pathlib.Path, dimensions: int) -> np.ndarray[Any, Any]:
-    """One IDX file of unsigned bytes."""
+    """Returns the values of one IDX file of unsigned bytes, uint8.
+
+    Args:
+      path: the file; gzipped if its name ends in .gz.
+      dimensions: the number of dimensions that the file must have.
+
+    Raises:
+      DataError: the file is unreadable or malformed.
+    """
     content = _bytes_of(path)
     magic = bytes([0, 0, _UNSIGNED_BYTE, dimensions])
     if content[:4] != magic:
         raise DataError(
-            f"{path} starts with {content[:4].hex() or 'nothing'}; an IDX file of these starts with {magic.hex()}."
+            f"{path} starts with {content[:4].hex() or 'nothing'}; "
+            f"an IDX file of bytes in {dimensions} dimensions starts with {magic.hex()}."
         )
     header = 4 + 4 * dimensions
     if len(content) < header:

@@ -1,11 +1,11 @@
-"""Each replica's own share of the data, shuffled and batched.
+"""The input pipeline: each replica's shard of the data, shuffled and batched.
 
-    source = training_batches(arrays, Share(index=0, count=2), batch_size=32, epochs=0, shuffle_buffer=10_000)
-    session.run(source.initializer, source.feeds(seed=7))
-    features, labels = source.features, source.labels
+    batches = training_batches(arrays, DataShard(index=0, count=2), batch_size=32, epochs=0, shuffle_buffer=10_000)
+    session.run(batches.initializer, batches.feeds(seed=7))
+    features, labels = batches.features, batches.labels
 
-The shares of all replicas are disjoint and together are the data.  Of Arrays and datasets example i belongs to replica
-i mod count; a Stream divides itself.
+The shards of all replicas are disjoint, and their union is the data.  In Arrays and datasets, example i belongs to
+shard i mod count.  A Stream cuts itself into shards.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from ps_train.errors import ModelError
 
 
 class DataSource:
-    """A model's data of one split.  Arrays are loaded once; a `tf.data.Dataset` or a Stream belongs to the graph that
-    it is made in, so it is made anew in each.
+    """A model's data of one split.
+
+    Arrays are loaded once.  A `tf.data.Dataset` or a Stream belongs to one graph, so each graph loads its own.
 
     Args:
       load: calls the model's `data` method.
-      max_bad_lines: how many malformed records a process may skip.
+      max_bad_lines: number of malformed records that a process may skip.
     """
 
     def __init__(self, load: Callable[[], Any], max_bad_lines: int | None = None) -> None:
@@ -39,7 +40,7 @@ class DataSource:
         self._arrays: Arrays | None = None
 
     def get(self) -> Any:
-        """Arrays, a dataset or stream of the current graph, or whatever else the model returned."""
+        """Returns the value of the model's `data`: Arrays, or a dataset or Stream of the current graph."""
         if self._arrays is not None:
             return self._arrays
         data = self._load()
@@ -52,88 +53,99 @@ class DataSource:
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """Batches inside a graph.  `initializer` must be run with `feeds` before the first batch.
+    """Batches inside a graph.  Run `initializer` with `feeds` before the first batch.
 
     Attributes:
-      examples: float32 scalar, how many examples the batch stands for: its size, or 0 for a batch after the end.
-      taking: the operation that takes the batch from the input.
-      ticket: int64 [3], which part of the data it is, where shards are handed out; see `leased.py`.
-      ended: set when all input has been read; None where that is not known.
+      features: the batch's features, a tensor or nested tensors [batch, ...].
+      labels: the batch's labels, a tensor or nested tensors [batch, ...].
+      examples: float32 scalar, number of examples that the batch stands for: its size, or 0 after the end.
+      initializer: the operation that (re)starts the input.
+      get_next_op: the operation that reads the batch from the input.
+      progress: int64 [3], the batch's part of its shard under dynamic sharding, else None; see `sharding/batches.py`.
+      ended: set when all input has been read; None if the end is not observed.
     """
 
     features: Any
     labels: Any
     examples: tf.Tensor
     initializer: tf.Operation
-    taking: tf.Operation
+    get_next_op: tf.Operation
     _iterator: Any
-    _fed: dict[Any, Any]
+    _array_feeds: dict[Any, Any]
     _seed: tf.Tensor | None = None
-    ticket: tf.Tensor | None = None
+    progress: tf.Tensor | None = None
     ended: threading.Event | None = None
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
-        """The batch that follows, in the same step, taken from the input not before those tensors are there."""
+        """Returns the following batch in the same step, read from the input after the tensors `after`."""
         with tf.control_dependencies(after):
-            return _take(self._iterator, self._fed, self._seed, self.ended)
+            return _get_next(self._iterator, self._array_feeds, self._seed, self.ended)
 
     def feeds(self, seed: int = 0) -> dict[Any, Any]:
-        """What to feed to the initializer; the seed fixes the order of the examples."""
-        return {**self._fed, **({self._seed: seed} if self._seed is not None else {})}
+        """Returns the feeds of the initializer; the seed fixes the order of the examples."""
+        return {**self._array_feeds, **({self._seed: seed} if self._seed is not None else {})}
 
 
 def training_batches(
     data: Arrays | tf.data.Dataset | Stream,
-    share: DataShard,
+    shard: DataShard,
     batch_size: int,
     epochs: int,
     shuffle_buffer: int,
     endless: bool = False,
 ) -> Batches:
-    """A replica's batches.  With `epochs` > 0 they end, the last one being short where the examples run out.
+    """Returns a replica's training batches.
 
-    If `endless`, the first batch is given again and again after that, standing for no examples: replicas that make
-    every step together must not fail in the middle of one.
+    Args:
+      data: the data of all replicas.
+      shard: this replica's part.
+      batch_size: examples in a batch; the last batch may be shorter.
+      epochs: number of epochs; 0 means no end.
+      shuffle_buffer: examples to shuffle among; 0 keeps the order of the data.
+      endless: True repeats the first batch, without examples, after the end; synchronous replicas must not fail.
     """
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
-    fed: dict[Any, Any] = {}
+    array_feeds: dict[Any, Any] = {}
     if isinstance(data, Stream):
-        chunks = data.chunks(share, seed)
+        chunks = data.chunks(shard, seed)
         dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
     else:
-        dataset, pick, fed = _dataset(data)
-        if share.count > 1:
-            dataset = dataset.shard(share.count, share.index)
+        dataset, gather, array_feeds = _dataset(data)
+        if shard.count > 1:
+            dataset = dataset.shard(shard.count, shard.index)
         if seed is not None:
-            dataset = dataset.shuffle(_buffer(data, share, shuffle_buffer), seed=seed)
-        dataset = pick(dataset.repeat(epochs or None).batch(batch_size))
+            dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
+        dataset = gather(dataset.repeat(epochs or None).batch(batch_size))
     if endless and epochs:
-        after = dataset.take(1).cache().repeat()
-        dataset = _marked(dataset, 1.0).concatenate(_marked(after, 0.0))
+        padding = dataset.take(1).cache().repeat()
+        dataset = _weighted(dataset, 1.0).concatenate(_weighted(padding, 0.0))
     else:
-        dataset = _marked(dataset, 1.0)
+        dataset = _weighted(dataset, 1.0)
     ended = threading.Event()
     dataset = dataset.concatenate(_signal_end(dataset, ended)).prefetch(2)
     options = tf.data.Options()
-    options.experimental_warm_start = True  # reads ahead for whoever begins, not for the first session that reads
-    return batches_of(dataset.with_options(options), fed, seed, "ps_train_input", ended)
+    options.experimental_warm_start = True  # starts to read ahead at initialization, not at the first get_next
+    return batches_of(dataset.with_options(options), array_feeds, seed, "ps_train_input", ended)
 
 
-def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, share: DataShard = WHOLE) -> Batches:
-    """All examples of a share once, in order."""
-    fed: dict[Any, Any] = {}
+def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, shard: DataShard = WHOLE) -> Batches:
+    """Returns all examples of a shard once, in order."""
+    array_feeds: dict[Any, Any] = {}
     if isinstance(data, Stream):
-        dataset = data.chunks(share, None).rebatch(batch_size)
+        dataset = data.chunks(shard, None).rebatch(batch_size)
     else:
-        examples, pick, fed = _dataset(data)
-        if share.count > 1:
-            examples = examples.shard(share.count, share.index)
-        dataset = pick(examples.batch(batch_size))
-    return batches_of(_marked(dataset, 1.0).prefetch(2), fed, None)
+        examples, gather, array_feeds = _dataset(data)
+        if shard.count > 1:
+            examples = examples.shard(shard.count, shard.index)
+        dataset = gather(examples.batch(batch_size))
+    return batches_of(_weighted(dataset, 1.0).prefetch(2), array_feeds, None)
 
 
 def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
-    """Passes over a stream, shuffled a pool at a time: a buffer of single examples halves the speed of reading."""
+    """Returns the epochs of a stream, shuffled within pools of `pool` examples.
+
+    A shuffle buffer of single examples would halve the reading speed.
+    """
     if seed is None:
         return chunks.repeat(epochs or None)
 
@@ -142,7 +154,7 @@ def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.T
         order = tf.random.experimental.stateless_shuffle(tf.range(count), seed=tf.stack([seed, number]))
         return tf.nest.map_structure(lambda values: tf.gather(values, order), examples)
 
-    # Pools are numbered through all passes, so that each of them has an order of its own.
+    # Pools are numbered through all epochs, because each pool needs an order of its own.
     return (
         chunks.rebatch(pool)
         .repeat(epochs or None)
@@ -153,79 +165,92 @@ def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.T
 
 
 def _signal_end(dataset: tf.data.Dataset, ended: threading.Event) -> tf.data.Dataset:
-    """Has no elements, and sets the event when it is read.  The end that TensorFlow reports does not tell that: an
-    iterator reports the same for ever when a call that read from it was cancelled."""
+    """Returns an empty dataset that sets the event when it is read.
 
-    def tell(number: Any) -> Any:
+    OutOfRangeError does not prove the end of the input: an iterator also raises it after a cancelled call.
+    """
+
+    def signal(number: Any) -> Any:
         ended.set()
         return number
 
-    told = tf.data.Dataset.range(1).map(no_autograph(lambda number: tf.numpy_function(tell, [number], tf.int64)))
-    return told.flat_map(no_autograph(lambda _: dataset.take(0)))
+    signalled = tf.data.Dataset.range(1).map(no_autograph(lambda number: tf.numpy_function(signal, [number], tf.int64)))
+    return signalled.flat_map(no_autograph(lambda _: dataset.take(0)))
 
 
-def _marked(dataset: tf.data.Dataset, live: float) -> tf.data.Dataset:
-    return dataset.map(no_autograph(lambda *batch: (batch, live)))
+def _weighted(dataset: tf.data.Dataset, weight: float) -> tf.data.Dataset:
+    return dataset.map(no_autograph(lambda *batch: (batch, weight)))
 
 
 def derived_seed(*parts: object) -> int:
-    """A seed that depends on all parts and on nothing else; 31 bits."""
+    """Returns a seed of 31 bits that depends on the parts alone."""
     text = "/".join(map(str, parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 
 
 def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf.data.Dataset], dict[Any, Any]]:
-    """What is shuffled and batched, what becomes of its batches, and what is to be fed.
+    """Returns the dataset to shuffle and batch, a function that completes its batches, and the feeds.
 
-    Of Arrays it is the numbers of the examples, which are picked a batch at a time: one by one they would take three
-    times as long.  The arrays are fed through placeholders, because as constants they would be copied into the graph
-    (2 GB at most)."""
+    For Arrays the dataset holds indices, and the function gathers whole batches: single examples take three times as
+    long.  The arrays are fed through placeholders, because constants would be copied into the graph (2 GB at most).
+    """
     if isinstance(data, tf.data.Dataset):
         try:
-            return data.take(-1), lambda batches: batches, {}  # a map would make dense what is ragged
-        except RuntimeError:  # TensorFlow's word for a dataset that was made outside of this graph
-            raise ModelError("data() must make its tf.data.Dataset anew each time it is called.") from None
+            return data.take(-1), lambda batches: batches, {}  # map() would make ragged tensors dense
+        except RuntimeError:  # TensorFlow raises it for a dataset of another graph
+            raise ModelError("data() must make a new tf.data.Dataset in every call: create it inside data().") from None
     if not isinstance(data, Arrays):
         raise ModelError(
             f"data() returned {type(data).__name__}: return ps_train.Arrays, a tf.data.Dataset or a Stream."
         )
     arrays = (data.features, data.labels)
-    holders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
-    fed = dict(zip(tf.nest.flatten(holders), tf.nest.flatten(arrays), strict=True))
+    placeholders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
+    array_feeds = dict(zip(tf.nest.flatten(placeholders), tf.nest.flatten(arrays), strict=True))
 
-    def pick(batches: tf.data.Dataset) -> tf.data.Dataset:
+    def gather(batches: tf.data.Dataset) -> tf.data.Dataset:
         return batches.map(
-            no_autograph(lambda rows: tf.nest.map_structure(lambda holder: tf.gather(holder, rows), holders))
+            no_autograph(lambda rows: tf.nest.map_structure(lambda array: tf.gather(array, rows), placeholders))
         )
 
-    return tf.data.Dataset.range(len(data)), pick, fed
+    return tf.data.Dataset.range(len(data)), gather, array_feeds
 
 
-def _buffer(data: Any, share: DataShard, wanted: int) -> int:
-    return min(wanted, max(1, -(-len(data) // share.count))) if isinstance(data, Arrays) else wanted
+def _buffer(data: Any, shard: DataShard, shuffle_buffer: int) -> int:
+    if not isinstance(data, Arrays):
+        return shuffle_buffer
+    return min(shuffle_buffer, max(1, -(-len(data) // shard.count)))
 
 
 def batches_of(
     dataset: tf.data.Dataset,
-    fed: dict[Any, Any],
+    array_feeds: dict[Any, Any],
     seed: tf.Tensor | None,
     shared_name: str | None = None,
     ended: threading.Event | None = None,
 ) -> Batches:
-    """Of elements ((features, labels), live[, ticket]).
+    """Returns the batches of a dataset.
 
-    With a name the iterator is the server's, not the session's: one that lost a ps is not the end of it."""
+    Args:
+      dataset: elements ((features, labels), weight) or ((features, labels), weight, progress).
+      array_feeds: feeds of the placeholders that the dataset reads.
+      seed: placeholder of the shuffle seed, or None.
+      shared_name: makes the iterator a resource of the server, which outlives a session that lost a ps.
+      ended: set when all input has been read.
+    """
     options = tf.data.Options()
-    options.autotune.enabled = False  # its thread costs more than it gains on pipelines as short as these
+    options.autotune.enabled = False  # its thread costs more than it gains on such short pipelines
     iterator = v1.data.make_initializable_iterator(dataset.with_options(options), shared_name)
-    return _take(iterator, fed, seed, ended)
+    return _get_next(iterator, array_feeds, seed, ended)
 
 
-def _take(iterator: Any, fed: dict[Any, Any], seed: tf.Tensor | None, ended: threading.Event | None) -> Batches:
-    element, live, *rest = iterator.get_next()
+def _get_next(
+    iterator: Any, array_feeds: dict[Any, Any], seed: tf.Tensor | None, ended: threading.Event | None
+) -> Batches:
+    element, weight, *rest = iterator.get_next()
     if not isinstance(element, tuple) or len(element) != 2:
-        raise ModelError("data() must give (features, labels) pairs.")
+        raise ModelError("data() gives elements that are not (features, labels) pairs: make each element such a pair.")
     features, labels = element
     size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
-    ticket = rest[0] if rest else None
-    return Batches(features, labels, size * live, iterator.initializer, live.op, iterator, fed, seed, ticket, ended)
+    progress = rest[0] if rest else None
+    initializer, examples = iterator.initializer, size * weight
+    return Batches(features, labels, examples, initializer, weight.op, iterator, array_feeds, seed, progress, ended)

@@ -1,13 +1,13 @@
-"""Data that are read while they are trained on: too large for memory, and divided among replicas at their source.
+"""Data that are read during training: too large for memory, and cut into shards at their source.
 
     class Numbers(Stream):
-        def chunks(self, share, seed):
-            dataset = tf.data.Dataset.range(share.index, 100, share.count)
+        def chunks(self, shard, seed):
+            dataset = tf.data.Dataset.range(shard.index, 100, shard.count)
             return dataset.batch(10).map(lambda number: ({"number": number}, number % 2))
 
-A stream says which examples are a replica's and reads them, many at a time.  It knows nothing of epochs, of batches
-and of the end of the input: `shard.py` repeats, shuffles and batches the chunks, whole chunks at a time, so that no
-step of the pipeline is taken for every single example.
+A stream selects and reads a replica's examples, many at a time.  It does not know epochs, batches or the end of the
+input.  `pipeline.py` repeats, shuffles and batches its chunks.  It works on whole chunks, because a pipeline step for
+every example would be slow.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class RandomAccessChunks:
-    """Data in parts of moderate size, of which a process has one in memory.
+    """Data in pieces of moderate size; a process has one piece in memory at a time.
 
     Attributes:
-      count: how many.
-      name: letters, digits and underscores that are others where the pieces are.
-      read: given a piece's number (int64 scalar tensor) its `(features, labels)`, always the same; there may be none.
+      count: number of pieces.
+      name: an identifier ([A-Za-z0-9_]) that changes whenever the pieces change.
+      read: maps a piece's index (int64 scalar tensor) to its `(features, labels)`, always the same; they may be empty.
     """
 
     count: int
@@ -44,41 +44,53 @@ class RandomAccessChunks:
 
 
 class Stream(abc.ABC):
-    """What a model's `data` may return instead of Arrays; made anew for each graph, as a dataset is."""
+    """Data that a model's `data` method may return instead of Arrays.
+
+    Like a dataset, a stream belongs to one graph, so `data` creates one for each graph.
+    """
 
     @abc.abstractmethod
-    def chunks(self, share: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
-        """One pass over a share: `(features, labels)` whose first dimension is the examples of a chunk, of any number.
+    def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
+        """Returns one epoch over a shard.
 
-        The shares of all replicas must be disjoint and together the data.  With a seed (int64 scalar tensor) the
-        chunks come in a random order, another one in each pass; without one in the order of the data.
+        Each element is `(features, labels)` whose first dimension is the examples of a chunk, of any number.
+
+        Args:
+          shard: the part to read.  The parts of all replicas must be disjoint, and their union must be the data.
+          seed: int64 scalar tensor: chunks come in a random order that differs between epochs; None: data order.
         """
 
     def pieces(self) -> RandomAccessChunks | None:
-        """The same data in pieces that can each be read alone, for --sharding=dynamic; None: there is no such thing."""
+        """Returns the same data with random access, as --sharding=dynamic needs; None if they have none."""
         return None
 
-    def set_max_bad_lines(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips nothing has nothing to do)
-        """Called with --max_bad_lines, how many malformed records a process may skip, before `chunks`."""
+    def set_max_bad_lines(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips no records ignores it)
+        """Sets how many malformed records a process may skip (--max_bad_lines); called before `chunks`."""
 
 
 def no_autograph(function: T) -> T:
-    """For the functions of a pipeline that hold no Python `if` or `for` over tensors: TensorFlow rewrites all others
-    into a file in the temporary directory, which takes time, and stays there when a process ends at once."""
+    """Exempts a pipeline's function from AutoGraph; the function must have no Python `if` or `for` over tensors.
+
+    AutoGraph writes each converted function into a temporary file.  That takes time, and a killed process leaves the
+    file behind.
+    """
     import tensorflow as tf
 
     return tf.autograph.experimental.do_not_convert(function)
 
 
-_MARK = "ps_train cannot use the data: "
+_PREFIX = "ps_train cannot use the data: "
 
 
 def pipeline_error(text: str) -> Exception:
-    """For Python code inside of a pipeline to raise: TensorFlow passes its text on, and `data_error` finds it."""
-    return ValueError(f"{_MARK}{text}\n")
+    """Returns an error for Python code inside a pipeline to raise.
+
+    TensorFlow keeps only the error's text; `data_error` recovers the message from it.
+    """
+    return ValueError(f"{_PREFIX}{text}\n")
 
 
 def data_error(error: Exception) -> DataError | None:
-    """The `failure` that a pipeline ended with, if that is what an error of `session.run` says."""
-    found = re.search(re.escape(_MARK) + r"([^\n]*?)\]?(\n|$)", str(error))  # an assertion puts it into brackets
+    """Returns the `pipeline_error` behind an error of `session.run` as a DataError, or None if there is none."""
+    found = re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", str(error))  # an assertion adds brackets
     return DataError(found[1]) if found else None

@@ -1,11 +1,11 @@
-"""Each replica's own lines of a list of text files, plain or gzipped, read many lines at a time.
+"""Each replica's lines of a list of text files, plain or gzipped, read many lines at a time.
 
-    lines = line_dataset(files, Share(index=0, count=2), seed=None)     # elements: Lines(file, first, step, lines)
+    lines = line_dataset(files, DataShard(index=0, count=2), seed=None)     # LineRange(file, first, step, lines)
 
-Plain files are divided by bytes: all of them, one after the other, are one row of bytes, of which every replica takes
-an equal run.  A line belongs to where its first byte stands, so nobody has to know where lines begin before reading.
-A gzipped file can be read from its beginning only: each is one replica's, or, where there are fewer of them than
-replicas, every n-th line of each.
+Plain files are cut by bytes: joined end to end they form one sequence, and every replica reads an equal run of it.  A
+line belongs to the run with its first byte, so the cut needs no search for line ends.  A gzipped file can only be read
+from its beginning, so it belongs to one replica as a whole.  With fewer gzipped files than replicas, every replica
+reads every n-th line of each.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ps_train.data.stream import no_autograph, pipeline_error
 from ps_train.errors import DataError
 
 BLOCK_BYTES = 1 << 18
-"""What is read at once: large enough that the call costs nothing, small enough that few blocks mix well."""
+"""Bytes of one read: enough to make the call's cost negligible, and few enough to shuffle blocks well."""
 
 
 class LineRange(NamedTuple):
-    """Lines of one file, without their ends.
+    """Lines of one file, without their line ends.
 
     Attributes:
-      file: int64 scalar, which of the files.
-      first: int64 scalar, the byte at which the first line begins; in a gzipped file its number, counted from 0.
-      step: int64 scalar, 0 for bytes; in a gzipped file how many lines on the next one stands.
+      file: int64 scalar, index of the file.
+      first: int64 scalar, byte offset of the first line; in a gzipped file the first line's number, counted from 0.
+      step: int64 scalar, 0 in a plain file; in a gzipped file the difference between successive line numbers.
       lines: string [n].
     """
 
@@ -45,7 +45,13 @@ class LineRange(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """The lines of a plain file whose first byte is one of `start <= byte < stop`."""
+    """The lines of a plain file whose first byte lies in `start <= byte < stop`.
+
+    Attributes:
+      file: index of the file.
+      start: first byte.
+      stop: byte after the last one.
+    """
 
     file: int
     start: int
@@ -53,11 +59,11 @@ class Block:
 
 
 class Blocks(Sequence[Block]):
-    """A share of plain files in blocks, found by calculation: a list of them would be long for long files."""
+    """A shard's blocks of plain files, computed on access because a list would be long for long files."""
 
-    def __init__(self, sizes: Sequence[int], share: DataShard, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, sizes: Sequence[int], shard: DataShard, block_bytes: int = BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes
-        self._runs = list(_runs(sizes, share))
+        self._runs = list(_runs(sizes, shard))
         self._counts = [-(-(run.stop - run.start) // block_bytes) for run in self._runs]
 
     def __len__(self) -> int:
@@ -72,9 +78,9 @@ class Blocks(Sequence[Block]):
         raise IndexError(index)
 
 
-def _runs(sizes: Sequence[int], share: DataShard) -> Iterator[Block]:
+def _runs(sizes: Sequence[int], shard: DataShard) -> Iterator[Block]:
     total, before = sum(sizes), 0
-    first, last = (total * index // share.count for index in (share.index, share.index + 1))
+    first, last = (total * index // shard.count for index in (shard.index, shard.index + 1))
     for file, size in enumerate(sizes):
         start, stop = max(first - before, 0), min(last - before, size)
         if start < stop:
@@ -83,7 +89,10 @@ def _runs(sizes: Sequence[int], share: DataShard) -> Iterator[Block]:
 
 
 def read_block(path: pathlib.Path, start: int, stop: int) -> tuple[int, bytes]:
-    """Where the first of the block's lines begins, and the lines, each ended by one \\n; b"" where none begins."""
+    """Returns the byte offset of a block's first line, and the block's lines, each ended by one \\n.
+
+    The lines are b"" if no line begins in the block.
+    """
     with path.open("rb") as file:
         before = max(start - 1, 0)  # the byte before tells whether a line begins at `start`
         file.seek(before)
@@ -104,31 +113,40 @@ def read_block(path: pathlib.Path, start: int, stop: int) -> tuple[int, bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class GzipShare:
-    """The lines number `index`, `index + count`, `index + 2 * count` and so on of a gzipped file."""
+    """Every `count`-th line of a gzipped file, beginning with line number `index`.
+
+    Attributes:
+      file: index of the file.
+      index: number of the first line, counted from 0.
+      count: difference between successive line numbers.
+    """
 
     file: int
     index: int
     count: int
 
 
-def gzip_shares(sizes: Sequence[int], share: DataShard) -> list[GzipShare]:
-    """A share of gzipped files: whole ones, the largest dealt out first, if there are enough for all replicas."""
-    if len(sizes) < share.count:
-        return [GzipShare(file, share.index, share.count) for file in range(len(sizes))]
-    given = [0] * share.count
-    mine = []
+def gzip_shares(sizes: Sequence[int], shard: DataShard) -> list[GzipShare]:
+    """Returns a shard's parts of gzipped files.
+
+    If there are enough files for all replicas, the parts are whole files, assigned greedily with the largest first.
+    """
+    if len(sizes) < shard.count:
+        return [GzipShare(file, shard.index, shard.count) for file in range(len(sizes))]
+    bytes_assigned = [0] * shard.count
+    own_files = []
     for file in sorted(range(len(sizes)), key=lambda file: (-sizes[file], file)):
-        replica = given.index(min(given))
-        given[replica] += max(1, sizes[file])
-        if replica == share.index:
-            mine.append(file)
-    return [GzipShare(file, 0, 1) for file in sorted(mine)]
+        replica = bytes_assigned.index(min(bytes_assigned))
+        bytes_assigned[replica] += max(1, sizes[file])
+        if replica == shard.index:
+            own_files.append(file)
+    return [GzipShare(file, 0, 1) for file in sorted(own_files)]
 
 
 def read_gzip(
     path: pathlib.Path, index: int, count: int, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, bytes]]:
-    """Every count-th line, beginning with line `index`: the number of the first, and the lines, each ended by \\n."""
+    """Yields every count-th line, beginning with line `index`: the first line's number, and lines each ended by \\n."""
     before, rest = 0, b""
     with gzip.open(path) as file:
         while text := file.read(block_bytes):
@@ -143,14 +161,14 @@ def read_gzip(
 
 def _every(lines: list[bytes], before: int, index: int, count: int) -> Iterator[tuple[int, bytes]]:
     skipped = (index - before) % count
-    if mine := lines[skipped::count]:
-        yield before + skipped, b"".join(line.removesuffix(b"\r") + b"\n" for line in mine)
+    if selected := lines[skipped::count]:
+        yield before + skipped, b"".join(line.removesuffix(b"\r") + b"\n" for line in selected)
 
 
 def line_blocks(
     files: Sequence[pathlib.Path], block_bytes: int = BLOCK_BYTES
 ) -> tuple[int, Callable[[tf.Tensor], LineRange]] | None:
-    """How many blocks plain files have, and how to read one by its number; None where a file is gzipped."""
+    """Returns the number of blocks of plain files and a reader of one block; None if any file is gzipped."""
     if any(path.suffix == ".gz" for path in files):
         return None
     blocks = Blocks([_size_of(path) for path in files], WHOLE, block_bytes)
@@ -158,19 +176,27 @@ def line_blocks(
 
 
 def line_dataset(
-    files: Sequence[pathlib.Path], share: DataShard, seed: tf.Tensor | None, block_bytes: int = BLOCK_BYTES
+    files: Sequence[pathlib.Path], shard: DataShard, seed: tf.Tensor | None, block_bytes: int = BLOCK_BYTES
 ) -> tf.data.Dataset:
-    """`Lines` of a share.  With a seed, blocks and gzipped files come in a random order, another in each pass."""
+    """Returns the lines of a shard as LineRange elements.
+
+    Args:
+      files: the text files; gzipped if their names end in .gz.
+      shard: the part to read.
+      seed: int64 scalar tensor: blocks and gzipped files come in a random order that differs between epochs; None: in
+        the order of the files.
+      block_bytes: bytes of one read.
+    """
     sizes = [_size_of(path) for path in files]
     plain = [number for number, path in enumerate(files) if path.suffix != ".gz"]
-    zipped = [number for number, path in enumerate(files) if path.suffix == ".gz"]
-    blocks = Blocks([sizes[number] for number in plain], share, block_bytes)
-    parts = gzip_shares([sizes[number] for number in zipped], share)
+    gzipped = [number for number, path in enumerate(files) if path.suffix == ".gz"]
+    blocks = Blocks([sizes[number] for number in plain], shard, block_bytes)
+    parts = gzip_shares([sizes[number] for number in gzipped], shard)
     from_plain = _plain_lines([files[number] for number in plain], plain, blocks, seed)
-    from_zipped = _zipped_lines([files[number] for number in zipped], zipped, parts, seed, block_bytes)
-    if not plain or not zipped:
-        return from_plain if plain else from_zipped
-    return from_plain.concatenate(from_zipped)
+    from_gzip = _gzip_lines([files[number] for number in gzipped], gzipped, parts, seed, block_bytes)
+    if not plain or not gzipped:
+        return from_plain if plain else from_gzip
+    return from_plain.concatenate(from_gzip)
 
 
 _SIGNATURE = (tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.string))
@@ -186,7 +212,7 @@ def _plain_lines(
 def _block_reader(
     paths: Sequence[pathlib.Path], numbers: Sequence[int], blocks: Blocks
 ) -> Callable[[tf.Tensor], LineRange]:
-    """No stock dataset begins to read in the middle of a file without reading what is before: a line of Python does."""
+    """Returns a reader of one block, in Python: TensorFlow's datasets cannot start in the middle of a file."""
 
     def read(index: Any) -> tuple[int, int, bytes]:
         block = blocks[int(index)]
@@ -203,14 +229,14 @@ def _block_reader(
     return lines
 
 
-def _zipped_lines(
+def _gzip_lines(
     paths: Sequence[pathlib.Path],
     numbers: Sequence[int],
     parts: Sequence[GzipShare],
     seed: tf.Tensor | None,
     block_bytes: int,
 ) -> tf.data.Dataset:
-    """In Python too: TensorFlow takes a file that was cut off for one that ended."""
+    """Returns the lines of gzipped files, read in Python: TensorFlow mistakes a truncated file for a complete one."""
 
     def read(number: Any) -> Iterator[tuple[int, bytes]]:
         part = parts[int(number)]

@@ -1,4 +1,4 @@
-"""Sparse tables: rows that are looked up by ids, live partitioned over all ps and never travel whole.
+"""Embedding tables: rows looked up by ids, partitioned over all ps and never transferred as a whole.
 
     from ps_train import embeddings
 
@@ -8,8 +8,8 @@
         fields = embeddings.lookup("fields", features["categories"], hash_buckets=[1000, 50, 200], dimension=8)
         users = embeddings.lookup("users", features["user"], capacity=1_000_000, dimension=16, admit_after=3)
 
-What is declared here is ordinary in a plain graph (one variable, `tf.gather`); under training the rows that a batch
-needs are fetched from the ps, all lookups of a model together.  See docs/TABLES.md.
+In a plain graph a table is one variable that `tf.gather` reads.  In training, the rows that a batch needs are fetched
+from the ps, for all lookups of a model together.  See docs/TABLES.md.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The lookups of one run of a model's forward, which wait for their rows and are answered all at once.
+"""The deferred lookups of one forward call: all of them are resolved together.
 
-    asked = Asked()
-    with rows_from(asked):
+    lookups = DeferredLookups()
+    with rows_from(lookups):
         loss = ...
-    asked.answer(fetch(asked.wanted()))
-    tf.gradients(loss, list(asked.rows().values()))
+    lookups.resolve(fetch(lookups.requests()))
+    tf.gradients(loss, list(lookups.rows().values()))
 
-Knows nothing of ps and of where rows come from.
+The module does not know the ps or the source of the rows.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class FetchedRows:
 
     Attributes:
       rows: float32 [unique, dimension].
-      index: int32 [n]: which of them each of the n positions that were asked for is.
-      known: of an open vocabulary, bool [unique]; see `source.Looked`.
+      index: int32 [n]: index into `rows` of each requested position.
+      known: bool [unique] for an open vocabulary, else None; see `row_source.LookupResult`.
     """
 
     rows: tf.Tensor
@@ -39,11 +39,11 @@ class FetchedRows:
 
 
 Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
-"""Name of each table to the positions (or words) that are wanted of it, to what was found."""
+"""Maps each table's requested positions (or keys) to its rows, by the name of the table."""
 
 
 class DeferredLookups:
-    """A `source.Source`."""
+    """A `row_source.Source` that defers the lookups of one forward call."""
 
     def __init__(self) -> None:
         self._graph = v1.get_default_graph()
@@ -52,8 +52,13 @@ class DeferredLookups:
         self._lookups: dict[str, list[tuple[tf.Tensor, DeferredTensor]]] = {}
 
     def __call__(self, name: str, table: Table, positions: tf.Tensor) -> LookupResult:
+        """Returns deferred rows.
+
+        Raises:
+          ModelError: the lookup is inside a tf.cond or a loop.
+        """
         if v1.get_default_graph() is not self._graph:
-            raise ModelError(f"table {name} is looked up inside of a tf.cond or loop: do it before, outside of it.")
+            raise ModelError(f"table {name} is looked up inside a tf.cond or loop: look it up outside, before it.")
         if name not in self._rows:
             self._rows[name] = DeferredTensor(tf.float32, [None, table.dimension])
             if table.is_open:
@@ -64,10 +69,14 @@ class DeferredLookups:
         return LookupResult(tf.gather(self._rows[name].tensor, index.tensor), known)
 
     def requests(self) -> dict[str, tf.Tensor]:
-        """Positions int64 (or words) of all lookups of each table, one after the other."""
-        found, promises = {}, [*self._rows.values(), *self._known.values()]
+        """Returns each table's requested positions (or keys), int64: those of its lookups in order.
+
+        Raises:
+          ModelError: ids depend on rows.
+        """
+        found, deferred = {}, [*self._rows.values(), *self._known.values()]
         for name, lookups in self._lookups.items():
-            if any(depends_on(positions, promises) for positions, _ in lookups):
+            if any(depends_on(positions, deferred) for positions, _ in lookups):
                 raise ModelError(
                     f"table {name} is looked up with ids that depend on rows of a table: all rows of a step are "
                     "fetched together, so ids must be computed from features alone."
@@ -76,6 +85,7 @@ class DeferredLookups:
         return found
 
     def resolve(self, found: Mapping[str, FetchedRows]) -> None:
+        """Gives all lookups their rows, by the name of the table."""
         for name, lookups in self._lookups.items():
             self._rows[name].bind(found[name].rows)
             if name in self._known:
@@ -87,5 +97,5 @@ class DeferredLookups:
                 index.bind(part)
 
     def rows(self) -> dict[str, tf.Tensor]:
-        """Name to the rows that the loss depends on."""
-        return {name: promise.tensor for name, promise in self._rows.items()}
+        """Returns the deferred rows of each table, on which the loss depends."""
+        return {name: deferred.tensor for name, deferred in self._rows.items()}

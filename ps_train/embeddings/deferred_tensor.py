@@ -1,11 +1,11 @@
-"""A tensor that can be used before it is known where its value comes from.
+"""A late-bound tensor: the graph uses it before its value is bound.
 
-    promise = Promise(tf.float32, [None, 16])
-    loss = tf.reduce_sum(promise.tensor)
-    promise.keep(rows)                      # before a session sees the graph
+    deferred = DeferredTensor(tf.float32, [None, 16])
+    loss = tf.reduce_sum(deferred.tensor)
+    deferred.bind(rows)                     # before a session sees the graph
 
-Lookups of a model need it: the rows of all of them are fetched together, but each must give its rows to what the model
-computes next before the following one is even known.
+Lookups need it.  The rows of all lookups are fetched together, but the model uses the rows of one lookup before it
+makes the next.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ import tensorflow.compat.v1 as v1
 
 
 class DeferredTensor:
-    """Attributes:
-    tensor: what may be used at once.
+    """A tensor whose value is bound later.
+
+    Attributes:
+      tensor: the tensor, usable at once.
     """
 
     def __init__(self, dtype: tf.DType, shape: Sequence[int | None]) -> None:
         self.tensor = tf.identity(v1.placeholder(dtype, shape))
 
     def bind(self, value: tf.Tensor) -> None:
-        """The value must not depend on the promise; see `depends`."""
-        # TensorFlow has no public way to do it; its own loops are built like this.
+        """Binds the value, which must not depend on this tensor; see `depends_on`."""
+        # TensorFlow has no public API for it; its own loops are built in this way.
         self.tensor.op._update_input(0, value)
 
 
-def depends_on(value: tf.Tensor, promises: Iterable[DeferredTensor]) -> bool:
-    """Whether a value can only be computed when one of the promises is kept."""
-    goals = {promise.tensor.op for promise in promises}
-    seen, waiting = {value.op}, [value.op]
-    while waiting:
-        operation = waiting.pop()
+def depends_on(value: tf.Tensor, deferred: Iterable[DeferredTensor]) -> bool:
+    """Returns whether a value depends on any of the deferred tensors."""
+    goals = {some.tensor.op for some in deferred}
+    visited, pending = {value.op}, [value.op]
+    while pending:
+        operation = pending.pop()
         if operation in goals:
             return True
         for before in [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]:
-            if before not in seen:
-                seen.add(before)
-                waiting.append(before)
+            if before not in visited:
+                visited.add(before)
+                pending.append(before)
     return False

@@ -1,4 +1,4 @@
-"""What initializers draw, where that can be had for any rows of a table apart from the others.
+"""Distributions of initializers whose values can be drawn for any rows of a table independently.
 
 distribution_of(v1.random_normal_initializer(0.0, 0.1))     # Distribution("normal", 0.0, 0.1)
 distribution_of(v1.orthogonal_initializer())                # None: its values depend on the whole
@@ -12,15 +12,20 @@ from typing import Any
 import numpy as np
 
 LIMIT = 0.05
-"""Initial values where nothing is said: uniform within this, as those of Keras's embeddings."""
+"""Bound of the default initial values, which are uniform as in Keras's embeddings."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """Attributes:
-    kind: "constant", "uniform", "normal", or "truncated" (no further from the mean than two deviations).
-    zero, one: what 0 and 1 become of the standard form, which is uniform from 0 to 1, or of mean 0 and deviation 1.
-    seed: the initializer's own, if it has one.
+    """A distribution of initial values.
+
+    The standard form of a kind is uniform from 0 to 1, or normal with mean 0 and deviation 1.
+
+    Attributes:
+      kind: "constant", "uniform", "normal", or "truncated" (normal, within two deviations of the mean).
+      zero: value that 0 of the standard form is mapped to; the value of a constant.
+      one: value that 1 of the standard form is mapped to.
+      seed: the initializer's own seed, if it has one.
     """
 
     kind: str
@@ -30,7 +35,11 @@ class Distribution:
 
 
 def distribution_of(initializer: Any) -> Distribution | None:
-    """Of an initializer, its class, a number, or None for what is usual."""
+    """Returns the distribution of an initializer, or None if its values depend on the whole variable.
+
+    Args:
+      initializer: an initializer of TensorFlow or Keras, its class, a number, or None for the default.
+    """
     if initializer is None:
         return Distribution("uniform", -LIMIT, LIMIT)
     if isinstance(initializer, int | float):

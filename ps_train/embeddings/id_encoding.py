@@ -1,12 +1,12 @@
-"""Ids of open vocabularies as whole numbers: what is kept of an id, compared and sent.
+"""Encoding of open vocabularies' ids as keys, which are stored, compared and sent.
 
-    words = words_of(table, ids)            # int64 [n, width]: width 1 for whole numbers, 2 for strings
-    digests_of(words)                       # int64 [n], by which an index finds them
-    heaps_at(words, heaps=251)              # int64 [n], 0 .. heaps - 1
+    keys = encode_ids(table, ids)           # int64 [n, width]: width 1 for whole numbers, 2 for strings
+    digests(keys)                           # int64 [n], the keys of the hash table in `index.py`
+    group_of(keys, groups=251)              # int64 [n], 0 .. groups - 1
 
-A whole number is its own word, and its own digest.  A string of up to 15 bytes is its bytes and its length: no two have
-the same words.  Of a longer one the words are 126 bits of SipHash (Aumasson and Bernstein 2012): among a billion such
-strings two are alike with a probability below 1e-19.
+A whole number is its own key and its own digest.  The key of a string of up to 15 bytes is its bytes and its length, so
+different strings have different keys.  The key of a longer string is 126 bits of SipHash (Aumasson and Bernstein 2012).
+The probability that any two of a billion long strings have the same key is below 1e-19.
 """
 
 from __future__ import annotations
@@ -17,47 +17,54 @@ from ps_train.embeddings.row_index import splitmix64
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 
-_SHORT = 15
-_KEYS = ([0x243F6A8885A308D3, 0x13198A2E03707344], [0x3DB46955CC7C7B31, 0x1E9B62D60D1C2C04])
-_MANY = (1 << 63) - 1
-_LONG = -(1 << 63)
-"""The bit that short strings do not have."""
+_MAX_PLAIN_BYTES = 15
+_SIPHASH_KEYS = ([0x243F6A8885A308D3, 0x13198A2E03707344], [0x3DB46955CC7C7B31, 0x1E9B62D60D1C2C04])
+_HASH_BUCKETS = (1 << 63) - 1
+_HASHED_BIT = -(1 << 63)
+"""Bit that is set in the second number of a hashed string's key alone."""
 
 
 def encode_ids(table: Table, ids: tf.Tensor) -> tf.Tensor:
-    """Of ids [n], whole numbers or strings."""
+    """Returns the keys of ids [n], int64 [n, width].
+
+    Raises:
+      ModelError: the ids are neither whole numbers nor strings.
+    """
     if ids.dtype == tf.string:
-        return _of_strings(ids)
+        return _encode_strings(ids)
     if not ids.dtype.is_integer:
         raise ModelError(f"table {table.name} is given ids of {ids.dtype.name}: use whole numbers or strings.")
     return tf.cast(ids, tf.int64)[:, tf.newaxis]
 
 
-def _of_strings(ids: tf.Tensor) -> tf.Tensor:
+def _encode_strings(ids: tf.Tensor) -> tf.Tensor:
     size = tf.cast(tf.strings.length(ids), tf.int64)
-    first, second = tf.unstack(tf.io.decode_raw(ids, tf.int64, fixed_length=_SHORT + 1), axis=1)
-    written = tf.stack([first, second + tf.bitwise.left_shift(size, tf.constant(56, tf.int64))], 1)
-    low, high = (tf.strings.to_hash_bucket_strong(ids, _MANY, key) for key in _KEYS)
-    hashed = tf.stack([low, tf.bitwise.bitwise_or(high, tf.constant(_LONG, tf.int64))], 1)
-    return tf.where((size <= _SHORT)[:, tf.newaxis], written, hashed)
+    first, second = tf.unstack(tf.io.decode_raw(ids, tf.int64, fixed_length=_MAX_PLAIN_BYTES + 1), axis=1)
+    plain = tf.stack([first, second + tf.bitwise.left_shift(size, tf.constant(56, tf.int64))], 1)
+    low, high = (tf.strings.to_hash_bucket_strong(ids, _HASH_BUCKETS, key) for key in _SIPHASH_KEYS)
+    hashed = tf.stack([low, tf.bitwise.bitwise_or(high, tf.constant(_HASHED_BIT, tf.int64))], 1)
+    return tf.where((size <= _MAX_PLAIN_BYTES)[:, tf.newaxis], plain, hashed)
 
 
-def digests(words: tf.Tensor) -> tf.Tensor:
-    """Of strings not all are different: who finds a row by one compares the words."""
-    if words.shape[1] == 1:
-        return words[:, 0]
-    return tf.bitwise.bitwise_xor(words[:, 0], splitmix64(words[:, 1]))
+def digests(keys: tf.Tensor) -> tf.Tensor:
+    """Returns the digests of keys, int64 [n].
+
+    Strings with different keys may share a digest, so a lookup by digest must compare the keys.
+    """
+    if keys.shape[1] == 1:
+        return keys[:, 0]
+    return tf.bitwise.bitwise_xor(keys[:, 0], splitmix64(keys[:, 1]))
 
 
-def group_of(words: tf.Tensor, heaps: int) -> tf.Tensor:
-    """To which heap an id belongs."""
-    return splitmix64(digests(words)) % heaps
+def group_of(keys: tf.Tensor, groups: int) -> tf.Tensor:
+    """Returns the group that each key belongs to, int64 [n]; see `row_groups.py`."""
+    return splitmix64(digests(keys)) % groups
 
 
-def unique(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each once, and which of them each was (int32 [n])."""
-    if words.shape[1] == 1:
-        found, index = tf.unique(words[:, 0])
+def unique(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the distinct keys, and the index of each key among them, int32 [n]."""
+    if keys.shape[1] == 1:
+        found, index = tf.unique(keys[:, 0])
         return found[:, tf.newaxis], index
-    found, index = tf.raw_ops.UniqueV2(x=words, axis=tf.constant([0]))
-    return tf.ensure_shape(found, [None, words.shape[1]]), index
+    found, index = tf.raw_ops.UniqueV2(x=keys, axis=tf.constant([0]))
+    return tf.ensure_shape(found, [None, keys.shape[1]]), index

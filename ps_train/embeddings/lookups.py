@@ -1,6 +1,6 @@
-"""The one function that models call: ids in, rows out.
+"""The function `lookup` that models call to turn ids into rows.
 
-Knows how ids come (dense, ragged, sparse) and how rows are combined; not where rows live.
+It handles dense, ragged and sparse ids, and combines rows.  It does not know where the rows are stored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ps_train.embeddings.combiners import COMBINERS, combine
 from ps_train.embeddings.id_encoding import encode_ids
-from ps_train.embeddings.row_index import Place, row_indices
+from ps_train.embeddings.row_index import LocateId, row_indices
 from ps_train.embeddings.row_order import positions_of
 from ps_train.embeddings.row_source import rows_at
 from ps_train.embeddings.table import Table
@@ -37,36 +37,38 @@ def lookup(
     admit_after: int = 1,
     expire_steps: int | None = None,
 ) -> tf.Tensor:
-    """The rows of ids, float32: [batch, dimension], or of ids [batch, n] without a combiner [batch, n, dimension].
+    """Returns the rows of ids, float32 [batch, dimension]; [batch, n, dimension] for ids [batch, n] without a combiner.
 
     Args:
       table: a Table, or the name of one that the keyword arguments declare (see `Table`).
       ids: whole numbers or strings: a tensor [batch] or [batch, n], or a RaggedTensor or SparseTensor [batch, any].
-        Of a table with a list of sizes: a tensor [batch, number of fields].
+        A table with a list of sizes needs a tensor [batch, number of fields].
       combiner: "sum", "mean" or "sqrtn" (the sum over the root of the sum of the squared weights) of an example's rows;
-        an example without ids gets zeros.  Must be given for ragged and sparse ids.
-      weights: of ids that are combined: of the same kind and shape as ids.
+        an example without ids gets zeros.  Ragged and sparse ids need a combiner.
+      weights: weights of combined ids, in the same kind and shape as ids.
 
     Raises:
-      ModelError: where table, ids, combiner or weights do not belong together.  An id out of range is found when the
-        batch is there, and ends the job with a DataError.
+      ModelError: table, ids, combiner or weights do not fit together.
+      DataError: an id is out of range; raised when the batch is read, which ends the job.
     """
     if isinstance(table, str):
         if dimension is None:
             raise ModelError(f"lookup of table {table} has no dimension: declare it, or pass an embeddings.Table.")
         table = Table(table, dimension, rows, hash_buckets, initializer, oov, capacity, admit_after, expire_steps)
     elif (dimension, rows, hash_buckets, initializer, oov, capacity, admit_after, expire_steps) != _UNDECLARED:
-        raise ModelError(f"lookup of table {table.name} is given a Table and its declaration: leave the latter out.")
+        raise ModelError(
+            f"lookup of table {table.name} is given a Table and its declaration: leave the declaration out."
+        )
     if combiner is not None and combiner not in COMBINERS:
         raise ModelError(f"lookup of table {table.name} has combiner={combiner}: use one of {_COMBINERS}.")
     if weights is not None and combiner is None:
         raise ModelError(f"lookup of table {table.name} has weights but no combiner: give one of {_COMBINERS}.")
     if isinstance(ids, tf.RaggedTensor | tf.SparseTensor):
-        return _of_bags(table, ids, combiner, weights)
-    return _of_dense(table, tf.convert_to_tensor(ids), combiner, weights)
+        return _lookup_bags(table, ids, combiner, weights)
+    return _lookup_dense(table, tf.convert_to_tensor(ids), combiner, weights)
 
 
-def _of_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) -> tf.Tensor:
+def _lookup_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) -> tf.Tensor:
     rank = ids.shape.rank
     if rank not in (1, 2) or (rank == 1 and (combiner is not None or table.by_field)):
         raise ModelError(f"table {table.name} is given ids of shape {ids.shape}: use {_allowed(table, combiner)}.")
@@ -86,7 +88,7 @@ def _of_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) 
     return tf.ensure_shape(combine(found, segments, shape[0], combiner, weights), [ids.shape[0], table.dimension])
 
 
-def _of_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.Tensor:
+def _lookup_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.Tensor:
     if combiner is None:
         raise ModelError(
             f"table {table.name} is given {type(ids).__name__} ids without a combiner: use one of {_COMBINERS}."
@@ -102,11 +104,11 @@ def _of_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.T
     return combine(found, segments, count, combiner, weights)
 
 
-def _rows(table: Table, ids: tf.Tensor, place: Place) -> tf.Tensor:
-    """Of ids of any shape, float32 [number of ids, dimension]."""
+def _rows(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
+    """Returns the rows of ids of any shape, float32 [number of ids, dimension]."""
     if not table.is_open:
-        numbers = row_indices(table, ids, place)
-        return rows_at(table, positions_of(tf.reshape(numbers, [-1]), table.total)).rows
+        indices = row_indices(table, ids, locate)
+        return rows_at(table, positions_of(tf.reshape(indices, [-1]), table.total)).rows
     found = rows_at(table, encode_ids(table, tf.reshape(ids, [-1])))
     default = rows_at(table.default, tf.zeros([1], tf.int64)).rows
     return tf.where(tf.expand_dims(found.known, 1), found.rows, default)

@@ -1,10 +1,10 @@
-"""Open vocabularies in a plain graph: what is known of ids when a model is traced, scored from a checkpoint or served.
+"""Open vocabularies in a plain graph: a model is traced, scored from a checkpoint or served.
 
-    known = known_in_graph(table, width=1)          # makes the variables, once
-    seen = known.look(words)
+    index = plain_vocabulary("users", table, width=1)       # makes the variables, once in a graph
+    status = index.find(keys)
 
-Nothing is admitted here.  The map is made of the variables by the operations of AFTER_RESTORE, to be run when they have
-their values; a SavedModel does so when it is loaded.
+A plain graph admits no ids.  The operations of AFTER_RESTORE build the index from the restored variables.  A SavedModel
+runs them when it is loaded.
 """
 
 from __future__ import annotations
@@ -15,24 +15,30 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.embeddings.index import CLOCK, KEYS, USED, RowIndex, VocabularyVariables
+from ps_train.embeddings.index import KEYS, UPDATE_COUNT, USED, RowIndex, VocabularyVariables
 from ps_train.embeddings.table import Table
 
 AFTER_RESTORE = "ps_train/after_restore"
-"""Collection of the operations that compute what follows from variables that were given values from elsewhere."""
+"""Collection of the operations that must run after variables are restored."""
 
 _INDICES = "ps_train/indices"
 
 
 def plain_vocabulary(name: str, table: Table, width: int) -> RowIndex:
-    """Of the table whose variable has that name, in the present variable scope."""
+    """Returns the index of a table's vocabulary; its variables are in the current variable scope.
+
+    Args:
+      name: full name of the table's variable.
+      table: the table.
+      width: numbers in a key.
+    """
     indices = dict(v1.get_default_graph().get_collection(_INDICES))
     if name in indices:
         return indices[name]
-    shapes = {KEYS: [table.total, width], USED: [table.total, 3], CLOCK: [table.groups]}
-    book = VocabularyVariables(**{part: _zeros(f"{table.name}/{part}", shape) for part, shape in shapes.items()})
-    # A name of its own: two SavedModels in one process must not share it, but the signatures of one do.
-    index = RowIndex(book, table.rows_per_group, table.expire_steps, f"ps_train/{name}/{uuid.uuid4().hex}")
+    shapes = {KEYS: [table.total, width], USED: [table.total, 3], UPDATE_COUNT: [table.groups]}
+    variables = VocabularyVariables(*[_zeros(f"{table.name}/{part}", shape) for part, shape in shapes.items()])
+    # A unique name: two SavedModels in one process must not share it, but the signatures of one SavedModel do.
+    index = RowIndex(variables, table.rows_per_group, table.expire_steps, f"ps_train/{name}/{uuid.uuid4().hex}")
     v1.add_to_collection(_INDICES, (name, index))
     v1.add_to_collection(AFTER_RESTORE, index.rebuild())
     return index

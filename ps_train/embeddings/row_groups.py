@@ -1,10 +1,10 @@
-"""How the rows of an open vocabulary are grouped, so that an id is on the same ps as the row that it will get.
+"""Groups of an open vocabulary's rows: an id and its row always lie in the same group, and so on the same ps.
 
-An id belongs to one heap by its hash, and a row is found for it there; a ps has whole heaps.  A heap is large, so that
-the least used row of a heap is about as little used as that of the table, and has more rows than its share, so that
-`capacity` ids have room although chance deals them unevenly.  Its last row is nobody's: it stays as it was initialised.
+The hash of an id selects its group, and the id gets a row there.  A ps holds whole groups.  Groups are large, because
+then a group's least used row is used about as little as the table's least used row.  A group has more rows than its
+share of `capacity`, because hashing fills groups unevenly.  Its last row is never assigned and keeps its initial value.
 
-Pure: no TensorFlow, no ps.
+The module is pure: no TensorFlow, no ps.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from __future__ import annotations
 import math
 
 MAX_GROUPS = 251
-"""Heaps of a large table: many for any likely number of ps."""
+"""Number of groups of a large table: many more than ps."""
 
 _ROWS = 256
-"""A heap has at least so many rows, if the table has."""
+"""Least number of rows in a group, if the table has as many."""
 
 _DEVIATIONS = 4
-"""The share of a heap varies like a count of chance events.  More than this above the mean: one heap in 30 000."""
+"""Spare rows of a group, in standard deviations of a Poisson count; about one group in 30 000 exceeds it."""
 
 
 def group_count(capacity: int) -> int:
-    """How many heaps there are; one for a small table."""
+    """Returns the number of groups; 1 for a small table."""
     return max(1, min(MAX_GROUPS, capacity // _ROWS))
 
 
 def rows_per_group(capacity: int) -> int:
-    """Rows of each heap, with the one that is nobody's."""
-    heaps = group_count(capacity)
-    share = -(-capacity // heaps)
-    return share + (math.ceil(_DEVIATIONS * math.sqrt(share)) if heaps > 1 else 0) + 1
+    """Returns the number of rows in each group, including the one that is never assigned."""
+    groups = group_count(capacity)
+    share = -(-capacity // groups)
+    return share + (math.ceil(_DEVIATIONS * math.sqrt(share)) if groups > 1 else 0) + 1

@@ -1,8 +1,8 @@
-"""From ids to numbers of rows: checked, hashed, and each field behind the one before.
+"""Row indices of ids: checked or hashed, with the rows of each field after those of the field before.
 
-    numbers = row_numbers(table, ids, place)        # int64, of the shape of ids
+    indices = row_indices(table, ids, locate)       # int64, in the shape of ids
 
-`place` tells, of an id that must be complained of, in which example and field it stands.
+`locate` gives the example and the field of an id for an error message.
 """
 
 from __future__ import annotations
@@ -16,20 +16,29 @@ from ps_train.data.stream import pipeline_error
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 
-Place = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""Index of an id (int64 [rank of ids]) to example and field."""
+LocateId = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+"""Maps the index of an id (int64 [rank of ids]) to its example and its field."""
 
-_MANY = (1 << 63) - 1
+_HASH_BUCKETS = (1 << 63) - 1
 
 
-def row_indices(table: Table, ids: tf.Tensor, place: Place) -> tf.Tensor:
-    """Numbers of rows, 0 .. table.total - 1.  Where the table is by field, the last dimension of ids is the fields."""
+def row_indices(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
+    """Returns row indices, int64 in the shape of ids, 0 .. table.total - 1.
+
+    Args:
+      table: a table that is not an open vocabulary.
+      ids: whole numbers or strings; the last dimension is the fields if the table is by field.
+      locate: gives the example and the field of an id out of range, for the error.
+
+    Raises:
+      ModelError: the ids do not fit the table's declaration.
+    """
     if ids.dtype == tf.string:
         if not table.hashed:
             raise ModelError(
                 f"table {table.name} is given ids that are strings: declare it with hash_buckets or capacity."
             )
-        hashes = tf.strings.to_hash_bucket_fast(ids, _MANY)
+        hashes = tf.strings.to_hash_bucket_fast(ids, _HASH_BUCKETS)
     elif ids.dtype.is_integer:
         ids = tf.cast(ids, tf.int64)
         hashes = splitmix64(ids)
@@ -37,40 +46,42 @@ def row_indices(table: Table, ids: tf.Tensor, place: Place) -> tf.Tensor:
         raise ModelError(f"table {table.name} is given ids of {ids.dtype.name}: use whole numbers or strings.")
     sizes = tf.constant(table.sizes if table.by_field else table.sizes[0], tf.int64)
     if table.hashed:
-        numbers = hashes % sizes
+        indices = hashes % sizes
     else:
         inside = (ids >= 0) & (ids < sizes)
         if table.oov == "error":
-            numbers = _checked(table, ids, inside, place)
+            indices = _checked(table, ids, inside, locate)
         else:
-            numbers = tf.where(inside, ids, hashes % sizes if table.oov == "hash" else sizes)
-    return numbers + tf.constant(table.offsets, tf.int64) if table.by_field else numbers
+            indices = tf.where(inside, ids, hashes % sizes if table.oov == "hash" else sizes)
+    return indices + tf.constant(table.offsets, tf.int64) if table.by_field else indices
 
 
 def splitmix64(ids: tf.Tensor) -> tf.Tensor:
-    """A number of 63 bits for each int64 that looks like chance: the finalizer of SplitMix64 (Steele et al. 2014,
-    "Fast splittable pseudorandom number generators")."""
+    """Returns a 63-bit hash of each int64: the finalizer of SplitMix64.
+
+    See Steele et al. 2014, "Fast splittable pseudorandom number generators".
+    """
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         shifted = tf.bitwise.right_shift(ids, tf.constant(shift, tf.int64)) & ((1 << (64 - shift)) - 1)
         ids = tf.bitwise.bitwise_xor(ids, shifted) * _signed(factor)
-    return ids & _MANY
+    return ids & _HASH_BUCKETS
 
 
 def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-def _checked(table: Table, ids: tf.Tensor, inside: tf.Tensor, place: Place) -> tf.Tensor:
-    def complain() -> tf.Operation:
+def _checked(table: Table, ids: tf.Tensor, inside: tf.Tensor, locate: LocateId) -> tf.Tensor:
+    def fail() -> tf.Operation:
         index = tf.where(tf.logical_not(inside))[0]
-        example, field = place(index)
+        example, field = locate(index)
         highest = tf.gather(tf.constant(table.sizes, tf.int64), field if table.by_field else 0) - 1
-        words = [f"table {table.name}: id ", tf.gather_nd(ids, index), " in field ", field, " of example ", example]
-        words += [" of the batch is out of range: allowed are 0 to ", highest]
-        words += ["; correct the ids, declare more rows, or use oov=hash, oov=default, capacity or hash_buckets."]
-        text = [word if isinstance(word, str) else tf.as_string(word) for word in words]
+        parts = [f"table {table.name}: id ", tf.gather_nd(ids, index), " in field ", field, " of example ", example]
+        parts += [" of the batch is out of range: allowed are 0 to ", highest]
+        parts += ["; correct the ids, declare more rows, or use oov=hash, oov=default, capacity or hash_buckets."]
+        text = [part if isinstance(part, str) else tf.as_string(part) for part in parts]
         text[0] = str(pipeline_error(str(text[0]))).rstrip("\n")
         return tf.group(tf.debugging.Assert(False, [tf.strings.join(text)]))
 
-    with tf.control_dependencies([v1.cond(tf.reduce_all(inside), tf.no_op, complain)]):
+    with tf.control_dependencies([v1.cond(tf.reduce_all(inside), tf.no_op, fail)]):
         return tf.identity(ids)

@@ -1,13 +1,12 @@
-"""In which order the rows of a table lie, and their initial values.
+"""The order of a table's rows in memory, and their initial values.
 
-A ps has a contiguous range of *positions*.  Row numbers are dealt out to 251 heaps like cards, number n to heap n mod
-251, and the heaps lie one behind the other, each in the order of its numbers.  A range of heaps has its share of any
-run of numbers (the frequent ids are mostly a run), whatever the number of ps; and numbers that are often used together
-lie close together, so that a step touches few pages of memory.  The order does not depend on the number of ps.  See
-docs/decisions/0009-tables.md.
+A ps has a contiguous range of *positions*.  Row index n lies in block n mod 251.  The blocks follow each other, and a
+block is ordered by row index.  Frequent ids mostly are a run of indices, and each ps gets its share of every run,
+whatever the number of ps.  Indices that are often used together lie close together, so a step touches few pages of
+memory.  The order does not depend on the number of ps.  See docs/decisions/0009-tables.md.
 
-    positions = positions_of(numbers, total=1000)       # int64, tensors or numpy arrays
-    numbers_at(positions, total=1000)                   # the other way round, numpy
+    positions = positions_of(indices, total=1000)       # int64, tensors or numpy arrays
+    numbers_at(positions, total=1000)                   # the inverse, numpy only
 """
 
 from __future__ import annotations
@@ -20,39 +19,39 @@ import tensorflow as tf
 from ps_train.embeddings.distributions import distribution_of
 
 BLOCKS = 251
-"""Many for any likely number of ps, few against the pages of a large table, and prime: ids often have a pattern."""
+"""Many more than ps, far fewer than the pages of a large table, and prime because ids often have a pattern."""
 
 _STEP = 155
-"""Near the golden ratio of the heaps: neighbours are dealt to heaps far apart, a run of them evenly."""
+"""BLOCKS divided by the golden ratio, rounded: neighbours lie in distant blocks, and a run is spread evenly."""
 
 _PHILOX = 1
 _PER_COUNT = 4
-"""Numbers that one step of Philox's counter gives."""
+"""Numbers drawn for each step of Philox's counter."""
 
 _TRUNCATED_COUNTS = 256
-"""TensorFlow reserves so many steps for what one step gives where numbers may be drawn again."""
+"""Counter steps that TensorFlow reserves for each step where numbers may be redrawn (truncated normal)."""
 
 
 def begins(total: int) -> np.ndarray[Any, Any]:
-    """Of each residue n mod the number of heaps, where its heap begins."""
-    heaps = min(BLOCKS, total)
-    residues = np.arange(heaps) * _STEP % BLOCKS
-    place = np.argsort(np.argsort(residues))  # the order of the heaps, where there are fewer of them
-    sizes = (total - 1 - np.arange(heaps)) // heaps + 1
-    in_order = np.zeros(heaps, np.int64)
-    in_order[place] = sizes
-    return (np.cumsum(in_order) - in_order)[place]
+    """Returns the first position of each block, int64 [blocks], for a table of `total` rows."""
+    blocks = min(BLOCKS, total)
+    residues = np.arange(blocks) * _STEP % BLOCKS
+    rank = np.argsort(np.argsort(residues))  # the order of the blocks also if there are fewer than BLOCKS
+    sizes = (total - 1 - np.arange(blocks)) // blocks + 1
+    in_order = np.zeros(blocks, np.int64)
+    in_order[rank] = sizes
+    return (np.cumsum(in_order) - in_order)[rank]
 
 
-def positions_of(numbers: Any, total: int) -> Any:
-    """Where rows lie."""
+def positions_of(indices: Any, total: int) -> Any:
+    """Returns the positions of rows, int64, a tensor or numpy array like `indices`."""
     first = begins(total)
-    residues, index = numbers % len(first), numbers // len(first)
-    return (first[residues] if isinstance(numbers, np.ndarray) else tf.gather(tf.constant(first), residues)) + index
+    residues, index = indices % len(first), indices // len(first)
+    return (first[residues] if isinstance(indices, np.ndarray) else tf.gather(tf.constant(first), residues)) + index
 
 
 def numbers_at(positions: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any]:
-    """Which rows lie there."""
+    """Returns the indices of the rows at positions, int64."""
     first = begins(total)
     order = np.argsort(first)
     residues = order[np.searchsorted(first[order], positions, side="right") - 1]
@@ -60,23 +59,25 @@ def numbers_at(positions: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, A
 
 
 def initial_rows(initializer: Any, begin: Any, rows: Any, dimension: int, seed: int) -> tf.Tensor:
-    """Initial values of the positions `begin` to `begin + rows`, float32 [rows, dimension].
+    """Returns initial values of the positions `begin` to `begin + rows`, float32 [rows, dimension].
 
-    Where `distribution_of(initializer)` is known, a position's values depend on the seed and itself alone, and `begin`
-    and `rows` may be int64 tensors.  Another initializer is called with the shape of the range and a seed that depends
-    on where it begins.
+    If `distribution_of(initializer)` is known, a position's values depend on the seed and the position alone.  `begin`
+    and `rows` may then be int64 tensors.  Any other initializer is called with the shape of the range, and with a seed
+    that depends on `begin`.
     """
-    drawn = distribution_of(initializer)
-    if drawn is None:
+    distribution = distribution_of(initializer)
+    if distribution is None:
         return tf.convert_to_tensor(_seeded(initializer, seed, begin)([rows, dimension], dtype=tf.float32))
-    if drawn.kind == "constant":
-        return tf.fill([rows, dimension], tf.constant(drawn.zero, tf.float32))
-    standard = _standard(drawn.kind, begin, rows, dimension, seed if drawn.seed is None else drawn.seed)
-    return standard * (drawn.one - drawn.zero) + drawn.zero
+    if distribution.kind == "constant":
+        return tf.fill([rows, dimension], tf.constant(distribution.zero, tf.float32))
+    standard = _standard(
+        distribution.kind, begin, rows, dimension, seed if distribution.seed is None else distribution.seed
+    )
+    return standard * (distribution.one - distribution.zero) + distribution.zero
 
 
 def _seeded(initializer: Any, seed: int, begin: int) -> Any:
-    """Its own seed counts more than that of the job."""
+    """Returns an initializer with a seed for the range; its own seed takes precedence over the job's."""
     if isinstance(initializer, type):
         initializer = initializer()
     config = initializer.get_config() if hasattr(initializer, "get_config") else {}
@@ -88,7 +89,7 @@ def _seeded(initializer: Any, seed: int, begin: int) -> Any:
 
 
 def _standard(kind: str, begin: Any, rows: Any, dimension: int, seed: int) -> tf.Tensor:
-    """Numbers of a stream that begins at position 0."""
+    """Returns standard values of a random stream that begins at position 0, float32 [rows, dimension]."""
     before = begin * dimension
     aligned = dimension % _PER_COUNT == 0
     skipped = 0 if aligned else before % _PER_COUNT

@@ -1,4 +1,4 @@
-"""Where a lookup's rows come from: the graph's own variable, unless training says otherwise.
+"""The source of a lookup's rows: the graph's own variable, or the source that training sets.
 
 with rows_from(lambda name, table, positions: ...):
     model.forward(...)
@@ -24,11 +24,11 @@ from ps_train.errors import ModelError
 
 @dataclasses.dataclass(frozen=True)
 class LookupResult:
-    """What was looked up.
+    """The result of a lookup.
 
     Attributes:
       rows: float32 [n, dimension].
-      known: of an open vocabulary, bool [n]: which of them are rows, and not to be replaced by the default row.
+      known: bool [n] for an open vocabulary, else None: False where the default row replaces the row.
     """
 
     rows: tf.Tensor
@@ -36,7 +36,7 @@ class LookupResult:
 
 
 Source = Callable[[str, Table, tf.Tensor], LookupResult]
-"""Name of the variable, its table, and positions int64 [n]; of an open vocabulary ids as words int64 [n, width]."""
+"""Maps a variable's name, its table, and positions int64 [n] (open vocabulary: keys int64 [n, width]) to rows."""
 
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
@@ -46,7 +46,7 @@ _WIDTHS = "ps_train/widths"
 
 @contextlib.contextmanager
 def rows_from(source: Source) -> Iterator[None]:
-    """All lookups within get their rows from there."""
+    """Sets the source of all lookups within the context."""
     token = _source.set(source)
     try:
         yield
@@ -55,18 +55,24 @@ def rows_from(source: Source) -> Iterator[None]:
 
 
 def declared_tables(graph: tf.Graph) -> dict[str, Table]:
-    """The tables that lookups have declared in a graph, by the names of their variables."""
+    """Returns the tables that lookups have declared in a graph, by the names of their variables."""
     return dict(graph.get_collection(_DECLARED))
 
 
 def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
-    """Rows of positions int64 [n]; of an open vocabulary those of ids as words int64 [n, width]."""
+    """Returns the rows at positions int64 [n], or of keys int64 [n, width] for an open vocabulary.
+
+    Raises:
+      ModelError: the table is declared in two ways, or used with two kinds of ids.
+    """
     scope = v1.get_variable_scope().name
     name = f"{scope}/{table.name}" if scope else table.name
-    known = declared_tables(v1.get_default_graph())
-    if known.get(name, table) != table:
-        raise ModelError(f"table {name} is declared twice, as {known[name]} and as {table}: declare it the same way.")
-    if name not in known:
+    declared = declared_tables(v1.get_default_graph())
+    if declared.get(name, table) != table:
+        raise ModelError(
+            f"table {name} is declared twice, as {declared[name]} and as {table}: declare it the same way."
+        )
+    if name not in declared:
         v1.add_to_collection(_DECLARED, (name, table))
     if table.is_open:
         _check_open(name, table, positions.shape[1])
@@ -95,5 +101,5 @@ def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
         )
         if not table.is_open:
             return LookupResult(tf.gather(variable, positions))
-        seen = plain_vocabulary(name, table, positions.shape[1]).find(positions)
-    return LookupResult(tf.gather(variable, tf.maximum(seen.row, 0)), seen.alive)
+        status = plain_vocabulary(name, table, positions.shape[1]).find(positions)
+    return LookupResult(tf.gather(variable, tf.maximum(status.row, 0)), status.alive)

@@ -1,10 +1,10 @@
-"""What a table is: its rows, their length, their initial values, and what becomes of ids that it does not have.
+"""The declaration of an embedding table: rows, dimension, initial values, and the treatment of unknown ids.
 
     Table("ads", rows=1_000_000, dimension=16)
     Table("fields", hash_buckets=[1000, 50, 200], dimension=8)      # three fields, each with rows of its own
-    Table("users", capacity=1_000_000, dimension=16, admit_after=3) # rows are given to ids as they come
+    Table("users", capacity=1_000_000, dimension=16, admit_after=3) # rows are assigned to ids on demand
 
-Pure: no TensorFlow, no ps.
+The module is pure: no TensorFlow, no ps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ps_train.errors import ModelError
 OOV = ("error", "default", "hash")
 
 MAX_ROWS = (1 << 31) - 1
-"""Numbers of rows travel as int32."""
+"""Row indices are sent as int32."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,27 +28,31 @@ class Table:
     """A table of float32 rows.
 
     Args:
-      name: of its variable, as in `get_variable`; the same name in the same variable scope is the same table.
+      name: name of its variable, as in `get_variable`; the same name in the same variable scope is the same table.
       dimension: numbers in a row.
-      rows: how many ids there are: 0 .. rows - 1.  A list: one size for each field (column of ids), and every field
-        has rows of its own.
-      hash_buckets: instead of `rows`: ids are any int64 or strings, and are hashed into so many rows.
-      initializer: of the rows: a number for all; one of TensorFlow's or Keras's initializers; None: uniform within
-        +-0.05.  Zeros, ones, constants, uniform, normal and truncated normal do not depend on the number of ps.
-      oov: what becomes of an id out of range: an "error"; the field's "default" row, one more than `rows`, which
-        learns as others do; "hash": one of its rows.
-      capacity: instead of `rows`: an open vocabulary.  Ids are any int64 or strings; this many can have rows at once.
-      admit_after: of an open vocabulary: an id gets a row at the n-th update that uses it; before it has the default
-        row, as every unknown id has.
-      expire_steps: of an open vocabulary: an id that so many updates in succession have not used loses its row; None:
-        only when its row is needed.
+      rows: number of ids, which are 0 .. rows - 1.  A list has one size for each field (column of ids), and every
+        field has rows of its own.
+      hash_buckets: instead of `rows`: number of rows into which ids are hashed; ids are any int64 or strings.
+      initializer: initial values: a number, an initializer of TensorFlow or Keras, or None for uniform within +-0.05.
+        Zeros, ones, constants, uniform, normal and truncated normal do not depend on the number of ps.
+      oov: treatment of an id out of range: "error"; "default": the field's default row, which is one more than `rows`
+        and is trained like others; "hash": one of the field's rows.
+      capacity: instead of `rows`: number of ids that can have rows at once in an open vocabulary; ids are any int64 or
+        strings.
+      admit_after: for an open vocabulary: an id gets a row at the n-th update that uses it.  Until then it has the
+        default row, like every unknown id.
+      expire_steps: for an open vocabulary: an id loses its row after this many successive updates without a use; None:
+        only when another id needs the row.
+
+    Raises:
+      ModelError: the declaration is not valid.
     """
 
     name: str
     dimension: int
     rows: int | Sequence[int] | None = None
     hash_buckets: int | Sequence[int] | None = None
-    initializer: Any = dataclasses.field(default=None, compare=False)  # two equal ones need not be found to be equal
+    initializer: Any = dataclasses.field(default=None, compare=False)  # equal initializers may compare unequal
     oov: str = "error"
     capacity: int | None = None
     admit_after: int = 1
@@ -70,11 +74,11 @@ class Table:
             raise ModelError(f"table {self.name} has oov={self.oov}: use one of {', '.join(OOV)}.")
         if self.oov != "error" and self.hash_buckets is not None:
             raise ModelError(
-                f"table {self.name} has hash_buckets and oov={self.oov}: where ids are hashed none is out of range; "
+                f"table {self.name} has hash_buckets and oov={self.oov}: hashed ids are never out of range; "
                 "leave oov out."
             )
         if self.total > MAX_ROWS:
-            raise ModelError(f"table {self.name} has {self.total} rows: at most {MAX_ROWS} are possible.")
+            raise ModelError(f"table {self.name} has {self.total} rows: use at most {MAX_ROWS}.")
 
     def _check_vocabulary(self) -> None:
         for field in ("capacity", "admit_after", "expire_steps"):
@@ -85,8 +89,8 @@ class Table:
             for field, unless in (("admit_after", 1), ("expire_steps", None)):
                 if getattr(self, field) != unless:
                     raise ModelError(
-                        f"table {self.name} has {field}={getattr(self, field)} but no capacity: rows are only "
-                        f"given and taken in an open vocabulary; declare it with capacity, or leave {field} out."
+                        f"table {self.name} has {field}={getattr(self, field)} but no capacity: it is only for "
+                        f"an open vocabulary; declare the table with capacity, or leave {field} out."
                     )
         elif self.oov != "error":
             raise ModelError(
@@ -95,40 +99,42 @@ class Table:
 
     @property
     def is_open(self) -> bool:
-        """Whether ids are given rows as they come."""
+        """True for an open vocabulary, which assigns rows to ids on demand."""
         return self.capacity is not None
 
     @property
     def groups(self) -> int:
-        """Of an open vocabulary; see `heaps.py`."""
+        """Number of groups of an open vocabulary; see `row_groups.py`."""
         return group_count(self.capacity or 1)
 
     @property
     def rows_per_group(self) -> int:
+        """Number of rows in each group of an open vocabulary."""
         return rows_per_group(self.capacity or 1)
 
     @property
     def first_initializer(self) -> Any:
-        """What all its rows begin with: those of an open vocabulary get their values with their ids."""
+        """Initializer of the whole variable: zeros for an open vocabulary, whose rows are initialized at admission."""
         return 0.0 if self.is_open else self.initializer
 
     @property
     def default(self) -> Table:
-        """Of an open vocabulary: a table of the one row that unknown ids get."""
+        """Table of the one row that an open vocabulary's unknown ids get."""
         return Table(f"{self.name}/default", self.dimension, rows=1, initializer=self.initializer)
 
     @property
     def hashed(self) -> bool:
+        """True where ids are hashed into rows."""
         return self.hash_buckets is not None
 
     @property
     def by_field(self) -> bool:
-        """Whether every column of ids has rows of its own."""
+        """True where every column of ids has rows of its own."""
         return not self.is_open and not isinstance(self.rows if self.rows is not None else self.hash_buckets, int)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of each field, how many ids it has; one number where all ids are of one kind."""
+        """Number of ids of each field; one number if the table is not by field."""
         if self.is_open:
             return (self.groups * self.rows_per_group,)
         given: Any = self.rows if self.rows is not None else self.hash_buckets
@@ -136,7 +142,7 @@ class Table:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Of each field, its first row."""
+        """First row of each field."""
         found, begin = [], 0
         for size in self.sizes:
             found.append(begin)
@@ -145,7 +151,7 @@ class Table:
 
     @property
     def total(self) -> int:
-        """Rows of the one variable that holds all fields."""
+        """Number of rows of the variable that holds all fields."""
         return sum(self.sizes) + self._extra * len(self.sizes)
 
     @property

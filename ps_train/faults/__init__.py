@@ -1,1 +1,1 @@
-"""Faults that a user injects with --inject; nothing here is part of a run without them."""
+"""Faults that a user injects with --inject; without that flag none of them is part of a run."""

@@ -1,4 +1,4 @@
-"""Pushes that are lost on their way, at random: what --inject=drop_push does.  They arrive empty, marked as lost."""
+"""Random loss of pushes, for --inject=drop_push.  A dropped push arrives empty and marked as lost."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import tensorflow as tf
 
 
 def drop_pushes(share: float, seed: int, vectors: Sequence[tf.Tensor], marked: Sequence[bool]) -> list[tf.Tensor]:
-    """The same vectors, or zeros in the place of all of them.
+    """Returns the same vectors, or at random zeros in place of all of them.
 
     Args:
-      share: of all pushes, how many are lost.
-      marked: of each vector whether its last element is to say so (1).
+      share: share of the pushes that are dropped, 0..1.
+      seed: seed of the random choice.
+      vectors: the vectors of one push.
+      marked: for each vector whether its last element is set to 1 where the push is dropped, else 0.
     """
     lost = tf.random.uniform([], seed=seed) < share
     return [_emptied(lost, vector, mark) for vector, mark in zip(vectors, marked, strict=True)]

@@ -1,7 +1,7 @@
-"""A replica that is slower than it need be, for --inject=slow.
+"""Slowdown of a replica, for --inject=slow.
 
-slow = Slow(factor=5)
-run = slow.slowing(session.run)
+slowdown = Slowdown(factor=5)
+run = slowdown.wrap(session.run)
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ from typing import Any
 
 
 class Slowdown:
-    """Args: `factor`: how many times longer each run takes; 1: it does not."""
+    """A slowdown of a session's calls.
+
+    Args:
+      factor: factor by which each call takes longer; 1: no slowdown.
+    """
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
         self._seen: set[tuple[int, bool]] = set()
 
     def wrap(self, run: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
-        """The same function of what is fetched.  What is run for the first time is not slowed: TensorFlow prepares it,
-        which may take seconds and has nothing to do with the speed of steps."""
+        """Returns a slower version of a function of fetches.
+
+        The first call of each kind is not slowed: TensorFlow prepares its graph, which may take seconds and is not
+        part of the speed of steps.
+        """
         if self._factor <= 1:
             return run
 

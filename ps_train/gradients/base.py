@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 Gradients = dict[str, tf.Tensor]
-"""Variable name to gradient, dense and whole."""
+"""Map of variable name to whole, dense gradient."""
 
 Transform = Callable[[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]], Gradients]
-"""Takes gradients and pulled values by variable name; returns the new gradients."""
+"""Function of gradients and pulled values, both by variable name; returns the new gradients."""

@@ -1,8 +1,8 @@
-"""Clipping: by value, by each variable's norm, by the norm of all together.
+"""Gradient clipping: by value, by each variable's norm, by the global norm.
 
-Pascanu et al. 2013, "On the difficulty of training recurrent neural networks", for the last.  A worker has the whole
-gradient of every variable, so the global norm is that over all ps.  Norms are computed in float32 or, of float64, in
-float64.
+Clipping by global norm: Pascanu et al. 2013, "On the difficulty of training recurrent neural networks".  A worker has
+the whole gradient of every variable, so the global norm covers all ps.  Norms of float64 gradients are computed in
+float64, all others in float32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ps_train.gradients.precision import widen
 
 
 def by_value(limit: float) -> Transform:
-    """Every element to -limit..limit."""
+    """Returns a transform that clips every element to -limit..limit."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
         return {name: tf.clip_by_value(gradient, -limit, limit) for name, gradient in gradients.items()}
@@ -25,7 +25,7 @@ def by_value(limit: float) -> Transform:
 
 
 def by_norm(limit: float) -> Transform:
-    """Every variable's gradient to an L2 norm of `limit` at most."""
+    """Returns a transform that scales each variable's gradient down to an L2 norm of at most `limit`."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
         return {name: tf.cast(tf.clip_by_norm(widen(g), limit), g.dtype) for name, g in gradients.items()}
@@ -34,7 +34,7 @@ def by_norm(limit: float) -> Transform:
 
 
 def by_global_norm(limit: float) -> Transform:
-    """All gradients by one factor, so that the L2 norm of all together is `limit` at most."""
+    """Returns a transform that scales all gradients by one factor, to a joint L2 norm of at most `limit`."""
 
     def clip(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
         wide: dict[tf.DType, Gradients] = {}
@@ -52,5 +52,5 @@ def by_global_norm(limit: float) -> Transform:
 
 
 def _norm(norms: list[tf.Tensor]) -> tf.Tensor:
-    """The norm of several norms, one of each dtype."""
+    """Combines norms, one for each dtype, into their joint norm."""
     return norms[0] if len(norms) == 1 else tf.norm(tf.stack([tf.cast(norm, tf.float64) for norm in norms]))

@@ -1,7 +1,7 @@
-"""No number that is not finite leaves a worker.
+"""Guards that keep numbers that are not finite from leaving a worker.
 
-What is checked are the vectors that are sent: one sum each, since a sum is finite only if all its terms are.  A vector
-of a dtype below 32 bits is checked element by element: its sum would overflow, and to widen it would copy all of it.
+The guards check the sum of each vector that is sent, since a sum is finite only if all its terms are.  A vector of a
+dtype below 32 bits is checked element by element: its sum could overflow, and widening would copy the whole vector.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ import tensorflow as tf
 from ps_train.gradients.precision import is_narrow, widen
 
 NOT_FINITE = "the loss or a gradient is not a finite number"
-"""Stands in the error that ends a worker's step before anything is sent."""
+"""Text of the error that ends a worker's step before anything is sent."""
 
 
 def stop_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The same vectors, or an error in the run."""
+    """Returns the same vectors; the call fails with NOT_FINITE if the loss or a vector is not finite.
+
+    Args:
+      loss: scalar.
+      vectors: the vectors to send.
+    """
     with tf.control_dependencies([tf.debugging.Assert(_finite(loss, vectors), [NOT_FINITE, loss])]):
         return [tf.identity(vector) for vector in vectors]
 
@@ -27,13 +32,19 @@ def stop_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> list[tf
 def skip_if_not_finite(
     loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[np.ndarray[Any, Any]]
 ) -> list[tf.Tensor]:
-    """The same vectors, or the others in their place."""
+    """Returns the same vectors, or `otherwise` if the loss or a vector is not finite.
+
+    Args:
+      loss: scalar.
+      vectors: the vectors to send.
+      otherwise: for each vector its replacement, of the same shape and dtype.
+    """
     finite = _finite(loss, vectors)
     return [tf.where(finite, vector, other) for vector, other in zip(vectors, otherwise, strict=True)]
 
 
 def _finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Sums of different dtypes stay apart: a float64 may be finite where float32 is not."""
+    # Sums of different dtypes stay apart, because a float64 sum may be finite where float32 overflows.
     narrow = [vector for vector in vectors if is_narrow(vector.dtype)]
     sums: dict[tf.DType, list[tf.Tensor]] = {}
     for one in [widen(loss), *[tf.reduce_sum(vector) for vector in vectors if not is_narrow(vector.dtype)]]:

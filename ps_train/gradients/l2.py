@@ -1,4 +1,7 @@
-"""The gradient of `strength / 2` times the sum of all squared weights; added to the gradient, not to the loss shown."""
+"""L2 regularization: the gradient of `strength / 2` times the sum of all squared weights.
+
+The term is added to the gradient, not to the reported loss.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from ps_train.gradients.precision import widen
 
 
 def l2(strength: float) -> Transform:
+    """Returns a transform that adds `strength` times the weights to the gradients."""
+
     def add(gradients: Mapping[str, tf.Tensor], values: Mapping[str, tf.Tensor]) -> Gradients:
         return {name: tf.cast(widen(g) + strength * widen(values[name]), g.dtype) for name, g in gradients.items()}
 

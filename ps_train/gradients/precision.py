@@ -1,9 +1,10 @@
 """Precision of sums: values of a dtype below 32 bits are added up, squared and divided as float32.
 
-    total = tf.add_n([widened(gradient) for gradient in gradients])
+    total = tf.add_n([widen(gradient) for gradient in gradients])
     mean = tf.cast(total / count, gradients[0].dtype)
 
-float16 ends at 65,504 and stops counting ones at 2,048; bfloat16 stops at 256.  float32 and float64 stay as they are.
+float16 overflows at 65,504 and cannot count ones beyond 2,048; bfloat16 cannot beyond 256.  float32 and float64 are
+left as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tensorflow as tf
 
 
 def is_narrow(dtype: tf.DType) -> bool:
-    """True for float16, bfloat16 and other floating-point dtypes below 32 bits."""
+    """Returns True for float16, bfloat16 and other floating-point dtypes below 32 bits."""
     return bool(dtype.is_floating and dtype.size < tf.float32.size)
 
 
@@ -22,5 +23,5 @@ def accumulation_dtype(dtype: tf.DType) -> tf.DType:
 
 
 def widen(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the same values in their accumulation dtype; the same tensor where that is its own."""
+    """Returns the tensor cast to its accumulation dtype; the same tensor if it already has that dtype."""
     return tf.cast(tensor, accumulation_dtype(tensor.dtype))

@@ -1,1 +1,1 @@
-"""From a model to the graph of one replica: trace, plan, variables, transport, step."""
+"""The graphs of one replica: the training step and the evaluation, built from a model and a plan."""

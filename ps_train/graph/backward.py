@@ -1,9 +1,9 @@
-"""Forward and backward: the model is built again, with the pulled values in the variables' place.
+"""Forward and backward pass: builds the model with the pulled values in the place of its variables.
 
-    found = mean_gradients(model, batches, values, variables, traced, fetch, accumulate=1)
-    found.loss, found.gradients["w"]
+    backward = mean_gradients(model, batches, inputs, accumulate=1)
+    backward.loss, backward.gradients["w"]
 
-Knows nothing of where values come from and where gradients go.
+The module does not know the source of the values or the destination of the gradients.
 """
 
 from __future__ import annotations
@@ -29,17 +29,36 @@ from ps_train.transport.sparse_mask import row_mask
 
 
 @dataclasses.dataclass(frozen=True)
-class Backward:
-    """Loss and gradients, the means over the examples of all batches of a push.
+class PulledInputs:
+    """The objects on the worker from which a model computes a step.
 
     Attributes:
-      gradients: variable name to dense gradient.
-        (of a table: to the gradient of `rows`)
-      masks: of the variables whose gradient is sparse, above 0 for each row that it touches; float32 [rows].
-      rows: table name to the rows that were fetched, float32 [unique, dimension].
-      examples: float32 scalar, the number of examples.
-      state: name to the value at the end, of the variables that the model assigns itself.
-      updates: what the model has put into UPDATE_OPS.
+      values: variable name to its whole pulled value, for trainable variables and those that the model assigns.
+      variables: name to variable, for all others.
+      model_variables: the variables of the model.
+      fetch: function that fetches the rows of tables.
+      step: int64 scalar, the global step at the time of the pull.
+    """
+
+    values: Mapping[str, tf.Tensor]
+    variables: Mapping[str, Any]
+    model_variables: ModelVariables
+    fetch: Fetch
+    step: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Backward:
+    """Loss and gradients, as means over the examples of all batches of a push.
+
+    Attributes:
+      loss: float scalar.
+      gradients: variable name to dense gradient; table name to the gradient of its `rows`.
+      masks: name of each variable with a sparse gradient to float32 [rows], above 0 for each row that it touches.
+      rows: table name to the fetched rows, float32 [unique, dimension].
+      examples: float32 scalar, number of examples.
+      state: name to final value, of the variables that the model assigns itself.
+      updates: the operations that the model has added to UPDATE_OPS.
     """
 
     loss: tf.Tensor
@@ -51,65 +70,85 @@ class Backward:
     updates: list[tf.Operation]
 
 
-def mean_gradients(
-    model: Model,
-    batches: Batches,
-    values: Mapping[str, tf.Tensor],
-    variables: Mapping[str, Any],
-    traced: ModelVariables,
-    fetch: Fetch,
-    step: tf.Tensor,
-    accumulate: int,
-) -> Backward:
-    """Of the means over `accumulate` batches (1 where there are tables).
+@dataclasses.dataclass(frozen=True)
+class _BatchGradients:
+    """Loss and gradients of one batch.
+
+    Attributes:
+      tensors: gradients of all variables with a gradient and of the rows of all tables, then the masks.
+    """
+
+    loss: tf.Tensor
+    tensors: list[tf.Tensor]
+    rows: dict[str, tf.Tensor]
+    examples: tf.Tensor
+    updates: list[tf.Operation]
+
+
+def mean_gradients(model: Model, batches: Batches, inputs: PulledInputs, accumulate: int) -> Backward:
+    """Computes loss and gradients as means over several batches.
 
     Args:
-      values: name to its pulled value, whole, of trainable variables and of those that the model assigns.
-      variables: name to variable, for all others.
-      fetch: gets the rows of tables.
-      step: int64 scalar on the worker, the global step when values were pulled.
+      model: the user's model.
+      batches: the first batch; the others are read after it.
+      inputs: the pulled values.
+      accumulate: number of batches; 1 for a model with tables.
+
+    Raises:
+      ModelError: the model was not built as in its trace, or UPDATE_OPS holds something other than operations.
     """
-    learned, sparse = traced.with_gradient(), traced.sparse()
-    state = ModelState({name: values[name] for name in traced.state()})
-    variables = {**variables, **state.variables}
-    values = {name: value for name, value in values.items() if name not in state.variables}
+    sparse = inputs.model_variables.sparse()
+    state = ModelState({name: inputs.values[name] for name in inputs.model_variables.state()})
+    inputs = dataclasses.replace(
+        inputs,
+        variables={**inputs.variables, **state.variables},
+        values={name: value for name, value in inputs.values.items() if name not in state.variables},
+    )
     updates: list[tf.Operation] = []
-    losses: list[tf.Tensor] = []
-    found: list[list[tf.Tensor]] = []
-    sizes: list[tf.Tensor] = []
+    results: list[_BatchGradients] = []
     for number in range(accumulate):
         if number:
-            batches = batches.next(after=found[-1])  # one after the other, so that they need not all fit into memory
-        with with_lookups(fetch, traced) as rows, overriding_global_step(step), state.loaded():
-            losses.append(_loss(model, batches, values, variables))
-        updates += _updates()
-        sources = {name: values[name] for name in learned} | rows
-        gradients = dict(zip(sources, tf.gradients(losses[-1], list(sources.values())), strict=True))
-        gradients |= {name: _of_rows(gradients[name], rows[name]) for name in rows}
-        masks = [row_mask(gradients[name], values[name].shape[0]) for name in sparse]
-        found.append([tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks)
-        sizes.append(batches.examples)
-        state.used(by=[*updates, losses[-1], *found[-1]])
-    means, examples = found[0], sizes[0]
-    if accumulate > 1:
-        examples = tf.add_n(sizes)
-        shares = [size / tf.maximum(examples, 1.0) for size in sizes]
-        means = [_weighted(some, shares) for some in zip(*found, strict=True)]
-        losses = [_weighted(losses, shares)]
-    first_mask = len(sources)
-    return Backward(
-        losses[0],
-        dict(zip(sources, means[:first_mask], strict=True)),
-        dict(zip(sparse, means[first_mask:], strict=True)),
-        rows,
-        examples,
-        state.values(),
-        updates,
-    )
+            batches = batches.next(after=results[-1].tensors)  # one after the other, to bound the memory
+        results.append(_batch_gradients(model, batches, inputs, state))
+        updates += results[-1].updates
+        state.used(by=[*updates, results[-1].loss, *results[-1].tensors])
+    loss, means, examples = _means(results)
+    rows = results[-1].rows
+    names = [*inputs.model_variables.with_gradient(), *rows]
+    gradients = dict(zip(names, means[: len(names)], strict=True))
+    masks = dict(zip(sparse, means[len(names) :], strict=True))
+    return Backward(loss, gradients, masks, rows, examples, state.values(), updates)
 
 
-def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
-    """Dense: one row for each that was fetched, however often it was looked up."""
+def _batch_gradients(model: Model, batches: Batches, inputs: PulledInputs, state: ModelState) -> _BatchGradients:
+    model_variables, values = inputs.model_variables, inputs.values
+    with (
+        with_lookups(inputs.fetch, model_variables) as rows,
+        overriding_global_step(inputs.step),
+        state.loaded(),
+    ):
+        loss = _loss(model, batches, values, inputs.variables)
+    updates = _updates()
+    sources = {name: values[name] for name in model_variables.with_gradient()} | rows
+    gradients = dict(zip(sources, tf.gradients(loss, list(sources.values())), strict=True))
+    gradients |= {name: _row_gradients(gradients[name], rows[name]) for name in rows}
+    masks = [row_mask(gradients[name], values[name].shape[0]) for name in model_variables.sparse()]
+    tensors = [tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks
+    return _BatchGradients(loss, tensors, rows, batches.examples, updates)
+
+
+def _means(results: Sequence[_BatchGradients]) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
+    """Returns the means of loss and tensors over the examples of all batches, and the number of these examples."""
+    if len(results) == 1:
+        return results[0].loss, results[0].tensors, results[0].examples
+    examples = tf.add_n([result.examples for result in results])
+    weights = [result.examples / tf.maximum(examples, 1.0) for result in results]
+    means = [_weighted(tensors, weights) for tensors in zip(*(result.tensors for result in results), strict=True)]
+    return _weighted([result.loss for result in results], weights), means, examples
+
+
+def _row_gradients(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
+    """Returns the dense gradient of the fetched rows; the gradients of all lookups of a row are summed."""
     if gradient is None:
         return tf.zeros_like(rows)
     if isinstance(gradient, tf.IndexedSlices):
@@ -117,14 +156,14 @@ def _of_rows(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
     return gradient
 
 
-def _weighted(tensors: Sequence[tf.Tensor], shares: Sequence[tf.Tensor]) -> tf.Tensor:
+def _weighted(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tf.Tensor:
     wide = [widen(tensor) for tensor in tensors]
-    total = tf.add_n([tensor * tf.cast(share, tensor.dtype) for tensor, share in zip(wide, shares, strict=True)])
+    total = tf.add_n([tensor * tf.cast(weight, tensor.dtype) for tensor, weight in zip(wide, weights, strict=True)])
     return tf.cast(total, tensors[0].dtype)
 
 
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
-    for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # of the batch before
+    for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # filled by the previous batch
         v1.get_default_graph().clear_collection(key)
     with substituting_variables(values, variables), distinct_seeds():
         outputs = model.forward(batches.features, training=True)
@@ -132,11 +171,11 @@ def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], varia
 
 
 def _updates() -> list[tf.Operation]:
-    """The operations of UPDATE_OPS, which may also hold tensors, and what assignments to variables return."""
-    found = []
+    """Returns the operations of UPDATE_OPS, which may also hold tensors and the results of assignments."""
+    ops = []
     for item in v1.get_collection(v1.GraphKeys.UPDATE_OPS):
         op = item if isinstance(item, tf.Operation) else getattr(item, "op", None)
         if not isinstance(op, tf.Operation):
             raise ModelError(f"UPDATE_OPS holds {item!r}: add operations or tensors to it.")
-        found.append(op)
-    return found
+        ops.append(op)
+    return ops

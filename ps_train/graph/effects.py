@@ -1,7 +1,7 @@
-"""Finds operations whose effects a later step may see: they must keep the order of the steps.
+"""Search for operations with side effects, which must run in the order of the steps.
 
-TensorFlow declares which operations are stateful.  Of these, some have nothing that outlives a step, or nothing that
-depends on the order: random operations, checks, and the arrays and stacks of loops.
+A side effect is one that a later step may see.  TensorFlow declares which operations are stateful.  Some of them have
+no such effect: random operations, checks, and the arrays and stacks of loops.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import tensorflow.compat.v1 as v1
 from ps_train.placement.copied_functions import FunctionLibrary
 
 _CALLS = ("If", "While", "Case", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient", "For")
-"""Stateful if what they call is."""
+"""Operations that call functions; they have a side effect only if a called function has one."""
 
 _HARMLESS = ("Assert", "Placeholder", "TensorArray", "Stack", "VarHandleOp", "IteratorV2", "_")
-"""Beginnings of the types of stateful operations whose order does not matter."""
+"""Prefixes of the types of stateful operations whose order does not matter."""
 
 
 def has_side_effect(op: tf.Operation, library: FunctionLibrary) -> bool:
-    """Whether what it does, itself or through a function, may be seen by a later step."""
+    """Returns True if a later step may see an effect of the operation, or of a function that it calls."""
     nodes = [op.node_def, *library.nodes_of(op.node_def)]
     return any(_has_effect(node, op.graph) for node in nodes)
 

@@ -1,13 +1,14 @@
-"""Assembles the graph that scores the values which are on the ps: test data, values, rows, metrics.
+"""The graph that evaluates the values on the ps: test data, values, rows, metrics.
 
-    scoring = build_scoring(model, source, traced, plan, worker_device, WHOLE)
-    metrics = measure(session, scoring)             # {"accuracy": 0.97}
+    eval_graph = build_eval_graph(model, source, model_variables, plan, worker_device, WHOLE)
+    metrics = evaluate(session, eval_graph)         # {"accuracy": 0.97}
 
-No table is ever whole on a worker: its rows are looked up as in training.  Other values are pulled once.
+A table is never whole on a worker; its rows are looked up as in training.  Other values are pulled once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -26,88 +27,121 @@ from ps_train.placement.call_started import after_all_started
 from ps_train.placement.global_step import overriding_global_step, pulled_step
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
+from ps_train.placement.user_variables import ModelBuild
 from ps_train.placement.variables import make_variables, ps_device
 from ps_train.tables.row_exchange import RowExchange
 from ps_train.tables.vocabulary import make_vocabularies
 from ps_train.transport.dense import Transport
 
 BATCH = 512
+"""Examples in a batch of the test data."""
 
-_PLACE = "ps-train/scoring"
+_CONTAINER = "ps-train/scoring"
 
 
 @dataclasses.dataclass(frozen=True)
 class EvalGraph:
-    """A graph with a model's metrics of its test data.
+    """A graph with a model's metrics on its test data.
 
     Attributes:
-      metrics: name to `(value, update)`, as the model gives them.
-      totals: what they add up, if that is all they do.
+      graph: the graph.
+      batches: the batches of the test data.
+      metrics: name to `(value, update)`, as the model returns them.
+      metric_sums: the sums behind the metrics; None if the metrics are not made of sums alone.
     """
 
     graph: tf.Graph
     batches: Batches
     metrics: Mapping[str, tuple[tf.Tensor, Any]]
-    totals: MetricSums | None = None
+    metric_sums: MetricSums | None = None
 
 
 def build_eval_graph(
-    model: Model, source: DataSource, traced: ModelVariables, plan: Plan, worker_device: str, share: DataShard
+    model: Model, source: DataSource, model_variables: ModelVariables, plan: Plan, worker_device: str, shard: DataShard
 ) -> EvalGraph | None:
-    """None where the model has no test data or no metrics.
+    """Builds the graph that evaluates the values on the ps.
 
     Args:
-      source: of the test split.
-      share: of its examples.
+      model: the user's model.
+      source: the test split.
+      model_variables: the variables of the model.
+      plan: the ps of each variable.
+      worker_device: device of the worker that evaluates.
+      shard: the shard of the test split to score.
+
+    Returns:
+      The graph; None if the model has no test data or no metrics.
     """
     with tf.Graph().as_default() as graph:
         data = source.get()
         if data is None:
             return None
-        variables = make_variables(traced, plan, seed=0)
-        now = [_empty_push(ps) for ps in range(plan.num_ps)]
+        variables = make_variables(model_variables, plan, seed=0)
+        after = [_no_dependency(ps) for ps in range(plan.num_ps)]
         with tf.device(ps_device(0)):
-            clock = v1.train.create_global_step()
+            update_count = v1.train.create_global_step()
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
-                batches = evaluation_batches(data, BATCH, share)
-            pulled = Transport(plan, traced, variables).pull(now)
+                batches = evaluation_batches(data, BATCH, shard)
+            pulled = Transport(plan, model_variables, variables).pull(after)
             copies = {name: _copy(name, value) for name, value in pulled.items()}
-            vocabularies = make_vocabularies(traced, plan, variables, seed=0, training=False)
-            exchange = RowExchange(plan, traced.tables(), variables, vocabularies)
-            fetched = with_lookups(lambda wanted: exchange.pull(wanted, now), traced)
-            step = _copy("global_step", pulled_step(clock, now[0]))
-            # A place of their own for local variables and tables: training may go on with those of the same names.
-            with (
-                graph.container(_PLACE),
-                substituting_variables(copies, variables) as build,
-                overriding_global_step(step),
-            ):
-                with fetched:
-                    outputs = model.forward(batches.features, training=False)
-                build.adds_metrics = True
-                before = {id(variable) for variable in v1.local_variables()}
-                metrics = model.metrics(outputs, batches.labels)
-            if traced.tables():  # else a call that a ps refuses would have taken a batch
-                holders = sorted({piece.ps for name in traced.tables() for piece in plan.slices_of(name)})
-                batches.taking._add_control_input(after_all_started(tf.constant(0), holders).op)
-            totals = make_metric_sums([v for v in v1.local_variables() if id(v) not in before], share)
-        return EvalGraph(graph, batches, metrics, totals) if metrics else None
+            vocabularies = make_vocabularies(model_variables, plan, variables, seed=0, training=False)
+            exchange = RowExchange(plan, model_variables.tables(), variables, vocabularies)
+            lookups = with_lookups(lambda requests: exchange.pull(requests, after), model_variables)
+            step = _copy("global_step", pulled_step(update_count, after[0]))
+            substitution = substituting_variables(copies, variables)
+            metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
+            _start_with_all_ps(batches, model_variables, plan)
+            sums = make_metric_sums(metric_variables, shard)
+        return EvalGraph(graph, batches, metrics, sums) if metrics else None
 
 
-def evaluate(session: v1.Session, scoring: EvalGraph) -> dict[str, float]:
-    """The metrics over all batches; DataError where the data cannot be read."""
-    run_batches(session, scoring)
-    return metric_values(session, scoring)
+def _build_metrics(
+    model: Model,
+    batches: Batches,
+    substitution: contextlib.AbstractContextManager[ModelBuild],
+    lookups: contextlib.AbstractContextManager[Any],
+    step: Any,
+) -> tuple[Mapping[str, tuple[tf.Tensor, Any]], list[Any]]:
+    """Returns the model's metrics and the local variables that they made."""
+    # Training may go on with local variables and lookup tables of the same names, so these are in another container.
+    with v1.get_default_graph().container(_CONTAINER), substitution as build, overriding_global_step(step):
+        with lookups:
+            outputs = model.forward(batches.features, training=False)
+        build.adds_metrics = True
+        before = {id(variable) for variable in v1.local_variables()}
+        metrics = model.metrics(outputs, batches.labels)
+    return metrics, [variable for variable in v1.local_variables() if id(variable) not in before]
 
 
-def run_batches(session: v1.Session, scoring: EvalGraph) -> None:
-    """All batches; DataError where the data cannot be read."""
-    updates = [update for _, update in scoring.metrics.values()]
-    with scoring.graph.as_default():
+def _start_with_all_ps(batches: Batches, model_variables: ModelVariables, plan: Plan) -> None:
+    """Makes a call read a batch only after all ps with tables have begun; a refused call must not consume a batch."""
+    if model_variables.tables():
+        table_ps = sorted({piece.ps for name in model_variables.tables() for piece in plan.slices_of(name)})
+        batches.get_next_op._add_control_input(after_all_started(tf.constant(0), table_ps).op)
+
+
+def evaluate(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:
+    """Returns the metrics over all batches.
+
+    Raises:
+      DataError: the data cannot be read.
+    """
+    run_batches(session, eval_graph)
+    return metric_values(session, eval_graph)
+
+
+def run_batches(session: v1.Session, eval_graph: EvalGraph) -> None:
+    """Adds all batches to the metrics, which begin at zero.
+
+    Raises:
+      DataError: the data cannot be read.
+    """
+    updates = [update for _, update in eval_graph.metrics.values()]
+    with eval_graph.graph.as_default():
         session.run(v1.tables_initializer(), options=LONG_CALL)
         session.run(v1.local_variables_initializer())
-    session.run(scoring.batches.initializer, scoring.batches.feeds(), LONG_CALL)
+    session.run(eval_graph.batches.initializer, eval_graph.batches.feeds(), LONG_CALL)
     while True:
         try:
             session.run(updates, options=LONG_CALL)
@@ -117,14 +151,14 @@ def run_batches(session: v1.Session, scoring: EvalGraph) -> None:
             raise data_error(error) or error from None
 
 
-def metric_values(session: v1.Session, scoring: EvalGraph) -> dict[str, float]:
-    """The metrics of what has been added up."""
-    values = session.run({name: value for name, (value, _) in scoring.metrics.items()})
+def metric_values(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:
+    """Returns the present value of each metric by name."""
+    values = session.run({name: value for name, (value, _) in eval_graph.metrics.items()})
     return {name: float(value) for name, value in values.items()}
 
 
-def _empty_push(ps: int) -> tf.Tensor:
-    """There is nothing to wait for before values are read."""
+def _no_dependency(ps: int) -> tf.Tensor:
+    """Returns a constant on a ps to read values after, because evaluation waits for nothing."""
     with tf.device(ps_device(ps)):
         return tf.zeros([])
 

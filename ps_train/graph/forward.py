@@ -1,10 +1,10 @@
-"""The model is built again, with given values in the variables' place and given rows for its lookups.
+"""Substitution of a model's variables and lookups by values and rows that are already on the worker.
 
-    with in_place_of_variables(values, variables), looking_up(fetch, traced) as rows:
+    with substituting_variables(values, variables), with_lookups(fetch, model_variables) as rows:
         outputs = model.forward(features, training=True)
-    rows                                    # table name to the rows that the lookups have been given
+    rows                                    # table name to the rows that the lookups returned
 
-Knows nothing of where values and rows come from.
+The module does not know the source of the values and rows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from ps_train.placement.user_variables import ModelBuild, UnknownVariableError, 
 
 @contextlib.contextmanager
 def substituting_variables(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[ModelBuild]:
-    """The model is given what stands there instead of making a variable.
+    """Gives the model existing values and variables when it asks for a variable in the body.
 
     Args:
-      values: trainable variable name to its value, whole.
-      variables: name to variable, for those that are not trainable.
+      values: variable name to whole value.
+      variables: name to variable, for the variables without such a value.
+
+    Raises:
+      UnknownVariableError: the model asks for a variable that is in neither.
     """
     with variables_provided_by(_getter(values, variables)) as build:
         yield build
@@ -38,7 +41,8 @@ def _getter(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Callable
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if name not in values and name not in variables:
             raise UnknownVariableError(
-                f"forward() made variable {name}, which it did not make the first time: build it the same way."
+                f"forward() made variable {name}, which it did not make at its first call: make the same variables at "
+                "every call."
             )
         with tf.init_scope():
             return tf.convert_to_tensor(values[name]) if name in values else variables[name]
@@ -47,17 +51,28 @@ def _getter(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Callable
 
 
 @contextlib.contextmanager
-def with_lookups(fetch: Fetch, traced: ModelVariables) -> Iterator[dict[str, tf.Tensor]]:
-    """Lookups are answered at the end, all at once; only then is the dict filled."""
-    asked, rows = DeferredLookups(), dict[str, tf.Tensor]()
-    with rows_from(asked):
+def with_lookups(fetch: Fetch, model_variables: ModelVariables) -> Iterator[dict[str, tf.Tensor]]:
+    """Resolves all lookups of the body together, at its end.
+
+    Args:
+      fetch: function that fetches rows of tables.
+      model_variables: the variables of the model.
+
+    Yields:
+      Table name to fetched rows; the dict is empty until the end of the body.
+
+    Raises:
+      ModelError: the model looks up other tables than in its trace.
+    """
+    lookups, rows = DeferredLookups(), dict[str, tf.Tensor]()
+    with rows_from(lookups):
         yield rows
-    wanted = asked.requests()
-    if sorted(wanted) != sorted(traced.tables()):
+    requests = lookups.requests()
+    if sorted(requests) != sorted(model_variables.tables()):
         raise ModelError(
-            f"forward() looked up the tables {', '.join(wanted) or 'none'}, but the first time "
-            f"{', '.join(traced.tables()) or 'none'}: build it the same way."
+            f"forward() looked up the tables {', '.join(requests) or 'none'}, but at its first call "
+            f"{', '.join(model_variables.tables()) or 'none'}: look up the same tables at every call."
         )
-    if wanted:
-        asked.resolve(fetch(wanted))
-    rows |= asked.rows()
+    if requests:
+        lookups.resolve(fetch(requests))
+    rows |= lookups.rows()

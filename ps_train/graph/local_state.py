@@ -1,9 +1,9 @@
-"""The state that a model keeps on each worker for itself: lookup tables and local variables.
+"""The state that a model keeps on each worker: lookup tables and local variables.
 
-    local = local_state()                   # of the present graph, when the model is built
+    local = collect_local_state()           # of the default graph, after the model is built
     local.prepare(session)                  # in each new session, before the first batch
 
-A worker's server outlives a session that lost a ps, and what the server holds is kept.
+A worker's server outlives a session that lost a ps.  Its tables and local variables keep their values.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from ps_train.cluster.calls import UNBOUNDED_CALL
 
 @dataclasses.dataclass(frozen=True)
 class LocalState:
-    """Attributes:
-    tables: fills the tables; does nothing to those that are filled.
-    missing: bool vector, for each initializer whether its variable has no value.
-    initializers: of the local variables.
+    """The operations that prepare a worker's local state.
+
+    Attributes:
+      tables: fills the lookup tables; does not change tables that are filled.
+      missing: bool [n], True for each local variable that has no value.
+      initializers: the n initializers of the local variables.
     """
 
     tables: tf.Operation
@@ -30,14 +32,16 @@ class LocalState:
     initializers: list[tf.Operation]
 
     def prepare(self, session: v1.Session) -> None:
-        """Gives a value to what has none."""
+        """Fills the tables and initializes the local variables that have no value."""
         session.run(self.tables, options=UNBOUNDED_CALL)
         missing = session.run(self.missing) if self.initializers else []
-        session.run([one for one, gone in zip(self.initializers, missing, strict=True) if gone], options=UNBOUNDED_CALL)
+        pending = [initializer for initializer, gone in zip(self.initializers, missing, strict=True) if gone]
+        session.run(pending, options=UNBOUNDED_CALL)
 
 
 def collect_local_state() -> LocalState:
+    """Returns the local state of the default graph."""
     variables: list[Any] = v1.local_variables()
-    found = [tf.logical_not(v1.is_variable_initialized(variable)) for variable in variables]
-    missing = tf.stack(found) if found else tf.zeros([0], tf.bool)
+    flags = [tf.logical_not(v1.is_variable_initialized(variable)) for variable in variables]
+    missing = tf.stack(flags) if flags else tf.zeros([0], tf.bool)
     return LocalState(v1.tables_initializer(), missing, [variable.initializer for variable in variables])

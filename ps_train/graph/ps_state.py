@@ -1,7 +1,7 @@
-"""What the ps hold for one replica's graph: the model's variables and vocabularies, and what is counted.
+"""The variables on the ps that one replica's graph uses.
 
-state = make_state(job, traced, plan, replica, update)
-state.clocks[0]                      # TensorFlow's global step
+state = make_ps_state(spec, update)
+state.update_counts[0]               # TensorFlow's global step
 """
 
 from __future__ import annotations
@@ -24,8 +24,18 @@ from ps_train.updates.staleness import BINS
 
 @dataclasses.dataclass(frozen=True)
 class PsState:
-    """A clock on each, what is counted, the stamps that a step reads first, the model's variables and
-    vocabularies by the name of their slice, and what this replica pulled last where that is kept."""
+    """The variables on the ps that one replica's graph uses.
+
+    Attributes:
+      update_counts: for each ps an int64 scalar variable there, the number of updates made; that of ps 0 is the global
+        step.
+      counters: counters of the whole run, on ps 0.
+      versions: for each ps an int64 scalar there, read before the values of a step; see `UpdateMode.read_versions`.
+      variables: slice name to variable of the model.
+      vocabularies: slice name to vocabulary, for slices of tables with an open vocabulary.
+      backups: slice name to the variable that holds the values this replica pulled last; empty without
+        delay compensation.
+    """
 
     update_counts: list[Any]
     counters: RunCounters
@@ -36,37 +46,41 @@ class PsState:
 
 
 def make_ps_state(spec: GraphSpec, update: UpdateMode) -> PsState:
-    """Makes the variables that the ps hold, in the present graph."""
-    job, traced, plan, replica = spec.job, spec.variables, spec.plan, spec.replica
-    clocks, counts = _clocks(plan.num_ps), _counts(replica.count)
-    stamps = update.read_versions(clocks, replica)
-    variables = make_variables(traced, plan, job.seed)
-    vocabularies = make_vocabularies(traced, plan, variables, job.seed, training=True)
-    backups = _backups(plan, traced, replica) if job.delay_compensation else {}
-    return PsState(clocks, counts, stamps, variables, vocabularies, backups)
+    """Makes the variables on the ps, in the default graph.
+
+    Args:
+      spec: specification of the replica's graph.
+      update: the update mode, which reads the versions.
+    """
+    job, model_variables, plan, replica = spec.job, spec.variables, spec.plan, spec.replica
+    update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(replica.count)
+    versions = update.read_versions(update_counts, replica)
+    variables = make_variables(model_variables, plan, job.seed)
+    vocabularies = make_vocabularies(model_variables, plan, variables, job.seed, training=True)
+    backups = _make_backups(plan, model_variables, replica) if job.delay_compensation else {}
+    return PsState(update_counts, counters, versions, variables, vocabularies, backups)
 
 
-def _backups(plan: Plan, traced: ModelVariables, replica: Replica) -> dict[str, Any]:
-    """A second copy of every slice that this replica pulls, beside the first."""
-    made = {}
+def _make_backups(plan: Plan, model_variables: ModelVariables, replica: Replica) -> dict[str, Any]:
+    """Makes a second variable for every slice that this replica pulls, on the same ps."""
+    backups = {}
     for piece in plan.slices:
-        if piece.variable in traced.dense_trainable() and piece.variable not in traced.state():
+        if piece.variable in model_variables.dense_trainable() and piece.variable not in model_variables.state():
             with tf.device(ps_device(piece.ps)):
                 name = f"ps_train/pulled_{replica.index}/{piece.name}"
-                made[piece.name] = _zeros(name, tf.as_dtype(piece.dtype), piece.shape)
-    return made
+                backups[piece.name] = _zeros(name, tf.as_dtype(piece.dtype), piece.shape)
+    return backups
 
 
-def _clocks(num_ps: int) -> list[Any]:
-    """Counters of updates, one on each ps; the first is TensorFlow's global step."""
-    clocks = []
+def _make_update_counts(num_ps: int) -> list[Any]:
+    counts = []
     for ps in range(num_ps):
         with tf.device(ps_device(ps)):
-            clocks.append(_zeros(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
-    return clocks
+            counts.append(_zeros(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
+    return counts
 
 
-def _counts(replicas: int) -> RunCounters:
+def _make_counters(replicas: int) -> RunCounters:
     with tf.device(ps_device(0)):
         return RunCounters(
             _zeros("ps_train/examples", tf.float64),

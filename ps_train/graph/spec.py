@@ -1,4 +1,4 @@
-"""What the graph of one replica is built from."""
+"""Specification of the graph of one replica."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class GraphSpec:
 
     Attributes:
       job: the whole job; every task has the same one.
-      model: the user's.
+      model: the user's model.
       source: the training split.
       variables: the variables of the model, as the trace found them.
-      plan: where each variable lives.
-      replica: which worker the graph is for.
-      device: the worker's own, `/job:worker/replica:0/task:1`.
+      plan: the ps of each variable.
+      replica: the worker that the graph is for.
+      device: the worker's device, such as `/job:worker/replica:0/task:1`.
     """
 
     job: Job

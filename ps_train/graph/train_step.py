@@ -1,9 +1,9 @@
-"""Assembles the graph of one replica: batch, pull, forward, backward, push, update.
+"""The training graph of one replica: batch, pull, forward, backward, push, update.
 
-    step = build_step(job, model, source, traced, plan, Replica(index=0, count=2, declared=2), worker_device)
+    step = build_train_step(spec)
     session.run(step.ops.train)
 
-Two passes build a model: `trace` ran it once to learn its variables; `backward` builds it again with the pulled values.
+A model is built twice: `trace` builds it to find its variables, `backward` builds it with the pulled values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ps_train.graph.local_state import LocalState, collect_local_state
 from ps_train.graph.ps_state import PsState, make_ps_state
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.unroll import UnrolledStep, unroll
-from ps_train.graph.worker_step import build_worker_step
+from ps_train.graph.worker_step import WorkerStep, build_worker_step
 from ps_train.placement.initialization import initialize_ps
 from ps_train.placement.plan import Plan
 from ps_train.placement.seeded_graph import SeededGraph
@@ -37,29 +37,33 @@ from ps_train.tables.vocabulary import rebuild_all
 from ps_train.transport.dense import ReceivedPush
 from ps_train.updates import make_update
 from ps_train.updates.apply_gradients import PsOptimizer
-from ps_train.updates.base import ParameterShard, RunCounters, StepOps
+from ps_train.updates.base import ParameterShard, RunCounters, StepOps, UpdateMode
 
 log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainStep:
-    """A replica's graph and the handles to what it runs and fetches.
+    """A replica's training graph, and the operations and tensors that its worker runs and fetches.
 
     Attributes:
-      more: the steps that may follow the first in the same run.
-      is_endless: whether the input never ends.
+      graph: the graph.
+      batches: the batches of the first step.
+      ops: the operations of the step, made by the update mode.
+      more: the further steps that may follow the first in the same call.
       loss: float scalar of this replica's batch, before the update.
-      examples: float32 scalar, how many examples the step stands for; 0 when the input has ended.
-      global_step: variable on ps 0.
-      counts: variables on ps 0.
-      stored: all variables that a checkpoint holds; complete on replica 0 only.
-      initialise: for each ps, what gives every variable state its initial value.
-      uninitialised: bool vector, one entry for each stored variable.
-      local: what the model keeps on this worker.
-      leased: what the batches are read from, where shards of the data are handed out.
-      handout: who holds them; with `leased`.
-      begun: int64 scalar on the worker, how many calls that train have begun on all their tasks.
+      examples: float32 scalar, number of examples that the step stands for; 0 after the end of the input.
+      global_step: int64 scalar variable on ps 0.
+      counters: counters of the whole run, variables on ps 0.
+      entries: the checkpoint's variables; complete on replica 0 only.
+      initialize: for each ps, the operation that initializes all variables there.
+      uninitialized: bool [entries], True for each variable of `entries` that has no value.
+      lockstep: True if all replicas make every step together.
+      is_endless: True if the input never ends.
+      calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
+      local: the state that the model keeps on this worker.
+      assigned: the source of the batches under dynamic sharding, else None.
+      ownership: the owners of the data's shards under dynamic sharding, else None.
     """
 
     graph: tf.Graph
@@ -81,8 +85,15 @@ class TrainStep:
     ownership: OwnershipTable | None = None
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
-        """What to fetch for so many steps in one run: the operations, and how many examples each step stands for
-        where that says whether it was one at all."""
+        """Returns the fetches of one call that makes several steps.
+
+        Args:
+          length: number of steps.
+
+        Returns:
+          "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input,
+          where no step is without examples.
+        """
         steps = [UnrolledStep(self.ops.train, self.examples), *self.more[: length - 1]]
         return {
             "train": [op for step in steps for op in step.train],
@@ -91,11 +102,11 @@ class TrainStep:
 
 
 def build_train_step(spec: GraphSpec) -> TrainStep:
-    """Builds the graph of one replica.
+    """Builds the training graph of one replica.
 
     Raises:
-      ConfigError: the job asks for something that this model cannot do.
-      ModelError: the model cannot be built as it was traced.
+      ConfigError: a field of the job is not possible with this model.
+      ModelError: the model was not built as in its trace.
     """
     job, plan, replica = spec.job, spec.plan, spec.replica
     _check_accumulate(job, spec.variables)
@@ -103,36 +114,45 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
         with tf.device(spec.device):
-            work = build_worker_step(spec, update, state)
-        ledgers = _ledgers(work.leased, work.arrived)
-        rules = _rules(spec, state)
-        ops = update.build(_shards(state, rules, ledgers), work.arrived, replica)
-        handout = _handout(work.leased, ledgers, state.update_counts[0])
-        if handout is not None:
-            ops = _with_release(ops, handout)
-        stored = _all_stored(plan, state, rules, work.leased, ledgers)
-        initialise = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]
+            worker = build_worker_step(spec, update, state)
+        ops, ownership, entries = _build_update(spec, update, state, worker)
+        initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
-        uninitialised = tf.stack([tf.logical_not(v1.is_variable_initialized(s.variable)) for s in stored])
+        uninitialized = tf.stack([tf.logical_not(v1.is_variable_initialized(entry.variable)) for entry in entries])
         return TrainStep(
             graph=graph,
-            batches=work.batches,
+            batches=worker.batches,
             ops=ops,
-            more=unroll(ops.train, work.examples, plan.num_ps, job.longest_run - 1, _ahead(job, spec.variables)),
-            loss=work.loss,
-            examples=work.examples,
+            more=unroll(
+                ops.train, worker.examples, plan.num_ps, job.longest_call - 1, _pull_ahead(job, spec.variables)
+            ),
+            loss=worker.loss,
+            examples=worker.examples,
             global_step=state.update_counts[0],
             counters=state.counters,
-            entries=stored,
-            initialize=initialise,
-            uninitialized=uninitialised,
+            entries=entries,
+            initialize=initialize,
+            uninitialized=uninitialized,
             lockstep=update.lockstep,
-            is_endless=job.epochs == 0 and not work.leased,
-            calls_begun=work.begun,
-            assigned=work.leased,
-            ownership=handout,
+            is_endless=job.epochs == 0 and not worker.assigned,
+            calls_begun=worker.calls_begun,
+            assigned=worker.assigned,
+            ownership=ownership,
             local=collect_local_state(),
         )
+
+
+def _build_update(
+    spec: GraphSpec, update: UpdateMode, state: PsState, worker: WorkerStep
+) -> tuple[StepOps, OwnershipTable | None, list[CheckpointEntry]]:
+    """Builds the update of a step; returns its operations, the owners of shards, and the checkpoint's variables."""
+    progress = _make_progress(worker.assigned, worker.received)
+    optimizers = _make_optimizers(spec, state)
+    ops = update.build(_shards(state, optimizers, progress), worker.received, spec.replica)
+    ownership = _make_ownership(worker.assigned, progress, state.update_counts[0])
+    if ownership is not None:
+        ops = _with_release(ops, ownership)
+    return ops, ownership, _all_entries(spec.plan, state, optimizers, worker.assigned, progress)
 
 
 def _check_accumulate(job: Job, variables: ModelVariables) -> None:
@@ -143,101 +163,103 @@ def _check_accumulate(job: Job, variables: ModelVariables) -> None:
         )
 
 
-def _ahead(job: Job, traced: ModelVariables) -> int:
-    """How many steps ahead values are pulled.  None where the model assigns some: it would assign older ones."""
-    if job.prefetch_pulls and traced.state():
+def _pull_ahead(job: Job, model_variables: ModelVariables) -> int:
+    """Returns how many steps ahead values are pulled: 0 if the model assigns variables, which must not be outdated."""
+    if job.prefetch_pulls and model_variables.state():
         log.warning(
             "%s has no effect: the model assigns %s itself, which the next step must see",
             described(job, "prefetch_pulls"),
-            ", ".join(traced.state()[:3]),
+            ", ".join(model_variables.state()[:3]),
         )
         return 0
     return job.prefetch_pulls
 
 
 def _initialize(ps: int, spec: GraphSpec, state: PsState) -> tf.Operation:
-    """What is computed from variables follows them."""
-    there = {
+    """Returns the operation that initializes the variables on a ps, then the vocabularies, which depend on them."""
+    vocabularies = {
         piece.name: state.vocabularies[piece.name]
         for piece in spec.plan.slices_on(ps)
         if piece.name in state.vocabularies
     }
     with tf.control_dependencies([initialize_ps(ps, spec.variables, spec.plan, spec.job.seed)]):
-        return rebuild_all(there)
+        return rebuild_all(vocabularies)
 
 
-def _rules(spec: GraphSpec, state: PsState) -> list[PsOptimizer]:
-    """One for each ps."""
+def _make_optimizers(spec: GraphSpec, state: PsState) -> list[PsOptimizer]:
+    """Returns the optimizers of each ps."""
     tables = frozenset(piece.name for name in spec.variables.tables() for piece in spec.plan.slices_of(name))
     return [
-        PsOptimizer(ps, spec.job, spec.model, state.variables, clock, tables, state.vocabularies)
-        for ps, clock in enumerate(state.update_counts)
+        PsOptimizer(ps, spec.job, spec.model, state.variables, update_count, tables, state.vocabularies)
+        for ps, update_count in enumerate(state.update_counts)
     ]
 
 
-def _shards(state: PsState, rules: Sequence[PsOptimizer], ledgers: Mapping[int, ShardProgress]) -> list[ParameterShard]:
-    known = {**state.variables, **state.vocabularies}
+def _shards(
+    state: PsState, optimizers: Sequence[PsOptimizer], progress: Mapping[int, ShardProgress]
+) -> list[ParameterShard]:
+    values = {**state.variables, **state.vocabularies}
     return [
         ParameterShard(
             ps,
-            rule.apply,
+            optimizer.apply,
             state.update_counts[ps],
             state.versions[ps],
             None if ps else state.counters,
-            known,
+            values,
             state.backups,
-            ledgers.get(ps),
+            progress.get(ps),
         )
-        for ps, rule in enumerate(rules)
+        for ps, optimizer in enumerate(optimizers)
     ]
 
 
-def _all_stored(
+def _all_entries(
     plan: Plan,
     state: PsState,
-    rules: Sequence[PsOptimizer],
-    leased: ShardedBatches | None,
-    ledgers: Mapping[int, ShardProgress],
+    optimizers: Sequence[PsOptimizer],
+    assigned: ShardedBatches | None,
+    progress: Mapping[int, ShardProgress],
 ) -> list[CheckpointEntry]:
-    made = {ps: rule.slots for ps, rule in enumerate(rules)}
-    stored = _stored(state.update_counts, state.counters)
-    stored += checkpoint_entries(plan, state.variables, made)
-    return stored + (_stored_progress(leased.name, ledgers) if leased else [])
+    slots = {ps: optimizer.slots for ps, optimizer in enumerate(optimizers)}
+    entries = _counter_entries(state.update_counts, state.counters)
+    entries += checkpoint_entries(plan, state.variables, slots)
+    return entries + (_progress_entries(assigned.name, progress) if assigned else [])
 
 
-def _ledgers(leased: ShardedBatches | None, arrived: Sequence[ReceivedPush]) -> dict[int, ShardProgress]:
-    """One on each ps that is pushed to."""
-    return {some.ps: ShardProgress(some.ps, leased.count) for some in arrived if some.vectors} if leased else {}
+def _make_progress(assigned: ShardedBatches | None, received: Sequence[ReceivedPush]) -> dict[int, ShardProgress]:
+    """Returns the progress on each ps that receives pushes, by ps index; empty without dynamic sharding."""
+    return {push.ps: ShardProgress(push.ps, assigned.count) for push in received if push.vectors} if assigned else {}
 
 
-def _handout(
-    leased: ShardedBatches | None, ledgers: Mapping[int, ShardProgress], global_step: Any
+def _make_ownership(
+    assigned: ShardedBatches | None, progress: Mapping[int, ShardProgress], global_step: Any
 ) -> OwnershipTable | None:
-    progress = [ledger.progress for ledger in ledgers.values()]
-    return OwnershipTable(leased.count, progress, global_step) if leased else None
+    variables = [on_ps.progress for on_ps in progress.values()]
+    return OwnershipTable(assigned.count, variables, global_step) if assigned else None
 
 
-def _with_release(ops: StepOps, handout: OwnershipTable) -> StepOps:
-    """Who leaves holds nothing any more."""
-    leaver = v1.placeholder(tf.int64, [], "leaver") if ops.removed_replica is None else ops.removed_replica
-    free = handout.release(leaver + 1)
+def _with_release(ops: StepOps, ownership: OwnershipTable) -> StepOps:
+    """Returns the operations with `remove` extended: it also frees the shards of the removed replica."""
+    removed = v1.placeholder(tf.int64, [], "leaver") if ops.removed_replica is None else ops.removed_replica
+    free = ownership.release(removed + 1)
     return dataclasses.replace(
-        ops, remove=tf.group(free, *([ops.remove] if ops.remove else [])), removed_replica=leaver
+        ops, remove=tf.group(free, *([ops.remove] if ops.remove else [])), removed_replica=removed
     )
 
 
-def _stored(clocks: Sequence[Any], counts: RunCounters) -> list[CheckpointEntry]:
-    """The clocks of all ps begin with the global step of the checkpoint: rates are computed from them."""
-    counted = (counts.examples, counts.skipped, counts.dropped)
-    steps = [CheckpointEntry("global_step", "", clock, follower=ps > 0) for ps, clock in enumerate(clocks)]
-    return [*steps, *(CheckpointEntry(v.op.name, "", v) for v in counted)]
+def _counter_entries(update_counts: Sequence[Any], counters: RunCounters) -> list[CheckpointEntry]:
+    """Returns the entries of counters; every ps restores the global step, from which learning rates are computed."""
+    saved = (counters.examples, counters.skipped, counters.dropped)
+    steps = [CheckpointEntry("global_step", "", count, follower=ps > 0) for ps, count in enumerate(update_counts)]
+    return [*steps, *(CheckpointEntry(v.op.name, "", v) for v in saved)]
 
 
-def _stored_progress(name: str, ledgers: Mapping[int, ShardProgress]) -> list[CheckpointEntry]:
-    """One for all: a checkpoint is of one moment.  By its name it is known how to read it."""
+def _progress_entries(name: str, progress: Mapping[int, ShardProgress]) -> list[CheckpointEntry]:
+    """Returns an entry of each ps with the same key, because a checkpoint is consistent; the key names the layout."""
     advice = (
-        "which examples were used can be known only with the flags that it was saved with (sharding, batch_size, "
+        "the used examples can be restored only with the flags of the saved run (sharding, batch_size, "
         "shard_examples, shuffle_buffer, seed) and the same data; use these, or another --model_dir."
     )
     key = f"ps_train/progress/{name}"
-    return [CheckpointEntry(key, "", ledger.progress, follower=ps > 0, advice=advice) for ps, ledger in ledgers.items()]
+    return [CheckpointEntry(key, "", p.progress, follower=ps > 0, advice=advice) for ps, p in progress.items()]

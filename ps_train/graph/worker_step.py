@@ -1,4 +1,4 @@
-"""What a worker does in a step: batch, pull, forward, backward, transforms, push."""
+"""The worker's part of a training step: batch, pull, forward, backward, gradient transforms, push."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ps_train.data.pipeline import Batches, DataSource, derived_seed, training_b
 from ps_train.faults.drop_push import drop_pushes
 from ps_train.gradients import finite
 from ps_train.gradients.chain import transforms_of
-from ps_train.graph.backward import mean_gradients
+from ps_train.graph.backward import PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.global_step import pulled_step
@@ -29,72 +29,84 @@ from ps_train.transport.sparse_mask import apply_masks, mask_name
 from ps_train.updates.base import Replica, UpdateMode
 
 Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
-"""Given what is to be pushed, what is pushed in its place."""
+"""A function that takes the vectors of a push and returns the vectors to send instead."""
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerStep:
-    """Attributes:
-    leased: what the batches are read from, where shards of the data are handed out.
-    arrived: of each ps.
-    begun: int64 scalar on the worker, how many calls that train have begun on all their tasks.
+    """The worker's part of a step.
+
+    Attributes:
+      batches: the batches of the step.
+      assigned: the source of the batches under dynamic sharding, else None.
+      loss: float scalar of the batch, before the update.
+      examples: float32 scalar, number of examples that the step stands for.
+      received: the push as each ps receives it, by ps index.
+      calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
     """
 
     batches: Batches
-    leased: ShardedBatches | None
+    assigned: ShardedBatches | None
     loss: tf.Tensor
     examples: tf.Tensor
-    arrived: list[ReceivedPush]
-    begun: tf.Tensor
+    received: list[ReceivedPush]
+    calls_begun: tf.Tensor
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> WorkerStep:
-    """Builds the worker's part of a step, in the worker's device scope."""
+    """Builds the worker's part of a step; call it in the worker's device scope.
+
+    Args:
+      spec: specification of the replica's graph.
+      update: the update mode.
+      state: the variables on the ps.
+    """
     job, replica = spec.job, spec.replica
-    transport = Transport(spec.plan, spec.variables, state.variables, compares=update.lockstep)
+    transport = Transport(spec.plan, spec.variables, state.variables, detect_torn=update.lockstep)
     with tf.device("/device:CPU:0"):
-        leased = _assigned_batches(job, spec.source) if job.is_dynamic else None
-        batches = leased.batches if leased else _static_batches(job, spec.source, replica, update.lockstep)
+        assigned = _assigned_batches(job, spec.source) if job.is_dynamic else None
+        batches = assigned.batches if assigned else _static_batches(job, spec.source, replica, update.lockstep)
     values = transport.pull(state.versions, state.backups)
-    # Else a call that is refused by one task could have taken a batch, or have pushed to another one.
-    begun = _begun_calls()
-    batches.taking._add_control_input(transport.begun(state.versions, begun))
+    # Without this, a call that one task refuses could still read a batch or push to another ps.
+    calls_begun = _make_calls_begun()
+    batches.get_next_op._add_control_input(transport.begun(state.versions, calls_begun))
     exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies)
-    found = mean_gradients(
-        spec.model,
-        batches,
+    inputs = PulledInputs(
         values,
         state.variables,
         spec.variables,
-        lambda wanted: exchange.pull(wanted, state.versions),
+        lambda requests: exchange.pull(requests, state.versions),
         pulled_step(state.update_counts[0], state.versions[0]),
-        job.accumulate,
     )
-    gradients, seen = found.gradients, apply_masks(values, found.masks) | found.rows
+    backward = mean_gradients(spec.model, batches, inputs, job.accumulate)
+    gradients, used = backward.gradients, apply_masks(values, backward.masks) | backward.rows
     for transform in transforms_of(job):
-        gradients = transform(gradients, seen)
-    rows = exchange.push({name: gradients.pop(name) for name in found.rows}) if found.rows else []
-    gradients |= {mask_name(name): mask for name, mask in found.masks.items()}
-    guard = _guard(job, found.loss, transport, sum(some is not None for some in rows))
-    guard = _after(found.updates, _drop_pushes(job, transport, replica, guard))
-    arrived = transport.push(gradients, found.examples, update.scaled, guard, rows)
-    pushed = transport.push_state(found.state if replica.index == 0 else None)
-    ticketed = [dataclasses.replace(some, progress=batches.ticket, state=pushed[some.ps]) for some in arrived]
-    return WorkerStep(batches, leased, found.loss, found.examples, ticketed, begun.read_value())
+        gradients = transform(gradients, used)
+    rows = exchange.push({name: gradients.pop(name) for name in backward.rows}) if backward.rows else []
+    gradients |= {mask_name(name): mask for name, mask in backward.masks.items()}
+    guard = _guard(job, backward.loss, transport, sum(push is not None for push in rows))
+    guard = _after(backward.updates, _drop_pushes(job, transport, replica, guard))
+    pushes = transport.push(gradients, backward.examples, update.scaled, guard, rows)
+    pushed_state = transport.push_state(backward.state if replica.index == 0 else None)
+    received = [dataclasses.replace(p, progress=batches.progress, state=pushed_state[p.ps]) for p in pushes]
+    return WorkerStep(batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value())
 
 
-def _begun_calls() -> Any:
-    """A variable of this worker's own."""
+def _make_calls_begun() -> Any:
+    """Makes a local variable of this worker: the number of calls that have begun."""
     zeros, collections = v1.zeros_initializer(), [v1.GraphKeys.LOCAL_VARIABLES]
     name = "ps_train/begun_calls"
     return v1.get_variable(name, [], tf.int64, zeros, trainable=False, collections=collections, use_resource=True)
 
 
 def _static_batches(job: Job, source: DataSource, replica: Replica, lockstep: bool) -> Batches:
-    """Who was not declared reads all of the data: each of the others has its own share of it already."""
-    share = DataShard(replica.index, replica.declared) if replica.is_declared() else WHOLE
-    endless = lockstep or job.may_run_dry
-    return training_batches(source.get(), share, job.batch_size, job.epochs, job.shuffle_buffer, endless)
+    """Returns the batches of the replica's shard.
+
+    An undeclared replica reads all data, because the declared replicas already have one shard each.
+    """
+    shard = DataShard(replica.index, replica.declared) if replica.is_declared() else WHOLE
+    endless = lockstep or job.may_run_out_of_input
+    return training_batches(source.get(), shard, job.batch_size, job.epochs, job.shuffle_buffer, endless)
 
 
 def _assigned_batches(job: Job, source: DataSource) -> ShardedBatches:
@@ -102,7 +114,11 @@ def _assigned_batches(job: Job, source: DataSource) -> ShardedBatches:
 
 
 def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
-    """What becomes of gradients that are no finite numbers; see --on_nan.  `rows`: how many vectors are of tables."""
+    """Returns the guard against gradients that are not finite; see --on_nan.
+
+    Args:
+      rows: number of vectors that hold rows of tables.
+    """
     if job.on_nan == "stop":
         return lambda vectors: finite.stop_if_not_finite(loss, vectors)
     otherwise = [empty_push(parcel) for parcels in transport.pushed for parcel in parcels]
@@ -111,17 +127,17 @@ def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
 
 
 def _after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:
-    """The same, but nothing is pushed before these operations are done."""
+    """Returns a guard that also delays the push until these operations are done."""
 
-    def following(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
+    def delayed(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
         with tf.control_dependencies(updates):
             return [tf.identity(vector) for vector in guard(vectors)]
 
-    return following if updates else guard
+    return delayed if updates else guard
 
 
 def _drop_pushes(job: Job, transport: Transport, replica: Replica, guard: Guard) -> Guard:
-    """The same, but that pushes are lost where the job asks for it."""
+    """Returns a guard that also drops pushes, if the job injects that fault."""
     share = dropped_share(job.inject)
     if not share:
         return guard

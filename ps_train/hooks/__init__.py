@@ -1,1 +1,1 @@
-"""Native SessionRunHooks, one concern a file.  They run every few steps, at the end of a burst, not at every step."""
+"""TensorFlow's SessionRunHooks, one concern in each file.  They run at the end of a burst of steps, not every step."""

@@ -1,8 +1,8 @@
-"""What has been counted over the whole run: the values of the variables of `updates.base.Counts`.
+"""Values of the counters of a run, which are the variables of `updates.base.RunCounters`.
 
-fetched = session.run(tensors(counts))
-tally = Tally(update="async", names=["worker:0", "worker:1"], declared=2, **fetched)
-tally.staleness_report()["mean"]
+fetched = session.run(counter_tensors(counters))
+values = RunCounterValues(update="async", names=["worker:0", "worker:1"], declared=2, **fetched)
+values.staleness_report()["mean"]
 """
 
 from __future__ import annotations
@@ -17,16 +17,29 @@ from ps_train.updates import staleness, wait_time
 from ps_train.updates.base import RunCounters
 
 
-def counter_tensors(counts: RunCounters) -> dict[str, tf.Tensor]:
-    """Present values, to be fetched; on the ps's side, so that hooks may wait for a step's end there."""
-    with tf.device(counts.examples.device):
-        return {field.name: getattr(counts, field.name).read_value() for field in dataclasses.fields(RunCounters)}
+def counter_tensors(counters: RunCounters) -> dict[str, tf.Tensor]:
+    """Returns tensors with the present values, by field name, for fetching.
+
+    They are on the ps, so a caller can read them after the end of a step there.
+    """
+    with tf.device(counters.examples.device):
+        return {field.name: getattr(counters, field.name).read_value() for field in dataclasses.fields(RunCounters)}
 
 
 @dataclasses.dataclass(frozen=True)
 class RunCounterValues:
-    """See `Counts`; `names` are those of all replicas that there may be, by their index.  Of those after the
-    first `declared` only such are reported on that took part."""
+    """Values of the counters of a run.
+
+    Attributes:
+      update: the update mode.
+      names: names of all possible replicas, by index.
+      declared: number of declared replicas; a later replica is in the reports only if it took part.
+      examples: see `RunCounters`, as for the following attributes.
+      skipped: number of skipped gradients.
+      dropped: number of dropped gradients.
+      staleness: int64 [replicas, bins].
+      waiting: float64 [replicas, 2], seconds.
+    """
 
     update: str
     names: list[str]
@@ -38,13 +51,14 @@ class RunCounterValues:
     waiting: np.ndarray[Any, Any]
 
     def staleness_report(self) -> dict[str, Any] | None:
-        """None under synchronous updates, where nothing is stale."""
-        return None if self.update == "sync" else staleness.report(*self._of_those_who_took_part(self.staleness))
+        """Returns the report on staleness; None under synchronous updates, where no gradient is stale."""
+        return None if self.update == "sync" else staleness.report(*self._participants(self.staleness))
 
     def waiting_report(self) -> dict[str, Any] | None:
-        """None under asynchronous updates, where nobody waits."""
-        return None if self.update == "async" else wait_time.report(*self._of_those_who_took_part(self.waiting))
+        """Returns the report on waiting; None under asynchronous updates, where no replica waits."""
+        return None if self.update == "async" else wait_time.report(*self._participants(self.waiting))
 
-    def _of_those_who_took_part(self, rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[str]]:
-        those = [index for index, row in enumerate(rows) if index < self.declared or row.any()]
-        return rows[those], [self.names[index] for index in those]
+    def _participants(self, rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[str]]:
+        """Returns the rows and names of the replicas that are declared or took part."""
+        indices = [index for index, row in enumerate(rows) if index < self.declared or row.any()]
+        return rows[indices], [self.names[index] for index in indices]

@@ -1,6 +1,6 @@
-"""What the hooks read of a step: always after its update, in the run that made it.
+"""The tensors that hooks fetch: read after a step's update, in the call that makes the update.
 
-Not a hook itself.
+The module itself contains no hook.
 """
 
 from __future__ import annotations
@@ -13,12 +13,21 @@ import tensorflow as tf
 
 @dataclasses.dataclass
 class StepFetches:
-    """The tensors that hooks may fetch now."""
+    """The tensors that hooks fetch from one training graph.
+
+    Attributes:
+      loss: float scalar.
+      step: int64 scalar, the global step after the update.
+      counters: field name of `RunCounters` to tensor.
+    """
 
     loss: tf.Tensor
     step: tf.Tensor
-    others: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+    counters: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
     def args(self) -> tf.compat.v1.train.SessionRunArgs:
-        """For a hook's `before_run`; its `after_run` finds a dict of the same names in `run_values.results`."""
-        return tf.compat.v1.train.SessionRunArgs({"step": self.step, "loss": self.loss, **self.others})
+        """Returns the result for a hook's `before_run`: a dict with "step", "loss" and the counters.
+
+        `after_run` finds the values under the same names in `run_values.results`.
+        """
+        return tf.compat.v1.train.SessionRunArgs({"step": self.step, "loss": self.loss, **self.counters})

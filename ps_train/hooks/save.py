@@ -1,4 +1,7 @@
-"""The chief's checkpoints: one at the start, then every so many steps or seconds.  The last one is the role's."""
+"""The chief's periodic checkpoints: one at the start, then one every few steps or seconds.
+
+`training/chief_duties.py` writes the last checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Saves(Protocol):
-    """What the hook needs of `snapshots.Snapshots`."""
+    """The part of `checkpoint.async_saver.AsyncSaver` that the hook uses."""
 
     @property
     def busy(self) -> bool: ...
@@ -28,50 +31,60 @@ class Saves(Protocol):
 
 
 class SaveHook(v1.train.SessionRunHook):
-    """Begins a checkpoint when it is due and the one before is written.
+    """A hook that starts a checkpoint when one is due and the previous one is written.
 
     Args:
-      every_steps, every_secs: the two rules; zero switches one off.
+      saves: the saver.
+      fetches: the tensors to fetch.
+      every_steps: steps between checkpoints; 0 disables this rule.
+      every_secs: seconds between checkpoints; 0 disables this rule.
 
     Attributes:
-      step: the last that was saved.
+      step: the last saved step.
     """
 
-    def __init__(self, saves: Saves, reading: StepFetches, every_steps: int, every_secs: float) -> None:
-        self._saves, self._reading = saves, reading
+    def __init__(self, saves: Saves, fetches: StepFetches, every_steps: int, every_secs: float) -> None:
+        self._saves, self._fetches = saves, fetches
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self._tried = 0
         self._time = 0.0
         self._observed = 0
 
     def started(self, step: int, saved: int) -> None:
-        """Training begins at that step; the last checkpoint is that of `saved`, which may be an earlier one."""
+        """Prepares for training from a step.
+
+        Args:
+          step: the first step.
+          saved: step of the last checkpoint, which may be an earlier one.
+        """
         self._tried, self.step = step, saved
         self._time = time.monotonic()
         self._observed = 0
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
-        return self._reading.args()
+        return self._fetches.args()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self.observe(int(run_values.results["step"]), run_context.session)
 
     def observe(self, step: int, session: v1.Session) -> None:
-        """Saves if it is time."""
+        """Starts a checkpoint if one is due."""
         if self._saves.busy:
             return
         self._observed += 1
-        if self._observed == 2:  # in this session; the first step is waited for
+        if self._observed == 2:  # not at the session's first step, so warming up does not delay it
             self._saves.warm_up(session)
-        self.look()
+        self.poll()
         if self._due(step):
             self._tried, self._time = step, time.monotonic()
             self._saves.start(session)
-            self.look()
+            self.poll()
 
-    def look(self) -> None:
-        """What has become of the last one.  A disk that is full, or gone, is no reason not to train: it may be back
-        next time."""
+    def poll(self) -> None:
+        """Updates `step` if the last checkpoint is written; logs a warning if writing failed.
+
+        Training continues, because a full or missing disk may be available again for the next checkpoint.
+        """
         try:
             self.step = self._saves.poll() or self.step
         except SaveError as error:

@@ -1,4 +1,4 @@
-"""Tells which part of the data the last step of a burst has used, where shards are handed out."""
+"""Reports the part of the data that the last step of a burst has used, under dynamic sharding."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import tensorflow.compat.v1 as v1
 
 
 class ShardProgressHook(v1.train.SessionRunHook):
-    """Args: `ticket` of the step (see `sharding/batches.py`); `tell` is given its value."""
+    """A hook that reports the progress of the batches.
 
-    def __init__(self, ticket: tf.Tensor, tell: Callable[[Sequence[int]], None]) -> None:
-        self._progress, self._tell = ticket, tell
+    Args:
+      progress: int64 [3], the progress of the step's batch; see `sharding/batches.py`.
+      report: takes the fetched value.
+    """
+
+    def __init__(self, progress: tf.Tensor, report: Callable[[Sequence[int]], None]) -> None:
+        self._progress, self._report = progress, report
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         return v1.train.SessionRunArgs(self._progress)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._tell(run_values.results)
+        self._report(run_values.results)

@@ -1,9 +1,9 @@
-"""One task of a cluster on this machine, as a child process.
+"""A task of a cluster on this machine, as a child process.
 
-    process = started(["--job_name=ps", "--task_index=0", …], os.environ, held, template)
+    process = start_child(["--job_name=ps", "--task_index=0", ...], os.environ, reserved, template)
 
-The first ones are copies of the launcher, which has imported TensorFlow once for all of them; one that is started again
-later runs a command of its own.  Standard library only.
+The first processes are forks of the launcher, which has imported TensorFlow once for all of them.  A restarted task
+runs its own command.  Standard library only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ps_train.launch.fork import ForkedProcess, Process
 
 @dataclasses.dataclass(frozen=True)
 class ForkTarget:
-    """What children that are copies have in common.
+    """The common part of all forked children.
 
     Attributes:
-      prepare: imports what all of them need.
-      work: what each does with its arguments; returns its exit code.
+      prepare: imports the modules that all children need.
+      work: runs a child with its arguments; returns its exit code.
     """
 
     prepare: Callable[[], None]
@@ -38,7 +38,15 @@ class ForkTarget:
 
 @dataclasses.dataclass
 class Child:
-    """One task of the job as a process; `lines` are the last that it printed."""
+    """A task of the job as a process.
+
+    Attributes:
+      name: name of the task, `ps:0`.
+      is_chief: True for the chief.
+      process: the process.
+      lines: the last lines of its output.
+      reader: the thread that reads its output.
+    """
 
     name: str
     is_chief: bool
@@ -47,34 +55,40 @@ class Child:
     reader: threading.Thread
 
     def send(self, signum: int) -> None:
+        """Sends a signal, unless the process has ended."""
         if self.process.poll() is None:
             self.process.send_signal(signum)
 
 
 def start_child(
-    arguments: Sequence[str], environ: Mapping[str, str], held: socket.socket | None, template: ForkTarget
+    arguments: Sequence[str], environ: Mapping[str, str], reserved: socket.socket | None, template: ForkTarget
 ) -> Process:
-    """Its standard input is never written to: it closes when the launcher dies, however it dies.
+    """Starts a child process.
+
+    Nothing is written to its standard input, which closes when the launcher ends in any way.
 
     Args:
-      held: the port at which it will serve; it is the child's from now on.
+      arguments: the child's flags.
+      environ: the launcher's environment.
+      reserved: socket bound to the child's port, which it inherits; None if the port is not reserved.
+      template: the common part of all children.
     """
     environment = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
     environment |= {WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
-    kept = []
-    if held is not None:
-        environment[HELD_PORT_VARIABLE] = str(held.fileno())
-        kept = [held.fileno()]
+    inherited = []
+    if reserved is not None:
+        environment[HELD_PORT_VARIABLE] = str(reserved.fileno())
+        inherited = [reserved.fileno()]
     if fork.can_fork():
-        process: Process = ForkedProcess(functools.partial(template.work, list(arguments)), environment, kept)
+        process: Process = ForkedProcess(functools.partial(template.work, list(arguments)), environment, inherited)
     else:
-        process = _spawn(arguments, environment, kept)
-    if held is not None:
-        held.close()
+        process = _spawn(arguments, environment, inherited)
+    if reserved is not None:
+        reserved.close()
     return process
 
 
-def _spawn(arguments: Sequence[str], environment: Mapping[str, str], kept: Sequence[int]) -> Process:
+def _spawn(arguments: Sequence[str], environment: Mapping[str, str], inherited: Sequence[int]) -> Process:
     return subprocess.Popen(
         [sys.executable, "-m", "ps_train", *arguments],
         stdin=subprocess.PIPE,
@@ -83,12 +97,13 @@ def _spawn(arguments: Sequence[str], environment: Mapping[str, str], kept: Seque
         text=True,
         errors="replace",
         env=environment,
-        pass_fds=kept,
-        start_new_session=True,  # Ctrl-C reaches the launcher alone, which passes it on
+        pass_fds=inherited,
+        start_new_session=True,  # Ctrl-C reaches only the launcher, which forwards it
     )
 
 
 def describe_exit(code: int) -> str:
+    """Returns a description of an exit code for the console; a negative code is a signal."""
     if code < 0:
         return f"was ended by signal {-code} ({signal.Signals(-code).name})"
     return f"failed with exit code {code}"

@@ -1,7 +1,7 @@
-"""A child that is a copy of this process: what has been imported here it need not import.
+"""A child process forked from this process: it need not import the modules that are imported here.
 
-    child = Forked(work, environment, kept=[port.fileno()])
-    for line in child.stdout: …
+    child = ForkedProcess(work, environment, inherited=[port.fileno()])
+    for line in child.stdout: ...
     child.wait()
 
 It has the part of `subprocess.Popen` that the launcher uses.  Standard library only.
@@ -22,7 +22,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Process(Protocol):
-    """What `subprocess.Popen` and `Forked` have in common."""
+    """The common interface of `subprocess.Popen` and `ForkedProcess`."""
 
     pid: int
     returncode: int | None
@@ -38,31 +38,41 @@ class Process(Protocol):
 
 
 def can_fork() -> bool:
-    """A thread of Python's would not be in the copy, but what it has locked would stay locked; other systems' libraries
-    do not allow it at all."""
+    """Returns True if this process may be forked: on Linux, without other Python threads.
+
+    The fork would not contain another thread, but the locks held by it would stay locked.  The libraries of other
+    systems do not allow forks.
+    """
     return sys.platform == "linux" and threading.active_count() == 1
 
 
 class ForkedProcess:
-    """Its standard input is a pipe that closes when this process ends; standard output and error are another one.
+    """A forked child process.
+
+    Its standard input is a pipe that closes when this process ends.  Standard output and error are one other pipe.
 
     Args:
-      work: what the child does; what it returns is its exit code.
-      environment: the child's.
-      kept: the file descriptors that the child keeps.
+      work: runs the child; returns its exit code.
+      environment: the child's environment.
+      inherited: the file descriptors that stay open in the child.
+
+    Attributes:
+      pid: process id of the child.
+      stdout: the child's output.
+      returncode: exit code; None while the child runs.
     """
 
-    def __init__(self, work: Callable[[], int], environment: Mapping[str, str], kept: Sequence[int]) -> None:
+    def __init__(self, work: Callable[[], int], environment: Mapping[str, str], inherited: Sequence[int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         read_end, self._stdin = os.pipe()
         output, write_end = os.pipe()
-        # A signal that comes now must not be taken by this process's handlers within the child.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        # The child must not handle a signal with this process's handlers.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
-            _child_main(work, environment, read_end, write_end, kept, before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            _child_main(work, environment, read_end, write_end, inherited, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(read_end)
         os.close(write_end)
         self.stdout: IO[str] | None = os.fdopen(output, errors="replace")
@@ -78,7 +88,7 @@ class ForkedProcess:
             return self.returncode
 
     def wait(self) -> int:
-        """From several threads at once, if need be."""
+        """Waits for the end of the child; returns its exit code.  Several threads may wait."""
         while (code := self.poll()) is None:
             with contextlib.suppress(ChildProcessError):  # another thread was faster
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -94,17 +104,17 @@ def _child_main(
     environment: Mapping[str, str],
     stdin: int,
     stdout: int,
-    kept: Sequence[int],
+    inherited: Sequence[int],
     mask: set[int | signal.Signals],
 ) -> None:
-    """The child's whole life."""
+    """Runs the child from its fork to its exit."""
     code = 1
     try:
-        os.setsid()  # Ctrl-C reaches the launcher alone, which passes it on
+        os.setsid()  # Ctrl-C reaches only the launcher, which forwards it
         os.dup2(stdin, 0)
         os.dup2(stdout, 1)
         os.dup2(stdout, 2)
-        _close_all_but({0, 1, 2, *kept})
+        _close_all_but({0, 1, 2, *inherited})
         os.environ.clear()
         os.environ.update(environment)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -119,9 +129,9 @@ def _child_main(
         os._exit(code)
 
 
-def _close_all_but(kept: set[int]) -> None:
-    """Above all, the ends of pipes and the ports that are others'."""
+def _close_all_but(inherited: set[int]) -> None:
+    """Closes all other file descriptors, above all the pipes and ports of other children."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            with contextlib.suppress(OSError):  # the one that the list was read from
+        if int(name) not in inherited:
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(int(name))

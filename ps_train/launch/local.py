@@ -1,8 +1,8 @@
-"""A whole cluster on this machine: starts the other roles as child processes, shows what they say, sees them end.
+"""The launcher of a whole cluster on this machine: it starts the other roles as child processes and shows their output.
 
-The launcher does nothing with TensorFlow but import it for its children.  They get ports that are held for them until
-they serve, die with the launcher, and are all ended when one of them fails: the first failure is reported as the cause.
-With `--restart=on_failure` one that failed is started again instead, on the same port, a bounded number of times.
+The launcher only imports TensorFlow for its children; it never uses it.  The children get reserved ports, and die with
+the launcher.  If a child fails, the launcher ends all children and reports the first failure as the cause.  With
+`--restart=on_failure` it restarts a failed child instead, on the same port, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -30,20 +30,24 @@ from ps_train.launch.restart_policy import RestartPolicy
 from ps_train.runtime.console import ERROR_BEGINS, PROGRESS_BEGINS, Console, step_of
 
 GRACE_SECS = 10.0
-"""From a signal, or a child's failure, to SIGKILL for those that are still there."""
+"""Seconds from a signal, or a child's failure, to SIGKILL for the remaining children."""
 
 _LAST_LINES = 15
 _SHOWN_LINES = 5
 
-_LOOK_SECS = 0.5
-"""A signal that the kernel gave to another thread does not end the main thread's wait; it is handled when that ends."""
+_POLL_SECS = 0.5
+"""Maximum seconds of a wait: a signal delivered to another thread is handled only after the main thread's wait ends."""
 
 
 def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console, template: ForkTarget) -> int:
     """Runs the job as child processes; returns its exit code.
 
     Args:
-      arguments: the flags that the user gave, to be passed on.
+      job: the job.
+      arguments: the user's flags, passed on to the children.
+      environ: the environment of the children.
+      console: receives the output.
+      template: the common part of the children.
     """
     ports = PortReservation()
     faults = parse(job.inject)
@@ -62,7 +66,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
 
 
 def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
-    """The job with host lists: those that were given, or free ports of this machine."""
+    """Returns the job and arguments with host lists: the given ones, or free ports of this machine."""
     if job.ps_hosts or job.worker_hosts:
         for name in ("num_ps", "num_workers"):
             if getattr(job, name) is not None:
@@ -76,7 +80,7 @@ def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> t
 
 
 def _new_directory(job: Job) -> str:
-    """Makes a directory that no other job has; two jobs may start in the same second."""
+    """Makes a directory for this job alone; two jobs may start in the same second."""
     name = job.model.rpartition(":")[2].lower()
     base = os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
     path, numbers = base, itertools.count(2)
@@ -87,7 +91,7 @@ def _new_directory(job: Job) -> str:
         except FileExistsError:
             path = f"{base}-{next(numbers)}"
         except OSError as error:
-            raise ConfigError(f"{path} cannot be made ({error.strerror}): use --model_dir.") from None
+            raise ConfigError(f"{path} cannot be created ({error.strerror}): use --model_dir.") from None
 
 
 class _Launcher:
@@ -125,7 +129,7 @@ class _Launcher:
                 return exit_code_of_signal(self._events.get()[1])
         try:
             for child in [start() for start in self._starts.values()]:
-                child.reader.start()  # a process that has threads cannot be copied
+                child.reader.start()  # started last: a process with threads cannot be forked
             return self._watch()
         finally:
             self._kill_all()
@@ -133,7 +137,7 @@ class _Launcher:
     def _start(
         self, job_name: str, index: int, address: str, arguments: list[str], environ: Mapping[str, str]
     ) -> Child:
-        """Its output is not read yet."""
+        """Starts a child; the caller starts the thread that reads its output."""
         name = f"{job_name}:{index}"
         if self._restarts.restarts_made(name):
             self._ports.reserve_again(address)
@@ -161,9 +165,9 @@ class _Launcher:
         process.wait()
 
     def _watch(self) -> int:
-        """Until every child has ended; the exit code of the job."""
+        """Handles events until every child has ended; returns the exit code of the job."""
         self._running = {child.name for child in self._children}
-        react: dict[str, Callable[[Any], None]] = {
+        handlers: dict[str, Callable[[Any], None]] = {
             "signal": self._forward_signal,
             "restart": self._restart,
             "exit": self._child_ended,
@@ -172,13 +176,13 @@ class _Launcher:
         }
         while self._running:
             try:
-                kind, what = self._events.get(timeout=_LOOK_SECS)
+                kind, value = self._events.get(timeout=_POLL_SECS)
             except queue.Empty:
                 if self._deadline is not None and time.monotonic() >= self._deadline:
                     self._kill_all()
                     self._deadline = None
                 continue
-            react[kind](what)
+            handlers[kind](value)
         if self._signals:
             return exit_code_of_signal(self._signals[0])
         return self._report(self._failed) if self._failed is not None else EXIT_DONE
@@ -191,13 +195,13 @@ class _Launcher:
         self._running.discard(name)
         if self._is_shutting_down or (code == EXIT_DONE and not child.is_chief):
             return
-        # Done is what the chief says is done; a worker that came too late to hear of it must not wait for more.
+        # The chief decides that the job is done; a worker that missed the outcome must not wait for more steps.
         self._failed = child if code != EXIT_DONE else None
         self._begin_shutdown(GRACE_SECS)
         self._terminate_soon()
 
     def _inject_fault(self, step: int) -> None:
-        """The faults that were asked for with --inject and are due."""
+        """Injects the faults of --inject that are due at a step."""
         for fault in self._schedule.due(step):
             child = next(child for child in self._children if child.name == fault.task)
             self._console.line(f"ps_train: {fault.text} strikes at step {step}")
@@ -205,25 +209,25 @@ class _Launcher:
             if fault.amount:
                 self._later(fault.amount, "wake", child)
 
-    def _later(self, secs: float, kind: str, what: Any) -> None:
-        timer = threading.Timer(secs, self._events.put, [(kind, what)])
+    def _later(self, secs: float, kind: str, value: Any) -> None:
+        timer = threading.Timer(secs, self._events.put, [(kind, value)])
         timer.daemon = True
         timer.start()
 
     def _begin_shutdown(self, secs: float) -> None:
-        """The job is over: nothing is started any more."""
+        """Marks the job as over: from now on no child is restarted."""
         self._is_shutting_down = True
         self._running -= self._paused
         self._deadline = time.monotonic() + secs
 
     def _restarts_later(self, child: Child, code: int) -> bool:
-        """Whether a child that ended will be started again; until then it counts as running."""
+        """Schedules the restart of a failed child, if allowed; returns True if so.  Until then it counts as running."""
         delay = self._restarts.delay(child.name, code)
         if delay is None:
             return False
-        times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.most}"
+        times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.max_restarts}"
         self._console.line(
-            f"ps_train: {child.name} {describe_exit(code)}; it is started again in {delay:g}s (restart {times})"
+            f"ps_train: {child.name} {describe_exit(code)}; it will restart in {delay:g}s (restart {times})"
         )
         self._paused.add(child.name)
         self._later(delay, "restart", child.name)
@@ -235,17 +239,17 @@ class _Launcher:
             self._starts[name]().reader.start()
 
     def _forward_signal(self, signum: int) -> None:
-        """The first signal goes to the children; the second one ends them at once."""
+        """Forwards the first signal to the children; kills them at the second one."""
         self._signals.append(signum)
         if len(self._signals) > 1:
             self._kill_all()
             return
-        for child in self._children:  # a closed terminal is no reason not to save
+        for child in self._children:  # a closed terminal (SIGHUP) must not prevent the last checkpoint
             child.send(signal.SIGTERM if signum == signal.SIGHUP else signum)
         self._begin_shutdown(GRACE_SECS)
 
     def _terminate_soon(self) -> None:
-        """The others hear of the end by themselves; those that do not are told after a moment."""
+        """Sends SIGTERM to the children after a moment, if they have not noticed the end of the job by then."""
 
         def terminate() -> None:
             for child in self._children:
@@ -263,12 +267,12 @@ class _Launcher:
 
     def _report(self, child: Child) -> int:
         code = child.process.wait()
-        told = [line for line in child.lines if line.strip()] or ["it printed nothing"]
-        if len(told) > 1:
+        lines = [line for line in child.lines if line.strip()] or ["it printed nothing"]
+        if len(lines) > 1:
             self._console.line(f"ps_train: the last lines of {child.name}:")
-            for line in told[-_SHOWN_LINES:]:
+            for line in lines[-_SHOWN_LINES:]:
                 self._console.line(f"  {line}")
-        self._console.line(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {_find_cause(told)}")
+        self._console.line(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {_find_cause(lines)}")
         return code if code > 0 else EXIT_FAILED
 
 

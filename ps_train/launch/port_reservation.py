@@ -1,4 +1,4 @@
-"""Free ports of this machine that stay ours until somebody serves on them.
+"""Reservation of free ports of this machine until a child serves on them.
 
 Standard library only: the launcher uses it.
 """
@@ -9,30 +9,37 @@ import socket
 
 
 class PortReservation:
-    """Free ports that stay ours: each socket is bound until the child that inherits it starts its server."""
+    """Reserved ports: each socket stays bound until the child that inherits it starts its server.
+
+    Attributes:
+      sockets: the bound socket of each address.
+    """
 
     def __init__(self) -> None:
         self.sockets: dict[str, socket.socket] = {}
-        self._ours: set[str] = set()
+        self._addresses: set[str] = set()
 
     def reserve(self) -> str:
-        """A new `127.0.0.1:port`."""
-        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        held.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{held.getsockname()[1]}"
-        self.sockets[address] = held
-        self._ours.add(address)
+        """Reserves a free port; returns its address, `127.0.0.1:port`."""
+        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        reserved.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{reserved.getsockname()[1]}"
+        self.sockets[address] = reserved
+        self._addresses.add(address)
         return address
 
     def reserve_again(self, address: str) -> None:
-        """For the next process of the same task; where somebody else was faster, that process will say so."""
-        if address not in self._ours:
+        """Reserves a port for the next process of the same task.
+
+        If another process has taken the port, the task's process will report that.
+        """
+        if address not in self._addresses:
             return
-        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            held.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+            reserved.bind(("127.0.0.1", int(address.rpartition(":")[2])))
         except OSError:
-            held.close()
+            reserved.close()
         else:
-            self.sockets[address] = held
+            self.sockets[address] = reserved

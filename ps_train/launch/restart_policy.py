@@ -1,7 +1,7 @@
-"""Is a child that failed started again?  Decided from exit codes and counts alone.
+"""The policy of restarts of failed children, a function of exit codes and counts alone.
 
-    restarts = Restarts(on_failure=True, most=3)
-    restarts.delay("ps:0", code=-9)         # 0.5: start it again after so many seconds; None: do not
+    restarts = RestartPolicy(on_failure=True, max_restarts=3)
+    restarts.delay("ps:0", code=-9)         # 0.5: restart it after this number of seconds; None: do not restart it
 
 Pure, standard library only: the launcher uses it.
 """
@@ -16,23 +16,34 @@ _FIRST_SECS, _LONGEST_SECS = 0.5, 30.0
 
 
 class RestartPolicy:
-    """Args:
-    on_failure: whether anything is started again at all.
-    most: how many times each task may be.
+    """Decision on the restart of each failed task.
+
+    Args:
+      on_failure: if False, no task is restarted.
+      max_restarts: maximum number of restarts of each task.
+
+    Attributes:
+      max_restarts: the same; 0 if no task is restarted.
     """
 
-    def __init__(self, on_failure: bool, most: int) -> None:
-        self.most = most if on_failure else 0
+    def __init__(self, on_failure: bool, max_restarts: int) -> None:
+        self.max_restarts = max_restarts if on_failure else 0
         self._made: collections.Counter[str] = collections.Counter()
 
     def delay(self, task: str, code: int) -> float | None:
-        """Seconds until the task is started again, twice as many each time; None where it is not.
+        """Returns the seconds until the task's restart, doubled each time; None if it is not restarted.
 
-        Never for a wrong configuration, which a restart cannot help."""
-        if code in (EXIT_DONE, EXIT_CONFIG) or self._made[task] >= self.most:
+        A wrong configuration is never restarted, because a restart cannot help.
+
+        Args:
+          task: name of the task.
+          code: exit code of its process; negative for a signal.
+        """
+        if code in (EXIT_DONE, EXIT_CONFIG) or self._made[task] >= self.max_restarts:
             return None
         self._made[task] += 1
         return float(min(_FIRST_SECS * 2 ** (self._made[task] - 1), _LONGEST_SECS))
 
     def restarts_made(self, task: str) -> int:
+        """Returns the number of restarts of a task so far."""
         return self._made[task]

@@ -1,1 +1,1 @@
-"""The models that ship."""
+"""The models that ship with the package."""

@@ -1,4 +1,4 @@
-"""What all classifiers have in common: cross-entropy and accuracy."""
+"""The base class of classifiers: cross-entropy and accuracy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ps_train.model import Model
 
 
 class Classifier(Model):
-    """outputs are logits float32 [batch, classes]; labels are class numbers int64 [batch]."""
+    """A classifier; outputs are logits, float32 [batch, classes], and labels class numbers, int64 [batch]."""
 
     def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs))

@@ -1,8 +1,8 @@
-"""Click models for data of the Criteo Display Advertising Challenge: what a user adapts to his own fields.
+"""Click models for data of the Criteo Display Advertising Challenge, to be adapted to other fields.
 
     python -m ps_train --model=ps_train.models.criteo:WideAndDeep --data_dir=data/criteo
 
-Without a data_dir they train on made-up data of the same format, which are written to the user's cache once.
+Without a data_dir they train on synthetic data of the same format, which are written once to the user's cache.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ps_train.optimizers import Adagrad
 
 
 class ClickModel(Model):
-    """What the models have in common; outputs are logits float32 [batch].
+    """The base class of click models; outputs are logits, float32 [batch].
 
     Args:
-      buckets: rows for the categories of each of the 26 fields, into which they are hashed.
+      buckets: number of rows for each of the 26 fields, into which the field's categories are hashed.
     """
 
     default_optimizer = "adagrad"
@@ -49,7 +49,7 @@ class ClickModel(Model):
         return {"probabilities": tf.sigmoid(outputs), "logits": outputs}
 
     def linear(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """A weight for each category, and for each integer: logits [batch].  Variables begin with `wide`."""
+        """Returns the logits of a linear model, float32 [batch]; its variables' names begin with `wide`."""
         weights = embeddings.lookup(
             "wide/categories", features["categories"], "sum", hash_buckets=self.buckets, dimension=1, initializer=0.0
         )
@@ -57,7 +57,7 @@ class ClickModel(Model):
             return tf.squeeze(weights + dense(numbers(features), 1, "integers"), 1)
 
     def vectors(self, features: Mapping[str, tf.Tensor], dimension: int) -> tf.Tensor:
-        """A vector for each category: [batch, 26, dimension]."""
+        """Returns a vector for each category, float32 [batch, 26, dimension]."""
         initializer = v1.random_normal_initializer(stddev=0.1)
         return embeddings.lookup(
             "deep/categories",
@@ -69,14 +69,19 @@ class ClickModel(Model):
 
 
 def numbers(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """The integers on a logarithmic scale, about as large as 1, and which of them are there: [batch, 26]."""
+    """Returns float32 [batch, 26]: the 13 integers on a logarithmic scale around 1, then 1 for each that is present."""
     scaled = (tf.math.log1p(tf.maximum(features["integers"], 0.0)) - 2.0) / 1.5
     return tf.concat([scaled * features["present"], features["present"]], 1)
 
 
 class LogisticRegression(ClickModel):
-    """Linear, by Ftrl, whose L1 term keeps weights of rare categories at zero (McMahan et al. 2013, "Ad Click
-    Prediction: a View from the Trenches")."""
+    """A linear model trained by Ftrl (McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches").
+
+    Args:
+      buckets: see `ClickModel`.
+      l1: strength of Ftrl's L1 term, which keeps weights of rare categories at zero.
+      l2: strength of Ftrl's L2 term.
+    """
 
     default_optimizer = "ftrl"
     default_learning_rate = 0.05
@@ -97,7 +102,14 @@ class LogisticRegression(ClickModel):
 
 
 class Combined(ClickModel):
-    """A linear part that is learned by Ftrl, and another by the job's optimizer."""
+    """The base class of models with a linear part trained by Ftrl and a deep part trained by the job's optimizer.
+
+    Args:
+      buckets: see `ClickModel`.
+      dimension: dimension of the categories' vectors.
+      hidden: units of each hidden layer, separated by commas.
+      wide_rate: learning rate of Ftrl.
+    """
 
     def __init__(
         self, buckets: int = 10_000, dimension: int = 8, hidden: str = "64,32", wide_rate: float = 0.05
@@ -108,12 +120,12 @@ class Combined(ClickModel):
 
     def optimizer(self, name: str, learning_rate: float) -> Any:
         deep = make_optimizer(name, learning_rate)
-        if name == "adagrad":  # TensorFlow's initial value, 0.1, is large against gradients of single categories
+        if name == "adagrad":  # TensorFlow's initial value 0.1 is too large for gradients of single categories
             deep = Adagrad(learning_rate, initial_accumulator_value=1e-4)
         return {"wide": v1.train.FtrlOptimizer(self.wide_rate), "": deep}
 
     def deep(self, vectors: tf.Tensor, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """A perceptron on all vectors and integers: logits [batch]."""
+        """Returns the logits of a perceptron on all vectors and integers, float32 [batch]."""
         flat = tf.reshape(vectors, [-1, CATEGORIES * self.dimension])
         with v1.variable_scope("deep"):
             return tf.squeeze(perceptron(tf.concat([flat, numbers(features)], 1), self.hidden, outputs=1), 1)
@@ -127,8 +139,10 @@ class WideAndDeep(Combined):
 
 
 class DeepFM(Combined):
-    """The same with the products of all pairs of vectors (Guo et al. 2017, "DeepFM: A Factorization-Machine based
-    Neural Network for CTR Prediction")."""
+    """A wide and deep model that also adds the products of all pairs of vectors.
+
+    See Guo et al. 2017, "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction".
+    """
 
     def forward(self, features: Any, training: bool) -> tf.Tensor:
         vectors = self.vectors(features, self.dimension)

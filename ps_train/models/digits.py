@@ -1,4 +1,4 @@
-"""A small perceptron on the digits that ship with the package."""
+"""A small perceptron for the digits that ship with the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from ps_train.models.layers import perceptron
 
 
 class Digits(Classifier):
-    """64 pixels, one hidden layer, 10 classes."""
+    """A perceptron with 64 pixels, one hidden layer and 10 classes.
+
+    Args:
+      hidden: units of the hidden layer.
+    """
 
     default_optimizer = "adam"
     default_learning_rate = 0.002

@@ -1,4 +1,4 @@
-"""The two shapes of network that the shipped models share."""
+"""Layers that the shipped models share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as v1
 
 
 def dense(inputs: tf.Tensor, units: int, name: str) -> tf.Tensor:
-    """inputs [batch, n] times weights [n, units] plus a bias: [batch, units]."""
+    """Returns `inputs` [batch, n] times new weights [n, units] plus a bias [units]: float32 [batch, units]."""
     with v1.variable_scope(name):
         weights = v1.get_variable("weights", [inputs.shape[1], units], initializer=v1.glorot_uniform_initializer())
         bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
@@ -17,7 +17,13 @@ def dense(inputs: tf.Tensor, units: int, name: str) -> tf.Tensor:
 
 
 def perceptron(inputs: tf.Tensor, hidden: Sequence[int], outputs: int) -> tf.Tensor:
-    """A multi-layer perceptron with rectified hidden layers: [batch, outputs]."""
+    """Returns the outputs of a perceptron with rectified hidden layers, float32 [batch, outputs].
+
+    Args:
+      inputs: float32 [batch, n].
+      hidden: units of each hidden layer.
+      outputs: number of outputs.
+    """
     for number, units in enumerate(hidden, start=1):
         inputs = tf.nn.relu(dense(inputs, units, f"hidden{number}"))
     return dense(inputs, outputs, "logits")

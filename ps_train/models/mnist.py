@@ -1,4 +1,4 @@
-"""MNIST: the classic tutorial's softmax regression, and a perceptron.  The IDX files are read from --data_dir."""
+"""MNIST models: softmax regression and a perceptron.  The IDX files are read from --data_dir."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Mnist(Classifier):
 
 
 class Softmax(_Mnist):
-    """One layer, 784 x 10, learned by gradient descent with rate 0.1."""
+    """A softmax regression: one layer, 784 x 10, trained by gradient descent with learning rate 0.1."""
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
@@ -27,7 +27,12 @@ class Softmax(_Mnist):
 
 
 class Mlp(_Mnist):
-    """Two hidden layers."""
+    """A perceptron with two hidden layers.
+
+    Args:
+      hidden1: units of the first hidden layer.
+      hidden2: units of the second hidden layer.
+    """
 
     default_optimizer = "adam"
     default_learning_rate = 0.001
@@ -40,5 +45,5 @@ class Mlp(_Mnist):
 
 
 def _scaled(pixels: tf.Tensor) -> tf.Tensor:
-    """Bytes 0..255 as float32 0..1; done here so that the pixels travel and shuffle as bytes."""
+    """Converts bytes 0..255 to float32 0..1; the input pipeline thus handles bytes, which are smaller."""
     return tf.cast(pixels, tf.float32) / 255.0

@@ -1,1 +1,1 @@
-"""Finds the variables of a model, plans where they live, and makes them on their ps."""
+"""A model's variables: their trace, the plan of their places, and their creation on the ps."""

@@ -1,9 +1,9 @@
-"""Keeps a call from changing anything before all its tasks have begun.
+"""Start signals that keep a call from changing anything before all its tasks have begun.
 
-    leaver = once_begun(leaver, [0, 1])         # on the present device; not there before both ps take part
+    replica = after_all_started(replica, [0, 1])    # on the current device, computed after both ps have begun
 
-A task may refuse its part of a call (`cluster/calls.py`), and then others may have carried out theirs.  Where a call
-changes something on several tasks, everything that changes it depends on a sign from each of them.
+A task may refuse its part of a call (`cluster/calls.py`), although other tasks carry out theirs.  If a call changes
+something on several tasks, each change therefore depends on a start signal from each of these tasks.
 """
 
 from __future__ import annotations
@@ -16,15 +16,20 @@ from ps_train.placement.variables import ps_device
 
 
 def start_signal(ps: int) -> tf.Tensor:
-    """Makes a scalar on a ps that exists as soon as that ps takes part in the call."""
+    """Makes a float64 scalar on a ps, computed when that ps begins its part of the call."""
     with tf.device(ps_device(ps)):
         return tf.timestamp()  # a constant, or a control edge, would be optimized away
 
 
 def after_all_started(value: tf.Tensor, ps: Iterable[int]) -> tf.Tensor:
-    """Returns the same value on the present device, after a sign of every one of these ps."""
-    signs = [start_signal(index) for index in ps]
-    if not signs:
+    """Returns the value on the current device, computed after the start signal of each of these ps.
+
+    Args:
+      value: any tensor.
+      ps: indices of the ps.
+    """
+    signals = [start_signal(index) for index in ps]
+    if not signals:
         return tf.identity(value)
-    with tf.control_dependencies([tf.add_n(signs)]):
+    with tf.control_dependencies([tf.add_n(signals)]):
         return tf.identity(value)

@@ -1,10 +1,11 @@
-"""Functions that copies of a step call (branches, loop bodies, `tf.function`s), with random numbers of their own.
+"""Copies of the functions that a step calls (branches, loop bodies, `tf.function`s), with different random numbers.
 
     library = FunctionLibrary.of(ops)
     graph_def.library.CopyFrom(library.copy_for(graph_def.node, number=3))      # renames the functions in the nodes
 
-A random operation within a function has the seed of its place in the function: two calls of one function would draw
-the same numbers.  So a function that draws any, itself or through others, exists once for every copy.
+The seed of a random operation in a function depends on its place in the function.  Two calls of one function would
+therefore draw the same numbers.  A function that draws random numbers, itself or through others, is copied for each
+copy of the step.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FIRST_ARGUMENT = {
     **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
     **dict.fromkeys(("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"), 0),
 }
-"""Types of operations that call functions, and which of their inputs is the functions' first argument."""
+"""Type of each operation that calls functions, to the index of the input that is the functions' first argument."""
 
 
 class FunctionLibrary:
@@ -28,6 +29,9 @@ class FunctionLibrary:
 
     Args:
       functions: name to FunctionDef.
+
+    Attributes:
+      drawing: takes a function's name and returns True if that function draws random numbers from a seed.
     """
 
     def __init__(self, functions: dict[str, Any]) -> None:
@@ -36,27 +40,32 @@ class FunctionLibrary:
 
     @classmethod
     def of(cls, ops: Sequence[tf.Operation]) -> FunctionLibrary:
-        """Collects those of the graph of some operations; none where no operation calls any."""
+        """Returns the library of the operations' graph; it is empty if no operation calls a function."""
         if not any(_names_in(op.node_def.attr.values()) for op in ops) and not any(_is_call(op) for op in ops):
             return cls({})
         library = ops[0].graph.as_graph_def().library
         return cls({function.signature.name: function for function in library.function})
 
     def nodes_of(self, node: v1.NodeDef) -> Iterator[v1.NodeDef]:
-        """Yields the nodes of all functions that a node may call, through others too."""
+        """Yields the nodes of all functions that a node may call, also through other functions."""
         seen: set[str] = set()
-        waiting = self._called_by(node)
-        while waiting:
-            name = waiting.pop()
+        pending = self._called_by(node)
+        while pending:
+            name = pending.pop()
             if name not in seen:
                 seen.add(name)
                 for inner in self._functions[name].node_def:
                     yield inner
-                    waiting += self._called_by(inner)
+                    pending += self._called_by(inner)
 
     def writes(self, node: v1.NodeDef, index: int, reads: Sequence[str]) -> bool:
-        """Whether a node does anything to the resource that is its input of that index but what `reads` names, itself
-        or through a function."""
+        """Returns True if a node may write to one of its resources, itself or through a function.
+
+        Args:
+          node: the node.
+          index: index of the input that is the resource.
+          reads: types of the operations that only read a resource.
+        """
         if node.op not in _FIRST_ARGUMENT:
             return node.op not in reads
         position = index - _FIRST_ARGUMENT[node.op]
@@ -64,30 +73,35 @@ class FunctionLibrary:
             function = self._functions[name]
             argument = function.signature.input_arg[position].name
             for inner in function.node_def:
-                taken = [number for number, text in enumerate(inner.input) if text.partition(":")[0] == argument]
-                if any(self.writes(inner, number, (*reads, "Identity")) for number in taken):
+                uses = [number for number, text in enumerate(inner.input) if text.partition(":")[0] == argument]
+                if any(self.writes(inner, number, (*reads, "Identity")) for number in uses):
                     return True
         return False
 
     def copy_for(self, nodes: Iterable[v1.NodeDef], number: int) -> Any:
-        """Makes the nodes call copies of the functions that draw random numbers; returns these copies."""
+        """Makes nodes call copies of the functions that draw random numbers, and returns these copies.
+
+        Args:
+          nodes: the nodes of one copy of the step; the names of the functions that they call are changed in place.
+          number: number of that copy.
+        """
         library = v1.GraphDef().library
-        waiting, made = [name for node in nodes for name in self._renamed_in(node, number)], set[str]()
-        while waiting:
-            name = waiting.pop()
-            if name in made:
+        pending, copied = [name for node in nodes for name in self._renamed_in(node, number)], set[str]()
+        while pending:
+            name = pending.pop()
+            if name in copied:
                 continue
-            made.add(name)
+            copied.add(name)
             function = library.function.add()
             function.CopyFrom(self._functions[name])
             function.signature.name = _copy_name(name, number)
             for node in function.node_def:
                 make_seed_distinct(node, number)
-                waiting += self._renamed_in(node, number)
+                pending += self._renamed_in(node, number)
         return library
 
     def _renamed_in(self, node: v1.NodeDef, number: int) -> list[str]:
-        """Renames what a node calls, where that draws; returns the names before."""
+        """Renames the functions that a node calls and that draw random numbers; returns their old names."""
         renamed = []
         for reference in _references_in(node.attr.values()):
             if self.drawing(reference.name):
@@ -110,12 +124,12 @@ class FunctionLibrary:
 
 
 def has_seed(node: v1.NodeDef) -> bool:
-    """Whether it draws random numbers from a seed; without one they differ anyhow."""
+    """Returns True if a node draws random numbers from a seed; unseeded nodes always draw different numbers."""
     return "seed" in node.attr and "seed2" in node.attr and bool(node.attr["seed"].i or node.attr["seed2"].i)
 
 
 def make_seed_distinct(node: v1.NodeDef, number: int) -> None:
-    """Gives a random operation of the copy of that number a seed of its own."""
+    """Changes the seed of a random operation in the copy of a number; leaves other nodes as they are."""
     if has_seed(node):
         node.attr["seed2"].i += number << 32
 

@@ -1,10 +1,10 @@
-"""Finds variables that a function with a custom gradient uses without being given them.
+"""Check of functions with a custom gradient: they must take the variables that they use as arguments.
 
     check_custom_gradients(graph, {"w": value})
 
-`tf.custom_gradient` and `tf.recompute_grad` look for variables in what their function has built, and ask it for their
-gradients too.  A model is given values in place of trained variables, in which TensorFlow sees no variables: without
-this check they would silently get no gradient.
+`tf.custom_gradient` and `tf.recompute_grad` look for variables among the operations of their function.  They ask the
+function for these variables' gradients.  A model is given values instead of trained variables, and TensorFlow does not
+find variables in values.  Without this check, such variables would silently get no gradient.
 """
 
 from __future__ import annotations
@@ -18,22 +18,30 @@ import tensorflow.compat.v1 as v1
 from ps_train.errors import ModelError
 
 _CUSTOM, _ATTRIBUTE = b"CustomGradient-", "_gradient_op_type"
-_STOPS = ("StopGradient", "PreventGradient")
+_NOT_DIFFERENTIABLE = ("StopGradient", "PreventGradient")
 
 
-def as_captured(handed: Any) -> Any:
-    """Returns for a value one behind which TensorFlow finds no variable in the graph, as in a step."""
-    if not isinstance(handed, tf.Tensor):
-        return handed
+def as_captured(given: Any) -> Any:
+    """Returns a placeholder instead of a value, so TensorFlow finds no variable behind it, as in a step.
+
+    Args:
+      given: the object that the model is given for a variable; an object other than a tensor is returned as it is.
+    """
+    if not isinstance(given, tf.Tensor):
+        return given
     with tf.init_scope(), v1.name_scope(None):
-        return v1.placeholder(handed.dtype, handed.shape, "ps_train/value")
+        return v1.placeholder(given.dtype, given.shape, "ps_train/value")
 
 
 def check_custom_gradients(graph: tf.Graph, values: Mapping[str, tf.Tensor]) -> None:
-    """Raises ModelError for a trained variable whose gradient would be lost.
+    """Checks that no custom gradient loses the gradient of a trained variable.
 
     Args:
-      values: name of each trained variable to its value, as the model was given it.
+      graph: the graph of the model.
+      values: name of each trained variable to the value that the model was given.
+
+    Raises:
+      ModelError: a variable would get no gradient.
     """
     names = {value.op: name for name, value in values.items()}
     for op in graph.get_operations():
@@ -47,20 +55,22 @@ def check_custom_gradients(graph: tf.Graph, values: Mapping[str, tf.Tensor]) -> 
 
 
 def _captured(op: tf.Operation) -> set[tf.Operation]:
-    """Everything that the results are differentiably computed from without passing the arguments.
+    """Returns all operations that the results depend on differentiably, other than through the arguments.
 
-    TensorFlow joins results and arguments in one IdentityN, of which only the results are used."""
-    results = [taken for taken, given in zip(op.inputs, op.outputs, strict=True) if given.consumers()]
-    arguments = {taken.ref() for taken, given in zip(op.inputs, op.outputs, strict=True) if not given.consumers()}
-    return _walked(results, arguments)
+    TensorFlow joins results and arguments in one IdentityN, of which only the results are used.
+    """
+    pairs = list(zip(op.inputs, op.outputs, strict=True))
+    results = [tensor for tensor, output in pairs if output.consumers()]
+    arguments = {tensor.ref() for tensor, output in pairs if not output.consumers()}
+    return _ancestors(results, arguments)
 
 
-def _walked(begin: Sequence[tf.Tensor], stops: set[object]) -> set[tf.Operation]:
+def _ancestors(tensors: Sequence[tf.Tensor], stops: set[object]) -> set[tf.Operation]:
     found: set[tf.Operation] = set()
-    left = [tensor for tensor in begin if tensor.ref() not in stops]
-    while left:
-        op = left.pop().op
-        if op not in found and op.type not in _STOPS:
+    pending = [tensor for tensor in tensors if tensor.ref() not in stops]
+    while pending:
+        op = pending.pop().op
+        if op not in found and op.type not in _NOT_DIFFERENTIABLE:
             found.add(op)
-            left += [tensor for tensor in op.inputs if tensor.ref() not in stops]
+            pending += [tensor for tensor in op.inputs if tensor.ref() not in stops]
     return found

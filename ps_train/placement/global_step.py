@@ -1,6 +1,6 @@
-"""Lets `tf.compat.v1.train.get_global_step()` return the step that fits where it is called.
+"""Replacement of the tensor that `tf.compat.v1.train.get_global_step()` returns.
 
-with global_step_is(clock):
+with overriding_global_step(update_count):
     optimizer = model.optimizer("adam", 0.1)
 """
 
@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 
 @contextlib.contextmanager
 def overriding_global_step(step: Any) -> Iterator[None]:
-    """Makes a variable or an integer scalar tensor the global step of the present graph, within the body."""
+    """Makes a variable or an integer scalar tensor the default graph's global step within the body."""
     graph, key = v1.get_default_graph(), v1.GraphKeys.GLOBAL_STEP
     before = graph.get_collection(key)
     graph.clear_collection(key)
@@ -25,14 +25,17 @@ def overriding_global_step(step: Any) -> Iterator[None]:
         yield
     finally:
         graph.clear_collection(key)
-        for one in before:
-            graph.add_to_collection(key, one)
+        for previous in before:
+            graph.add_to_collection(key, previous)
 
 
 def pulled_step(step: Any, after: tf.Tensor) -> tf.Tensor:
-    """The value of a global step, int64 scalar, on the present device; it travels only if something is computed of it.
+    """Returns the value of a global step, int64 scalar, on the current device.
+
+    The value is sent only if the graph uses it.
 
     Args:
+      step: the global step's variable.
       after: a tensor on the ps; the value is read after it.
     """
     with tf.device(step.device), tf.control_dependencies([after]):

@@ -1,7 +1,7 @@
-"""An initial value that a model gives as a tensor: the nodes that compute it, to be computed in another graph.
+"""Initial values that a model gives as tensors, copied so that another graph can compute them.
 
-initial = extracted("w", tensor, known)
-initial.tensor(seed)                    # in the present graph, on the present device
+initial = extract_initial_value("w", tensor, known)
+initial.tensor(seed, job_seed)          # in the default graph, on the current device
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ModelError
 
-_OF_THE_BATCH = ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
+_BATCH_OPS = ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
 
 Value = Callable[[int], tf.Tensor]
-"""From the seed of the job to an initial value."""
+"""A function that returns an initial value for the job's seed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class InitialTensor:
-    """Attributes:
-    nodes: all that it is computed from.
-    output: name of the tensor.
-    others: name of each tensor that is the value of another variable, to the initial value of that.
+    """An initial value as a piece of graph.
+
+    Attributes:
+      nodes: the nodes that compute it.
+      output: name of the tensor.
+      others: name of each tensor that is another variable's value, to that variable's initial value.
     """
 
     nodes: v1.GraphDef
@@ -33,7 +35,12 @@ class InitialTensor:
     others: Mapping[str, Value]
 
     def tensor(self, seed: int, job_seed: int) -> tf.Tensor:
-        """Random numbers without a seed of their own depend on `seed`; other variables' values on `job_seed`."""
+        """Computes the value in the default graph.
+
+        Args:
+          seed: seed of the random operations that have none.
+          job_seed: the job's seed, for the initial values of other variables.
+        """
         given = {name: value(job_seed) for name, value in self.others.items()}
         if self.output in given:
             return given[self.output]
@@ -42,40 +49,46 @@ class InitialTensor:
         for number, node in enumerate(nodes.node):
             if "seed" in node.attr and "seed2" in node.attr and not (node.attr["seed"].i or node.attr["seed2"].i):
                 node.attr["seed"].i, node.attr["seed2"].i = seed, number + 1
-        (found,) = tf.import_graph_def(nodes, given, [self.output], "initial")
-        return found
+        (value,) = tf.import_graph_def(nodes, given, [self.output], "initial")
+        return value
 
 
-def extracted(name: str, tensor: tf.Tensor, known: Mapping[str, Value]) -> InitialTensor:
-    """Raises ModelError where the value cannot be known before the first batch.
+def extract_initial_value(name: str, tensor: tf.Tensor, known: Mapping[str, Value]) -> InitialTensor:
+    """Collects the nodes that compute an initial value.
 
     Args:
-      name: of the variable, for the error.
-      known: name of each tensor that is the value of a variable, or its handle, to the initial value of that.
+      name: the variable's name, for the error.
+      tensor: the initial value in the model's graph.
+      known: name of each earlier variable's value tensor, or of its handle, to that variable's initial value.
+
+    Raises:
+      ModelError: the value depends on the batch, or on a variable that has no value yet.
     """
-    found: dict[str, tf.Operation] = {}
+    ops: dict[str, tf.Operation] = {}
     others: dict[str, Value] = {}
-    left = [tensor]
-    while left:
-        one = left.pop()
-        if (other := _variable_read(one)) in known:
-            others[one.name] = known[other]
+    pending = [tensor]
+    while pending:
+        current = pending.pop()
+        if (other := _variable_read(current)) in known:
+            others[current.name] = known[other]
             continue
-        if one.op.name in found:
+        if current.op.name in ops:
             continue
-        _check(name, one)
-        found[one.op.name] = one.op
-        left += list(one.op.inputs)
-    return InitialTensor(_definition(tensor.graph, found), tensor.name, others)
+        _check(name, current)
+        ops[current.op.name] = current.op
+        pending += list(current.op.inputs)
+    return InitialTensor(_graph_def(tensor.graph, ops), tensor.name, others)
 
 
 def _variable_read(tensor: tf.Tensor) -> str:
-    """The tensor itself, or the handle of a variable that is read if it has a value, as ExponentialMovingAverage does;
-    its initial value is what stands there otherwise."""
-    asked = [tensor.op.inputs[0]] if tensor.op.type in ("If", "StatelessIf") else []
+    """Returns the tensor's name, or the name of the handle of the variable that it conditionally reads.
+
+    ExponentialMovingAverage reads a variable if it is initialized, and the variable's initial value otherwise.
+    """
+    conditions = [tensor.op.inputs[0]] if tensor.op.type in ("If", "StatelessIf") else []
     if tensor.op.type == "Merge":
-        asked = [one.op.inputs[1] for one in tensor.op.inputs if one.op.type == "Switch"]
-    for condition in asked:
+        conditions = [branch.op.inputs[1] for branch in tensor.op.inputs if branch.op.type == "Switch"]
+    for condition in conditions:
         while condition.op.type == "Identity":
             condition = condition.op.inputs[0]
         if condition.op.type == "VarIsInitializedOp":
@@ -85,18 +98,18 @@ def _variable_read(tensor: tf.Tensor) -> str:
 
 def _check(name: str, tensor: tf.Tensor) -> None:
     op = tensor.op
-    if op.type in _OF_THE_BATCH or tensor.dtype in (tf.resource, tf.variant):
-        what = "the batch" if op.type in _OF_THE_BATCH else f"{op.name} ({op.type}), which has no value yet"
-        raise ModelError(f"the initial value of variable {name} depends on {what}: use constants and random numbers.")
+    if op.type in _BATCH_OPS or tensor.dtype in (tf.resource, tf.variant):
+        cause = "the batch" if op.type in _BATCH_OPS else f"{op.name} ({op.type}), which has no value yet"
+        raise ModelError(f"the initial value of variable {name} depends on {cause}: use constants and random numbers.")
 
 
-def _definition(graph: tf.Graph, ops: Mapping[str, tf.Operation]) -> v1.GraphDef:
+def _graph_def(graph: tf.Graph, ops: Mapping[str, tf.Operation]) -> v1.GraphDef:
     nodes = v1.GraphDef(versions=graph.graph_def_versions)
     for op in ops.values():
         node = op.node_def
-        kept = [taken for taken in node.input if not taken.startswith("^")]
+        data_inputs = [name for name in node.input if not name.startswith("^")]
         del node.input[:]
-        node.input.extend(kept)
+        node.input.extend(data_inputs)
         node.attr.pop("_class", None)
         node.device = ""
         nodes.node.append(node)

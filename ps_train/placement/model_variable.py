@@ -1,9 +1,9 @@
-"""The object that a model is given for a trained variable: its pulled value, in the form of a variable.
+"""The object that a model is given for a trained variable: the pulled value with a variable's interface.
 
     w = ModelVariable("hidden/w", value)
-    features @ w, w[:2], w.read_value(), w.name            # as of a variable of TensorFlow's
+    features @ w, w[:2], w.read_value(), w.name            # as with TensorFlow's variables
 
-A step computes with one value of each variable, so that the object has no handle and cannot be assigned to.
+A step computes with one value of each variable.  The object therefore has no handle and cannot be assigned to.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from ps_train.errors import ModelError
 
 
 class NoHandleError(ModelError, AttributeError):
-    """A model asks for what a pulled value does not have.  `hasattr` says no."""
+    """The model used an attribute that a pulled value lacks.
+
+    The class is an AttributeError too, so `hasattr` returns False for such an attribute.
+    """
 
 
 class _Op:
-    """The operation of the value, under the variable's name."""
+    """The operation of the value, with the variable's name."""
 
     def __init__(self, name: str, op: tf.Operation) -> None:
         self.name, self._op = name, op
@@ -38,18 +41,19 @@ class ModelVariable(v1.Variable):
     """A value that can be used wherever a model may use a variable.
 
     Args:
+      name: the variable's name.
       value: the whole value, in the graph of the model.
-      in_parts: the model asked for a partitioned variable: iterating over it gives its only part.
+      partitioned: True if the model asked for a partitioned variable; iterating over it yields its only part.
     """
 
     _should_act_as_resource_variable = True
-    """TensorFlow's mark of variables that are read once, not by reference."""
+    """TensorFlow's flag for variables that are read by value, not by reference."""
 
     _save_slice_info = None
-    """It is whole, as TensorFlow's makers of slots ask."""
+    """None marks a variable that is not sliced; TensorFlow's slot creator reads this."""
 
-    def __init__(self, name: str, value: tf.Tensor, in_parts: bool = False) -> None:
-        self._key, self._tensor, self._in_parts = name, value, in_parts
+    def __init__(self, name: str, value: tf.Tensor, partitioned: bool = False) -> None:
+        self._key, self._tensor, self._partitioned = name, value, partitioned
         self._is_guarded = False
 
     def value(self) -> tf.Tensor:
@@ -62,7 +66,7 @@ class ModelVariable(v1.Variable):
         return self._tensor
 
     def is_initialized(self, name: str | None = None) -> tf.Tensor:
-        """Always true; the answer guards the next use of `initial_value`, as in ExponentialMovingAverage."""
+        """Returns True and allows the next use of `initial_value`, as ExponentialMovingAverage needs it."""
         self._is_guarded = True
         return tf.constant(True, name=name)
 
@@ -88,7 +92,7 @@ class ModelVariable(v1.Variable):
         return self._tensor[item]
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._in_parts:
+        if not self._partitioned:
             raise TypeError("'Variable' object is not iterable.")
         return iter([self])
 
@@ -151,11 +155,11 @@ class ModelVariable(v1.Variable):
 
     @property
     def initializer(self) -> NoReturn:
-        raise NoHandleError(f"variable {self._key} is initialised by the job: leave out its initializer.")
+        raise NoHandleError(f"variable {self._key} is initialized by the job: leave out its initializer.")
 
     @property
     def initial_value(self) -> tf.Tensor:
-        """The value in a branch that is never taken, after `is_initialized`; else there is none."""
+        """The value, for a branch that never runs; raises NoHandleError unless `is_initialized` was called before."""
         if self._is_guarded:
             self._is_guarded = False
             return self._tensor
@@ -172,8 +176,8 @@ class ModelVariable(v1.Variable):
     scatter_nd_add = scatter_nd_sub = scatter_nd_update = batch_scatter_update = _refuse
 
 
-def _converted(variable: ModelVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _convert(variable: ModelVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     return variable.__tf_tensor__(dtype, name)
 
 
-tf.register_tensor_conversion_function(ModelVariable, _converted)
+tf.register_tensor_conversion_function(ModelVariable, _convert)

@@ -1,7 +1,7 @@
-"""One update at a time on a ps: what is read and written under the lock belongs together.
+"""The mutex of a ps, under which updates are made one at a time.
 
-Without it two updates that arrive together could both read the clock, or Adam's powers of beta, before either has
-written them.  The lock is TensorFlow's mutex on the ps itself; a step that is cancelled lets go of it.
+Without it, two concurrent updates could both read the update count, or Adam's powers of beta, before either has
+written them.  The mutex is TensorFlow's, on the ps itself.  A cancelled step releases it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def mutex_of(ps: int) -> str:
-    """The lock of a ps, under which its updates are made."""
+    """Returns the name of a ps's mutex."""
     return f"ps_train_lock/ps{ps}"
 
 
@@ -24,28 +24,38 @@ def with_mutex(
     after: Sequence[tf.Tensor | tf.Operation],
     body: Callable[[], tuple[list[tf.Operation], T]],
 ) -> tuple[tf.Operation, T]:
-    """Runs what `body` adds to the graph while holding the lock of that name on the current device.
+    """Runs the operations that `body` adds to the graph while holding a mutex on the current device.
 
     Args:
-      after: not before these are there, so that nobody holds the lock while he waits for something.
-      body: returns the operations to be done before the lock is let go, and whatever else its caller wants of it.
+      name: the mutex's name.
+      after: the mutex is acquired after these.  No holder of the mutex then waits for an input.
+      body: adds operations to the graph.  It returns the operations that precede the release, and any other result.
 
     Returns:
-      the operation that lets go of the lock, and the other thing.
+      The operation that releases the mutex, and the other result of `body`.
     """
     lock = acquire(name, after)
     with tf.control_dependencies([lock]):
-        done, found = body()
+        done, result = body()
     with tf.control_dependencies(done):
-        return release(lock), found
+        return release(lock), result
 
 
 def acquire(name: str, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
-    """Takes the lock of that name on the current device; it is held until `let_go`, or until the run ends."""
+    """Acquires the mutex of a name on the current device, until `release` or the end of the session call.
+
+    Args:
+      name: the mutex's name.
+      after: the mutex is acquired after these.
+
+    Returns:
+      The held lock, a variant scalar.
+    """
     mutex = tf.raw_ops.MutexV2(shared_name=name)
     with tf.control_dependencies(after):
         return tf.raw_ops.MutexLock(mutex=mutex)
 
 
 def release(lock: tf.Tensor) -> tf.Operation:
+    """Returns the operation that releases a lock made by `acquire`."""
     return tf.group(tf.raw_ops.ConsumeMutexLock(mutex_lock=lock))

@@ -1,10 +1,10 @@
-"""A model in a plain graph with variables of its own, as when a checkpoint is scored or exported.
+"""A model built in one process with ordinary variables, to score or export a checkpoint.
 
-    with in_plain_graph(known=shapes_in_the_checkpoint) as plain:
+    with plain_graph(known=shapes_in_the_checkpoint) as plain:
         outputs = model.forward(features, training=False)
-    plain.variables                         # name to variable: what a checkpoint has a value for
+    plain.variables                         # name to variable, for each variable of the checkpoint
 
-The model is given what it is given in training, so that whatever it does with its variables works here, too.
+The model is given the same kinds of objects as in training, so its use of variables works here too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from ps_train.placement.user_variables import ModelBuild, UnknownVariableError, 
 
 @dataclasses.dataclass(frozen=True)
 class PlainGraph:
-    """Attributes:
-    build: of the model.
-    variables: name to variable, of those that are shared.
+    """A model's variables in a plain graph.
+
+    Attributes:
+      build: the construction of the model.
+      variables: name to variable, without local variables.
     """
 
     build: ModelBuild
@@ -34,30 +36,39 @@ class PlainGraph:
 
 @contextlib.contextmanager
 def plain_graph(known: Collection[str] | None = None, where: str = "") -> Iterator[PlainGraph]:
-    """Args:
-    known: names of variables that have values; None: all may be made.
-    where: they have them, for the error.
+    """Lets a model that is built in the body make ordinary variables.
+
+    Args:
+      known: names of the variables that have values; None allows every variable.
+      where: the place that has these values, for the error.
+
+    Raises:
+      UnknownVariableError: the model makes a variable that is not in `known`.
     """
-    made: dict[str, Any] = {}
-    with variables_provided_by(_getter(made, known, where)) as build:
-        yield PlainGraph(build, made)
+    variables: dict[str, Any] = {}
+    with variables_provided_by(_getter(variables, known, where)) as build:
+        yield PlainGraph(build, variables)
 
 
-def _getter(made: dict[str, Any], known: Collection[str] | None, where: str) -> Callable[..., Any]:
+def _getter(variables: dict[str, Any], known: Collection[str] | None, where: str) -> Callable[..., Any]:
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if known is not None and name not in known:
             raise UnknownVariableError(
-                f"{where} has no {name}, which forward(training=False) makes: it is of another model, or forward() "
-                "does not make the same variables in training; use another --model_dir, or make it at every call."
+                f"{where} has no variable {name}, which forward(training=False) makes: the checkpoint is of another "
+                "model, or forward() makes other variables in training; use another --model_dir, or make the variable "
+                "at every call."
             )
-        variable = made[name] = getter(name, *args, **kwargs)
+        variable = variables[name] = getter(name, *args, **kwargs)
         return model_value(name, variable)
 
     return get
 
 
 def model_value(name: str, variable: Any) -> Any:
-    """What a model is given for a variable of the present graph: its value, if it is trained and travels whole."""
+    """Returns the object that a model is given for a variable of the default graph.
+
+    It is the value of a dense trained variable.  It is the variable itself if the variable is a table or not trained.
+    """
     if not is_trained(variable) or name in declared_tables(v1.get_default_graph()):
         return variable
     with tf.init_scope(), v1.name_scope(None):
@@ -65,5 +76,5 @@ def model_value(name: str, variable: Any) -> Any:
 
 
 def is_trained(variable: Any) -> bool:
-    """Optimizers change numbers that have gradients, and no others."""
+    """Returns True if an optimizer can update the variable: it is trainable and floating-point."""
     return bool(variable.trainable) and bool(variable.dtype.is_floating)

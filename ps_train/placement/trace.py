@@ -1,9 +1,9 @@
-"""Which variables does this model make?  Found by running it once in a scratch graph.
+"""The variables of a model, found by building the model once in a scratch graph.
 
-    traced = trace(model, Source(lambda: model.data("train", "")), batch_size=32)
-    traced.variables["hidden1/weights"].spec      # VariableSpec('hidden1/weights', (64, 128), 'float32', 4)
+    model_variables = trace(model, DataSource(lambda: model.data("train", "")), batch_size=32)
+    model_variables.variables["hidden1/weights"].spec    # VariableSpec('hidden1/weights', (64, 128), 'float32', 4)
 
-Everything that can be wrong with a model is found here, before any server starts.  Nothing here knows of ps or plans.
+Errors of a model are found here, before any server starts.  The module knows nothing of ps or plans.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import DataSource, derived_seed, training_batches
 from ps_train.embeddings import row_order
 from ps_train.embeddings.distributions import distribution_of
-from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED
+from ps_train.embeddings.index import CANDIDATES, KEYS, UPDATE_COUNT, USED
 from ps_train.embeddings.row_source import declared_tables
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
@@ -31,7 +31,7 @@ from ps_train.model import Model
 from ps_train.placement.assigned_variables import assigned_variables
 from ps_train.placement.custom_gradients import as_captured, check_custom_gradients
 from ps_train.placement.global_step import overriding_global_step
-from ps_train.placement.initial_tensor import InitialTensor, Value, extracted
+from ps_train.placement.initial_tensor import InitialTensor, Value, extract_initial_value
 from ps_train.placement.model_variable import ModelVariable
 from ps_train.placement.plain import is_trained, model_value
 from ps_train.placement.plan import VariableSpec
@@ -42,13 +42,15 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class VariableTrace:
-    """One variable as the model asked for it.
+    """One variable as the model made it.
 
     Attributes:
-      learned: the loss has a gradient with respect to it.
-      sparse: that gradient is of some rows only (IndexedSlices).
-      table: what it was declared as, if its rows are looked up and it never travels whole.
-      assigned: the model gives it values itself, in forward() or loss(); see `model_state.py`.
+      trainable: True if an optimizer may update it.
+      initializer: an initializer, an array or an `InitialTensor` with its initial value.
+      has_gradient: True if the loss has a gradient with respect to it.
+      sparse: True if that gradient is an IndexedSlices, which touches some rows only.
+      table: the table's declaration, if the variable is a table; a table never travels whole.
+      assigned: True if the model assigns it in forward() or loss(); see `transport/model_state.py`.
     """
 
     spec: VariableSpec
@@ -60,107 +62,110 @@ class VariableTrace:
     assigned: bool = False
 
     @property
-    def in_parts(self) -> bool:
-        """Whether it is a table of which any rows' initial values can be had apart from the others."""
+    def has_row_initializer(self) -> bool:
+        """True for a table if any range of its rows can be initialized without the other rows."""
         return self.table is not None and distribution_of(self.table.first_initializer) is not None
 
     def initial_rows(self, begin: Any, rows: Any, seed: int) -> tf.Tensor:
-        """Of a table, some rows' initial values.  `begin` and `rows` may be int64 tensors if it is `in_parts`."""
+        """Returns a table's initial rows; `begin` and `rows` may be int64 tensors if `has_row_initializer`."""
         assert self.table is not None
         seed = derived_seed(seed, self.spec.name)
         return row_order.initial_rows(self.table.first_initializer, begin, rows, self.table.dimension, seed)
 
     def initial_value(self, seed: int) -> tf.Tensor:
-        """Its whole initial value.  Random initializers without a seed get one that depends on the name alone,
-        so that the value does not depend on how the variable is partitioned or in what order it is made."""
+        """Returns the whole initial value.
+
+        An unseeded initializer gets a seed made of `seed` and the name, whatever the plan and the order of making.
+        """
         initializer = self.initializer
         if isinstance(initializer, InitialTensor):
             return initializer.tensor(derived_seed(seed, self.spec.name), seed)
         if isinstance(initializer, np.ndarray):
             return tf.constant(initializer)
-        if isinstance(initializer, type):
-            initializer = initializer()
+        initializer = initializer() if isinstance(initializer, type) else initializer
         initializer = _seeded(initializer, derived_seed(seed, self.spec.name))
-        if not self.spec.divisible and _takes_nothing(initializer):
+        if not self.spec.divisible and _has_no_parameters(initializer):
             return tf.convert_to_tensor(initializer())
         return tf.convert_to_tensor(initializer(list(self.spec.shape), dtype=tf.as_dtype(self.spec.dtype)))
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelVariables:
-    """A model's variables by name, in the order in which it made them.
+    """The variables of a model.
 
     Attributes:
-      asks_step: whether it asks for the global step, in forward() or loss().
+      variables: name to variable, in the order in which the model made them.
+      uses_global_step: True if forward() or loss() reads the global step.
     """
 
     variables: dict[str, VariableTrace]
-    asks_step: bool = False
+    uses_global_step: bool = False
 
     def specs(self) -> list[VariableSpec]:
         return [variable.spec for variable in self.variables.values()]
 
     def dense_trainable(self) -> list[str]:
-        """Names of the variables whose values travel to the workers whole: the trainable ones and the model's state."""
+        """Returns the names of the variables that travel to the workers whole: trainable ones and the model's state."""
         return [name for name, v in self.variables.items() if (v.trainable or v.assigned) and not v.table]
 
     def state(self) -> list[str]:
-        """Names of the variables that the model assigns itself."""
+        """Returns the names of the variables that the model assigns itself."""
         return [name for name, variable in self.variables.items() if variable.assigned]
 
     def with_gradient(self) -> list[str]:
         return [name for name, variable in self.variables.items() if variable.has_gradient and not variable.table]
 
     def sparse(self) -> list[str]:
-        """Names of the learned variables of which a step touches some rows only."""
+        """Returns the names of the variables whose gradient touches some rows only, without tables."""
         return [name for name in self.with_gradient() if self.variables[name].sparse]
 
     def tables(self) -> list[str]:
-        """Names of those of which only the rows that are looked up travel."""
+        """Returns the names of the tables, of which only the looked-up rows travel."""
         return [name for name, variable in self.variables.items() if variable.table]
 
     def described(self) -> dict[str, str]:
-        """Name to `shape dtype`, for comparing two processes' models."""
-        specs = self.specs()
-        return {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in specs}
+        """Returns each variable's `shape dtype` as text by its name, for comparing two processes' models."""
+        return {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in self.specs()}
 
 
 def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> ModelVariables:
-    """`seed`: of what Python draws while the model is built, as Keras does for its initial values.
+    """Returns the variables of a model.
 
-    Raises ModelError for a model that cannot be trained; an exception of the model's own code passes through."""
-    recorded: dict[str, VariableTrace] = {}
+    Args:
+      seed: seed of Python's `random` while the model is built; Keras draws the seeds of initial values from it.
+
+    Raises:
+      ModelError: the model cannot be trained.  An exception of the model's own code passes through.
+    """
+    traces: dict[str, VariableTrace] = {}
     with tf.Graph().as_default() as graph:
         batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
-        made: dict[str, Any] = {}
-        handed: dict[str, Any] = {}
+        created, given = dict[str, Any](), dict[str, Any]()
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
-        with variables_provided_by(_recorder(recorded, made, handed)), _repeatable(seed), overriding_global_step(step):
+        with variables_provided_by(_recorder(traces, created, given)), _python_seed(seed), overriding_global_step(step):
             outputs = model.forward(batches.features, training=True)
             loss = model.loss(outputs, batches.labels)
         _check_loss(loss)
         tables = declared_tables(graph)
-        names = [name for name, variable in recorded.items() if variable.trainable]
+        names = [name for name, variable in traces.items() if variable.trainable]
         _check_trained(names)
-        check_custom_gradients(graph, {name: handed[name] for name in names if name not in tables})
-        gradients = tf.gradients(loss, [made[name] if name in tables else handed[name] for name in names])
-        assigned = assigned_variables(made)
+        check_custom_gradients(graph, {name: given[name] for name in names if name not in tables})
+        gradients = tf.gradients(loss, [created[name] if name in tables else given[name] for name in names])
+        assigned = assigned_variables(created)
         _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
-        _check_tables({name: made[name] for name in tables})
-        asks_step = bool(step.consumers())
+        _check_tables({name: created[name] for name in tables})
+        uses_global_step = bool(step.consumers())
     for name, gradient in zip(names, gradients, strict=True):
-        sparse, table = isinstance(gradient, tf.IndexedSlices), tables.get(name)
-        spec = dataclasses.replace(recorded[name].spec, spread=table is not None, grain=_grain(table))
-        recorded[name] = dataclasses.replace(
-            recorded[name], spec=spec, has_gradient=gradient is not None, sparse=sparse, table=table
-        )
+        found, sparse, table = gradient is not None, isinstance(gradient, tf.IndexedSlices), tables.get(name)
+        spec = dataclasses.replace(traces[name].spec, spread=table is not None, grain=_grain(table))
+        traces[name] = dataclasses.replace(traces[name], spec=spec, has_gradient=found, sparse=sparse, table=table)
     for name in assigned:
-        spec = dataclasses.replace(recorded[name].spec, divisible=False)
-        recorded[name] = dataclasses.replace(recorded[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
+        spec = dataclasses.replace(traces[name].spec, divisible=False)
+        traces[name] = dataclasses.replace(traces[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
     for name, table in tables.items():
         if table.is_open:
-            recorded |= _vocabulary_variables(name, table, recorded[f"{name}/{KEYS}"].spec.shape[1])
-    return ModelVariables(recorded, asks_step)
+            traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
+    return ModelVariables(traces, uses_global_step)
 
 
 def _grain(table: Table | None) -> int:
@@ -168,43 +173,43 @@ def _grain(table: Table | None) -> int:
 
 
 def _vocabulary_variables(name: str, table: Table, width: int) -> dict[str, VariableTrace]:
-    """The variables that say which id has which row of an open vocabulary; they are cut as the rows are."""
-    shapes: dict[str, tuple[int, ...]] = {KEYS: (table.total, width), USED: (table.total, 3), CLOCK: (table.groups,)}
+    """Returns the variables that map ids to rows of an open vocabulary; they are sliced like the table's rows."""
+    shapes = {KEYS: (table.total, width), USED: (table.total, 3), UPDATE_COUNT: (table.groups,)}
     if table.admit_after > 1:
         shapes |= {f"{CANDIDATES}/{part}": shapes[part] for part in (KEYS, USED)}
-    found = {}
+    variables = {}
     for part, shape in shapes.items():
-        grain = 1 if part == CLOCK else _grain(table)
+        grain = 1 if part == UPDATE_COUNT else _grain(table)
         spec = VariableSpec(f"{name}/{part}", shape, "int64", 8, spread=True, grain=grain)
-        found[spec.name] = VariableTrace(spec, False, v1.zeros_initializer())
-    return found
+        variables[spec.name] = VariableTrace(spec, False, v1.zeros_initializer())
+    return variables
 
 
-def _recorder(recorded: dict[str, VariableTrace], made: dict[str, Any], handed: dict[str, Any]) -> Callable[..., Any]:
-    """`made`: name to TensorFlow's variable; `handed`: to what the model is given for it."""
+def _recorder(traces: dict[str, VariableTrace], created: dict[str, Any], given: dict[str, Any]) -> Callable[..., Any]:
+    """Returns a custom getter that records each variable: its trace, TensorFlow's variable, the model's value."""
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("constraint") is not None:
             raise ModelError(f"variable {name} has a constraint, which is not supported: clip in the model instead.")
         variable = getter(name, *args, **kwargs)
-        if name not in recorded:
+        if name not in traces:
             if not variable.shape.is_fully_defined():
                 raise ModelError(f"variable {name} has the shape {variable.shape}: give every dimension a size.")
-            made[name] = variable
+            created[name] = variable
             known = {
-                (given if isinstance(given, tf.Tensor) else made[other].handle).name: recorded[other].initial_value
-                for other, given in handed.items()
+                (value if isinstance(value, tf.Tensor) else created[other].handle).name: traces[other].initial_value
+                for other, value in given.items()
             }
-            recorded[name] = _trace_variable(name, variable, kwargs, known)
-            handed[name] = as_captured(model_value(name, variable))
-        return handed[name]
+            traces[name] = _trace_variable(name, variable, kwargs, known)
+            given[name] = as_captured(model_value(name, variable))
+        return given[name]
 
     return get
 
 
 @contextlib.contextmanager
-def _repeatable(seed: int) -> Iterator[None]:
-    """What Python draws within depends on the seed alone."""
+def _python_seed(seed: int) -> Iterator[None]:
+    """Seeds Python's `random` within the body and restores its state afterwards."""
     before = random.getstate()
     random.seed(seed)
     try:
@@ -213,18 +218,18 @@ def _repeatable(seed: int) -> Iterator[None]:
         random.setstate(before)
 
 
-def _trace_variable(name: str, variable: Any, asked: dict[str, Any], known: Mapping[str, Value]) -> VariableTrace:
-    """`known`: name of each tensor that stands for a variable, or of its handle, to its initial value."""
+def _trace_variable(name: str, variable: Any, kwargs: dict[str, Any], known: Mapping[str, Value]) -> VariableTrace:
+    """Returns a new variable's trace; `known` maps names of earlier variables' values and handles to initial values."""
     trainable, dtype = is_trained(variable), variable.dtype.base_dtype
     if variable.trainable and dtype.is_complex:
         raise ModelError(
             f"variable {name} is of {dtype.name}, which no optimizer trains: make it with trainable=False."
         )
-    initializer, divisible = asked.get("initializer"), asked.get("shape") is not None
-    if "initial_value" in asked:
-        initializer, divisible = extracted(name, variable.initial_value, known), True
+    initializer, divisible = kwargs.get("initializer"), kwargs.get("shape") is not None
+    if "initial_value" in kwargs:
+        initializer, divisible = extract_initial_value(name, variable.initial_value, known), True
     elif isinstance(initializer, tf.Tensor | ModelVariable):
-        initializer = extracted(name, variable.initial_value, known)
+        initializer = extract_initial_value(name, variable.initial_value, known)
     elif initializer is None:
         initializer = v1.glorot_uniform_initializer() if dtype.is_floating else _zeros
     elif not callable(initializer):
@@ -234,7 +239,6 @@ def _trace_variable(name: str, variable: Any, asked: dict[str, Any], known: Mapp
 
 
 def _zeros(shape: Any, dtype: Any, partition_info: Any = None) -> tf.Tensor:
-    """Of strings the empty one."""
     return tf.fill(shape, "") if dtype == tf.string else tf.zeros(shape, dtype)
 
 
@@ -271,7 +275,7 @@ def _check_gradients(gradients: dict[str, Any], tables: Mapping[str, Table], ass
 
 
 def _check_tables(tables: Mapping[str, Any]) -> None:
-    """A table that is read whole would have to travel whole, and its gradient would be dense."""
+    """Raises ModelError for a table that is read whole: it would travel whole, and its gradient would be dense."""
     for name, variable in tables.items():
         for reader in variable.handle.consumers():
             if reader.type == "ReadVariableOp" and (users := reader.outputs[0].consumers()):
@@ -283,14 +287,13 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
 
 
 def _seeded(initializer: Any, seed: int) -> Any:
-    """The same initializer with this seed, if it is one of TensorFlow's or Keras's that was given none."""
+    """Returns the initializer with this seed, if it is TensorFlow's or Keras's and has no seed."""
     config = initializer.get_config() if hasattr(initializer, "get_config") else {}
     if "seed" not in config or config["seed"] is not None:
         return initializer
-    kept = {name: value for name, value in config.items() if name != "dtype"}  # it is given with the call
-    return type(initializer).from_config({**kept, "seed": seed})
+    others = {name: value for name, value in config.items() if name != "dtype"}  # the call gives the dtype
+    return type(initializer).from_config({**others, "seed": seed})
 
 
-def _takes_nothing(initializer: Any) -> bool:
-    code = getattr(initializer, "__code__", None)
-    return code is not None and code.co_argcount == 0
+def _has_no_parameters(initializer: Any) -> bool:
+    return getattr(getattr(initializer, "__code__", None), "co_argcount", None) == 0

@@ -1,10 +1,10 @@
-"""All variables that a model asks for come from one place, however it asks: get_variable, tf.Variable, Keras layers.
+"""One source for all variables of a model: get_variable, tf.Variable and Keras layers.
 
-    with variables_from(get) as build:          # get(getter, name, *args, **kwargs), as a custom getter
+    with variables_provided_by(get) as build:   # get(getter, name, *args, **kwargs), as a custom getter
         outputs = model.forward(features, training=True)
 
-A model is built several times, in graphs that hold different things.  So that its variables have the same names in
-each of them, their names depend on the model alone: tf.Variable's are those that it would have in an empty graph.
+A model is built several times, in graphs with different contents.  Its variables need the same names in each graph.
+The name of a tf.Variable is therefore the name that it would have in an empty graph.
 """
 
 from __future__ import annotations
@@ -27,14 +27,22 @@ _LOCAL = "ps_train/local_variables"
 
 
 class UnknownVariableError(ModelError):
-    """The model makes a variable of which nothing was known."""
+    """The model makes a variable that has no value."""
 
 
 @contextlib.contextmanager
 def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
-    """`get` is called for every variable that is shared; its getter makes TensorFlow's own variable.
+    """Calls `get` for every variable that a model makes in the body, except for local variables.
 
-    Local variables are made in the present graph, each once however often the model is built in it."""
+    A local variable is made once in the default graph, even if the model is built there several times.
+
+    Args:
+      get: takes (getter, name, *args, **kwargs) and returns the object for the model; `getter` makes TensorFlow's own
+        variable.  It raises UnknownVariableError for a variable that has no value.
+
+    Raises:
+      ModelError: a variable cannot be provided.
+    """
     graph = v1.get_default_graph()
     before = {key: graph.get_collection(key) for key in (_KEYS.GLOBAL_VARIABLES, _KEYS.TRAINABLE_VARIABLES)}
     with v1.name_scope("model") as scope:
@@ -42,76 +50,83 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
         with (
             v1.variable_scope(v1.get_variable_scope(), custom_getter=build.of_get_variable),
             tf.variable_creator_scope(build.of_variable),
-            _keras_names_from_the_beginning(),
+            _resetting_keras_names(),
             _only_tensors_of_this_graph(),
         ):
-            build.show()
+            build.set_collections()
             try:
                 yield build
             finally:
-                build.hide(before)
+                build.restore_collections(before)
 
 
 class ModelBuild:
-    """One building of a model.
+    """One construction of a model.
+
+    Args:
+      get: see `variables_provided_by`.
+      graph: the graph of the model.
+      prefix: the model's name scope.
 
     Attributes:
-      adds_metrics: a variable of which nothing is known is local from now on: it is of the metrics alone.
+      adds_metrics: True while metrics are built; a variable that `get` does not know then becomes local.
     """
 
     def __init__(self, get: Getter, graph: tf.Graph, prefix: str) -> None:
         self._get, self._graph, self._prefix = get, graph, prefix
         self._taken: dict[str, str] = {}
-        self._of_variable, self._local_names = set[str](), set[str]()
-        self._handed: dict[str, Any] = {}
+        self._creator_names, self._local_names = set[str](), set[str]()
+        self._given: dict[str, Any] = {}
         self._made: dict[int, Any] = {}
-        self._within = False
+        self._is_making = False
         self.adds_metrics = False
 
     def of_get_variable(self, getter: Getter, name: str, *args: Any, **kwargs: Any) -> Any:
-        """A custom getter."""
+        """Provides the variable of a get_variable call, as a custom getter."""
         name = self._own_name(name)
-        if self._taken.setdefault(name.lower(), name) != name or name in self._of_variable:
+        if self._taken.setdefault(name.lower(), name) != name or name in self._creator_names:
             raise ModelError(f"two variables are called {name} (small and capital letters are the same): rename one.")
-        is_new = name not in self._handed
-        asked = {**kwargs, "partitioner": None, "regularizer": None, "use_resource": True}
-        found = self._found(getter, name, args, asked, kwargs.get("partitioner") is not None)
+        is_new = name not in self._given
+        kwargs_to_use = {**kwargs, "partitioner": None, "regularizer": None, "use_resource": True}
+        found = self._provide(getter, name, args, kwargs_to_use, kwargs.get("partitioner") is not None)
         if is_new and kwargs.get("regularizer") is not None and not _is_local(kwargs):
             with tf.init_scope():
                 v1.add_to_collection(_KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](found))
         return found
 
     def _own_name(self, name: str) -> str:
-        """The name that a variable has in an empty graph.
+        """Returns the name that a variable has in an empty graph.
 
-        TensorFlow names the moving average of a tensor after the operation, which is in a name scope here, that of a
-        variable after its operation, whose name may be taken, and leaves a slash at the end of all of them."""
+        The names of moving averages end in a slash.  TensorFlow names a tensor's average after its operation, which is
+        in a name scope here.  It names a variable's average after the variable's operation, whose name may be taken.
+        """
         if not name.endswith("/"):
             return name
-        for own, handed in self._handed.items():
-            if name.startswith(f"{handed.op.name}/"):
-                return f"{own}{name.removeprefix(handed.op.name)}".rstrip("/")
+        for own, given in self._given.items():
+            if name.startswith(f"{given.op.name}/"):
+                return f"{own}{name.removeprefix(given.op.name)}".rstrip("/")
         return name.removeprefix(f"{self._prefix}/").rstrip("/")
 
     def of_variable(self, make: Getter, **kwargs: Any) -> Any:
-        """A variable creator."""
-        if self._within or kwargs.get("variable_def") is not None:
+        """Provides the variable of a tf.Variable call, as a variable creator."""
+        if self._is_making or kwargs.get("variable_def") is not None:
             return make(**kwargs)
 
-        def named(name: str, **asked: Any) -> Any:
+        def named(name: str, **kwargs_to_use: Any) -> Any:
             with v1.name_scope(None):
-                return make(**{**asked, "name": name})
+                return make(**{**kwargs_to_use, "name": name})
 
         name = self._unique(kwargs.pop("name", None) or "Variable")
         if kwargs.get("trainable") is False and _is_keras_asking():
             raise ModelError(
-                f"a Keras layer keeps {name}, which it changes by itself: a graph cannot do that. Use tf.nn in "
-                "place of such layers: tf.nn.dropout for Dropout, tf.nn.batch_normalization for BatchNormalization."
+                f"a Keras layer makes the variable {name} and changes it itself, which is not possible in a graph: use "
+                "tf.nn instead of such layers: tf.nn.dropout for Dropout, tf.nn.batch_normalization for "
+                "BatchNormalization."
             )
-        return self._found(named, name, (), {**kwargs, "use_resource": True}, in_parts=False)
+        return self._provide(named, name, (), {**kwargs, "use_resource": True}, partitioned=False)
 
     def _unique(self, name: str) -> str:
-        """The name in the present name scope, with a number behind it if it is taken, as TensorFlow does it."""
+        """Returns the name in the current name scope, with a number appended if it is taken, as TensorFlow does."""
         scope = v1.get_default_graph().get_name_scope()
         scope = (scope + "/").removeprefix(self._prefix + "/")
         full = key = f"{scope}{name}".lstrip("/")
@@ -120,75 +135,83 @@ class ModelBuild:
             number += 1
             key = f"{full}_{number}"
         self._taken[key.lower()] = key
-        self._of_variable.add(key)
+        self._creator_names.add(key)
         return key
 
-    def _found(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any], in_parts: bool) -> Any:
+    def _provide(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any], partitioned: bool) -> Any:
         if _is_local(kwargs) or name in self._local_names:
             return self._local(getter, name, args, kwargs)
-        asked = {**kwargs, "collections": None}
+        kwargs_to_use = {**kwargs, "collections": None}
         try:
-            found = self._get(self._making(getter), name, *args, **asked)
+            found = self._get(self._maker(getter), name, *args, **kwargs_to_use)
         except UnknownVariableError:
             if not self.adds_metrics:
                 raise
             return self._local(getter, name, args, {**kwargs, "collections": [_KEYS.LOCAL_VARIABLES]})
-        if name not in self._handed:
+        if name not in self._given:
             is_value = isinstance(found, tf.Tensor)
-            self._handed[name] = ModelVariable(name, found, in_parts) if is_value else found
-            self.show()
-        return self._handed[name]
+            self._given[name] = ModelVariable(name, found, partitioned) if is_value else found
+            self.set_collections()
+        return self._given[name]
 
     def _local(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         known = _local_variables(self._graph)
         self._local_names.add(name)
         if name not in known:
-            known[name] = made = self._making(getter)(name, *args, **kwargs)
+            known[name] = made = self._maker(getter)(name, *args, **kwargs)
             self._made.pop(id(made))
-            self.show()  # tf.Variable knows of no collections
+            self.set_collections()  # tf.Variable puts it into the global collection
             local = self._graph.get_collection_ref(_KEYS.LOCAL_VARIABLES)
-            if not any(one is made for one in local):
+            if not any(variable is made for variable in local):
                 local.append(made)
         return known[name]
 
-    def _making(self, getter: Getter) -> Getter:
-        """TensorFlow's own, outside of branches, loops and functions."""
+    def _maker(self, getter: Getter) -> Getter:
+        """Returns a getter that makes TensorFlow's own variable outside of branches, loops and functions."""
 
         def make(name: str, *args: Any, **kwargs: Any) -> Any:
-            within, self._within = self._within, True
+            before, self._is_making = self._is_making, True
             try:
                 with tf.init_scope():
                     made = getter(name, *args, **kwargs)
             finally:
-                self._within = within
+                self._is_making = before
             self._made[id(made)] = made
             return made
 
         return make
 
-    def show(self) -> None:
-        """The collections hold what the model has been given, and nothing else."""
-        handed = list(self._handed.values())
-        self._set(_KEYS.GLOBAL_VARIABLES, handed)
-        self._set(_KEYS.TRAINABLE_VARIABLES, [one for one in handed if one.trainable])
+    def set_collections(self) -> None:
+        """Fills the variable collections with exactly the objects that the model was given."""
+        given = list(self._given.values())
+        self._set(_KEYS.GLOBAL_VARIABLES, given)
+        self._set(_KEYS.TRAINABLE_VARIABLES, [variable for variable in given if variable.trainable])
 
-    def hide(self, before: Mapping[str, list[Any]]) -> None:
-        """The collections hold what they held before, and the variables that were made."""
+    def restore_collections(self, before: Mapping[str, list[Any]]) -> None:
+        """Restores the variable collections, with the variables that were made appended.
+
+        Args:
+          before: collection key to its previous content.
+
+        Raises:
+          ModelError: the model made a variable that `get` did not provide.
+        """
         made = list(self._made.values())
-        strays = self._strays()
+        unprovided = self._unprovided()
         self._set(_KEYS.GLOBAL_VARIABLES, before[_KEYS.GLOBAL_VARIABLES] + made)
-        trainable = [one for one in made if one.trainable]
+        trainable = [variable for variable in made if variable.trainable]
         self._set(_KEYS.TRAINABLE_VARIABLES, before[_KEYS.TRAINABLE_VARIABLES] + trainable)
-        if strays and sys.exc_info()[0] is None:
-            names = ", ".join(one.op.name for one in strays)
+        if unprovided and sys.exc_info()[0] is None:
+            names = ", ".join(variable.op.name for variable in unprovided)
             raise ModelError(
                 f"variable {names} was made in a way that cannot be shared, as in a tf.function that keeps it: use "
                 "tf.compat.v1.get_variable."
             )
 
-    def _strays(self) -> list[Any]:
-        ours = {id(one) for one in (*self._handed.values(), *self._made.values())}
-        return [one for one in self._graph.get_collection(_KEYS.GLOBAL_VARIABLES) if id(one) not in ours]
+    def _unprovided(self) -> list[Any]:
+        provided = {id(variable) for variable in (*self._given.values(), *self._made.values())}
+        everything = self._graph.get_collection(_KEYS.GLOBAL_VARIABLES)
+        return [variable for variable in everything if id(variable) not in provided]
 
     def _set(self, key: str, variables: list[Any]) -> None:
         self._graph.get_collection_ref(key)[:] = variables
@@ -200,16 +223,16 @@ def _is_local(kwargs: Mapping[str, Any]) -> bool:
 
 
 def _local_variables(graph: tf.Graph) -> dict[str, Any]:
-    """Name to local variable, of all buildings in a graph."""
-    kept = graph.get_collection_ref(_LOCAL)
-    if not kept:
-        kept.append({})
-    found: dict[str, Any] = kept[0]
-    return found
+    """Returns the local variables of all constructions in a graph, by name."""
+    collection = graph.get_collection_ref(_LOCAL)
+    if not collection:
+        collection.append({})
+    by_name: dict[str, Any] = collection[0]
+    return by_name
 
 
 def _is_keras_asking() -> bool:
-    """Whether a variable that is being made is one of a Keras layer."""
+    """Returns True if a Keras layer is making the variable that is being made."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("ps_train", "tensorflow"):
         frame = frame.f_back
@@ -217,8 +240,8 @@ def _is_keras_asking() -> bool:
 
 
 @contextlib.contextmanager
-def _keras_names_from_the_beginning() -> Iterator[None]:
-    """Keras numbers its layers through the whole process; each building of a model has the same names."""
+def _resetting_keras_names() -> Iterator[None]:
+    """Resets the layer numbers, which Keras counts per process, so each construction has the same names."""
     naming = sys.modules.get("keras.src.utils.naming")
     if naming is not None:
         naming.reset_uids()

@@ -1,7 +1,7 @@
-"""The plan's variables, made on their ps: ordinary TensorFlow variables, one for each slice.
+"""The variables of a plan on their ps: ordinary TensorFlow variables, one for each slice.
 
-made = make_variables(traced, plan, seed=1)
-made["w/part_0"]        # a variable on the device of its ps
+slices = make_variables(model_variables, plan, seed=1)
+slices["w/part_0"]      # a variable on the device of its ps
 """
 
 from __future__ import annotations
@@ -20,29 +20,44 @@ from ps_train.placement.trace import ModelVariables, VariableTrace
 
 
 def ps_device(ps: int) -> str:
+    """Returns the device of the ps of an index."""
     return f"/job:ps/replica:0/task:{ps}/device:CPU:0"
 
 
 def ps_index(variable: Any) -> int:
-    """The index of the ps on which a variable lives."""
+    """Returns the index of the ps that holds a variable."""
     found = re.search(r"/job:ps/replica:0/task:(\d+)", variable.device)
-    assert found is not None, f"{variable.op.name} is on {variable.device}, which is no ps"
+    assert found is not None, f"{variable.op.name} is on {variable.device}, which is not a ps"
     return int(found[1])
 
 
 def variable_bytes(variable: Any) -> int:
-    """What its values take; its shape is known."""
+    """Returns the bytes of a variable's values; its shape must be known."""
     return math.prod(variable.shape.as_list()) * int(variable.dtype.size)
 
 
 def scatter_rows(variable: Any, rows: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    """Gives rows (int32 or int64 [k]) of an initialised variable new values ([k, …])."""
+    """Returns the operation that assigns some rows of an initialized variable.
+
+    Args:
+      variable: the variable, or one slice of it.
+      rows: int32 or int64 [k], row numbers.
+      values: [k, …], their new values.
+    """
     return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=rows, updates=values)
 
 
-def make_variables(traced: ModelVariables, plan: Plan, seed: int) -> dict[str, Any]:
-    """Slice name to variable.  Initial values are computed on the ps; none travels."""
-    return {piece.name: _make(traced.variables[piece.variable], piece, seed) for piece in plan.slices}
+def make_variables(model_variables: ModelVariables, plan: Plan, seed: int) -> dict[str, Any]:
+    """Makes a variable for each slice of a plan, and returns the variables by slice name.
+
+    Each ps computes the initial values of its slices; no initial value is sent.
+
+    Args:
+      model_variables: the variables of the model.
+      plan: the places of these variables.
+      seed: the job's seed.
+    """
+    return {piece.name: _make(model_variables.variables[piece.variable], piece, seed) for piece in plan.slices}
 
 
 def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
@@ -65,11 +80,16 @@ def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointEntry:
-    """A variable as a checkpoint names it: `key`, and which slice of that key's tensor it is ("" for all of it).
+    """The link between a variable and its place in a checkpoint.
 
-    Keys do not depend on the number of ps, so a checkpoint of one topology restores into any other.
-    `follower`: restored from the key but not saved, because another variable saves it.
-    `advice`: what to say where a checkpoint does not have the key, if that has a reason of its own.
+    Keys do not depend on the number of ps, so a checkpoint restores into a job with any number of ps.
+
+    Attributes:
+      key: name of the tensor in the checkpoint.
+      slice_spec: the part of that tensor, in TensorFlow's notation; "" for all of it.
+      variable: the variable that is saved and restored.
+      follower: True if the variable is restored but not saved, because another variable has the same key.
+      advice: text for the error if a checkpoint lacks the key; "" for the usual text.
     """
 
     key: str
@@ -82,38 +102,39 @@ class CheckpointEntry:
 def checkpoint_entries(
     plan: Plan,
     variables: Mapping[str, Any],
-    own: Mapping[int, Mapping[str, Sequence[Any]]],
+    optimizer_variables: Mapping[int, Mapping[str, Sequence[Any]]],
 ) -> list[CheckpointEntry]:
-    """How the slices, and what optimizers added to them, are named in a checkpoint.
+    """Returns the checkpoint entries of all slices and of the optimizers' variables.
 
     Args:
+      plan: the places of the variables.
       variables: slice name to variable.
-      own: ps to group to the variables that the group's optimizer made there, in the order of their making.  A slot
-        of a slice is recognised by its name, `<slice>/<slot>`; the others (Adam's powers of beta) exist once on each
-        ps with the same value, and are saved from the first ps that has them.
+      optimizer_variables: ps index to group to the variables that the group's optimizer made there, in their order.  A
+        variable named `<slice>/<slot>` is a slot of that slice.  The others, such as Adam's powers of beta, exist once
+        on each ps with the same value.  They are saved from the first ps that has them.
     """
-    found = [CheckpointEntry(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
-    seen: set[str] = set()
-    for ps, groups in sorted(own.items()):
+    entries = [CheckpointEntry(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
+    saved: set[str] = set()
+    for ps, groups in sorted(optimizer_variables.items()):
         pieces = plan.slices_on(ps)
         for group, made in groups.items():
-            there: dict[str, int] = {}
+            counts: dict[str, int] = {}
             for variable in made:
                 piece = _slot_owner(pieces, variable.op.name)
                 if piece is not None:
-                    found.append(_stored_slot(plan, piece, variable))
+                    entries.append(_slot_entry(plan, piece, variable))
                     continue
                 kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
-                there[kind] = there.get(kind, 0) + 1
+                counts[kind] = counts.get(kind, 0) + 1
                 key = "/".join([*([group.rstrip("/")] if group else []), kind])
-                key += f"_{there[kind]}" if there[kind] > 1 else ""
-                found.append(CheckpointEntry(key, "", variable, follower=key in seen))
-                seen.add(key)
-    return found
+                key += f"_{counts[kind]}" if counts[kind] > 1 else ""
+                entries.append(CheckpointEntry(key, "", variable, follower=key in saved))
+                saved.add(key)
+    return entries
 
 
 _UNIQUE_SUFFIX = re.compile(r"_\d+$")
-"""What TensorFlow adds to a name that is taken: on another ps, or by another group."""
+"""The suffix that TensorFlow appends to a name that is taken on another ps or by another group."""
 
 
 def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:
@@ -121,16 +142,16 @@ def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:
     return max(owners, key=lambda piece: len(piece.name), default=None)
 
 
-def _stored_slot(plan: Plan, piece: Slice, slot: Any) -> CheckpointEntry:
+def _slot_entry(plan: Plan, piece: Slice, slot: Any) -> CheckpointEntry:
     kind = slot.op.name[len(piece.name) + 1 :]
     shape = tuple(slot.shape.as_list())
     if piece.count > 1 and shape[:1] != piece.shape[:1]:
-        return CheckpointEntry(f"{piece.name}/{kind}", "", slot)  # not made of rows: it belongs to this very slice
+        return CheckpointEntry(f"{piece.name}/{kind}", "", slot)  # not row by row, so no other slice shares it
     return CheckpointEntry(f"{piece.variable}/{kind}", _spec(plan, dataclasses.replace(piece, shape=shape)), slot)
 
 
 def _spec(plan: Plan, piece: Slice) -> str:
-    """TensorFlow's notation of a slice: full shape, then `begin,size` of each dimension."""
+    """Returns TensorFlow's notation of a slice: the full shape, then `begin,size` of each dimension."""
     if piece.count == 1:
         return ""
     rows = sum(part.shape[0] for part in plan.slices_of(piece.variable))

@@ -1,1 +1,1 @@
-"""What one process does, from start to exit."""
+"""The roles of processes, each from start to exit."""

@@ -1,9 +1,9 @@
-"""Scores checkpoints on the test split, in a plain session of its own; never a member of the cluster.
+"""The role of an evaluator: it scores checkpoints on the test split in a plain session, outside of the cluster.
 
     metrics = score(model, source, "/models/run1/model.ckpt-2000")      # {"accuracy": 0.97}
 
-As a role it scores every checkpoint that appears in model_dir and always the last one, and ends as the run ends, which
-it reads in model_dir too (`run_status.py`).
+It scores the checkpoints that appear in model_dir, and always the last one.  It ends as the run ends; it reads the
+status of the run from model_dir too (`run_status.py`).
 """
 
 from __future__ import annotations
@@ -46,12 +46,23 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.5
 _TRIES = 5
-"""Looks at a checkpoint that cannot be read, before it counts as damaged: on a network file system it may come late."""
+"""Attempts to read a checkpoint before it counts as damaged: on a network file system files may appear late."""
 
 
 def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]:
-    """The model's metrics over the whole test split, with the values of a checkpoint; {} where there are none.
-    `source`: of the test split."""
+    """Returns the model's metrics over the whole test split, with the values of a checkpoint.
+
+    Args:
+      model: the model.
+      source: the test split.
+      checkpoint: path of the checkpoint.
+
+    Returns:
+      The value of each metric; {} without test data or metrics.
+
+    Raises:
+      DamagedCheckpointError: the checkpoint cannot be read.
+    """
     with tf.Graph().as_default() as graph:
         data = source.get()
         if data is None:
@@ -69,24 +80,30 @@ def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]
 
 
 def run(job: Job, task: Task, console: Console) -> int:
-    """Scores every checkpoint that appears until the run has ended and its last one is scored, or that of max_steps.
+    """Scores every new checkpoint until the run has ended and its last one is scored, or that of max_steps.
 
-    Ends as the run did: 0 done, 128 + n stopped by signal n; raises where it failed or gives no sign of life.
+    Returns:
+      The exit code of the run: 0 if done, 128 + n if stopped by signal n.
+
+    Raises:
+      PsTrainError: the run failed, or shows no sign of life.
     """
     directory = _directory(job)
     model = load_model(job.model, job.model_arguments())
     source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
     gc_control.resume()
-    newest = _CheckpointScorer(directory, lambda path: score(model, source, path), console)
-    watch = RunMonitor(job, time.monotonic())
+    scorer = _CheckpointScorer(directory, lambda path: score(model, source, path), console)
+    monitor = RunMonitor(job, time.monotonic())
     while True:
-        ended = watch.update(read_status(directory), time.monotonic())  # before the last checkpoint is looked for
-        if newest.update():
+        ended = monitor.update(
+            read_status(directory), time.monotonic()
+        )  # read before the search for the last checkpoint
+        if scorer.update():
             continue
-        if newest.step >= job.max_steps:
+        if scorer.step >= job.max_steps:
             return EXIT_DONE
         if ended is not None:
-            return _end(ended, newest, directory)
+            return _end(ended, scorer, directory)
         time.sleep(_LOOK_SECS)
 
 
@@ -101,8 +118,8 @@ def _directory(job: Job) -> str:
     return directory
 
 
-def _end(ended: Status | PsTrainError, newest: _CheckpointScorer, directory: str) -> int:
-    """Ends as the run did; where it is done, its last checkpoint must have been scored."""
+def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:
+    """Returns the exit code of the run, or raises its error; the last checkpoint of a finished run must be scored."""
     if isinstance(ended, PsTrainError):
         raise ended
     if ended.state == FAILED:
@@ -110,26 +127,31 @@ def _end(ended: Status | PsTrainError, newest: _CheckpointScorer, directory: str
     if ended.state == STOPPED:
         log.warning("the job was stopped by signal %d", ended.signum)
         return exit_code_of_signal(ended.signum)
-    if newest.failure is not None:
-        raise newest.failure
-    if newest.step < 0:
+    if scorer.failure is not None:
+        raise scorer.failure
+    if scorer.step < 0:
         raise UnreachableError(f"the job is done, but there is no checkpoint in {directory}")
     return EXIT_DONE
 
 
 def _failure(ended: Status) -> JobFailedError:
-    told = "the job failed: "
-    error = JobFailedError(told + ended.cause.removeprefix(told))
+    prefix = "the job failed: "
+    error = JobFailedError(prefix + ended.cause.removeprefix(prefix))
     error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED
     return error
 
 
 class _CheckpointScorer:
-    """Scores the newest checkpoint that can be read.
+    """Scorer of the newest readable checkpoint.
+
+    Args:
+      directory: the model directory.
+      score: returns the metrics of the checkpoint at a path.
+      console: receives the metrics.
 
     Attributes:
-      step: of the last one that was scored; -1 before.
-      failure: why the newest one was given up, if it was.
+      step: step of the last scored checkpoint; -1 before.
+      failure: the error for which the newest checkpoint was skipped; None if it was not.
     """
 
     def __init__(self, directory: str, score: Callable[[str], dict[str, float]], console: Console) -> None:
@@ -141,28 +163,28 @@ class _CheckpointScorer:
         self.failure: DamagedCheckpointError | None = None
 
     def update(self) -> bool:
-        """Scores a checkpoint, or tries to; False where there is no other that is newer than the one scored last."""
+        """Scores a checkpoint, or tries to; returns False if none is newer than the last scored one."""
         self.failure = None
         for step, path in checkpoints_in(self._directory):
-            mark = (step, _written(path))
-            if mark == self._scored:
+            version = (step, _written(path))
+            if version == self._scored:
                 return False
-            if self._tries[mark] < _TRIES:
-                self._try(mark, path)
+            if self._tries[version] < _TRIES:
+                self._try(version, path)
                 return True
             self.failure = self.failure or DamagedCheckpointError(f"checkpoint {path} could not be scored: see above")
         return False
 
-    def _try(self, mark: tuple[int, int], path: str) -> None:
+    def _try(self, version: tuple[int, int], path: str) -> None:
         try:
             metrics = self._score(path)
         except DamagedCheckpointError as error:
-            self._tries[mark] += 1
-            if self._tries[mark] == _TRIES:
+            self._tries[version] += 1
+            if self._tries[version] == _TRIES:
                 log.warning("%s; trying the one before it", error)
             time.sleep(_LOOK_SECS)
             return
-        self._scored, self.step = mark, mark[0]
+        self._scored, self.step = version, version[0]
         self._console.line(f"evaluation at step {self.step}: " + (metrics_line(metrics) or "no metrics"))
         self._writer = self._writer or _writer(self._directory)
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
@@ -171,10 +193,10 @@ class _CheckpointScorer:
 
 
 def _written(path: str) -> int:
-    """When a checkpoint was written: a resumed run may write that of a step again."""
+    """Returns the time of a checkpoint in ns: a resumed run may write the checkpoint of a step again."""
     try:
         return os.stat(path + ".index").st_mtime_ns
-    except OSError:  # it is removed at this moment
+    except OSError:  # the chief removes it at this moment
         return 0
 
 

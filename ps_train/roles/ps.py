@@ -1,6 +1,6 @@
-"""A parameter server: serves its part of the variables until the job is over, then exits by itself.
+"""The role of a parameter server: it serves its part of the variables until the job is over, then exits by itself.
 
-It never calls `Server.join()`, which never returns: it looks at its own board a few times a second instead.
+It never calls `Server.join()`, which never returns.  It reads its own store a few times a second instead.
 """
 
 from __future__ import annotations
@@ -26,24 +26,36 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.2
 LINGER_SECS = 4.0
-"""A ps stays until every training task has read the outcome on its board, but no longer than this."""
+"""Maximum seconds for which a ps waits until every training task has read the outcome from its store."""
 
 
 class AllWorkersGoneDetector:
-    """Has everybody gone?  Pure: fed with the board's seats and the time."""
+    """Detector of the absence of all workers; a pure function of the store's records and the time.
+
+    Args:
+      job: the job.
+      now: seconds of a monotonic clock.
+    """
 
     def __init__(self, job: Job, now: float) -> None:
         self._job, self._tracker = job, LivenessTracker()
         self._tracker.silent_secs("workers", [], now)
 
     def update(self, items: dict[str, str], now: float) -> PsTrainError | None:
-        """An error when no worker came in time, or when all that came have fallen silent."""
-        beats = sorted((status.process_id, status.heartbeat) for status in task_statuses(items))
-        quiet = self._tracker.silent_secs("workers", beats, now)
-        if not beats and quiet > self._job.startup_timeout_secs:
-            return UnreachableError(f"no worker has come within {quiet:.0f}s (startup_timeout_secs)")
-        if beats and quiet > self._job.recovery_secs:
-            return LostTaskError(f"no worker has said anything for {quiet:.0f}s (recovery_secs): all of them are gone")
+        """Returns an error if no worker came in time, or if all workers have fallen silent; else None.
+
+        Args:
+          items: all records of the store.
+          now: seconds of a monotonic clock.
+        """
+        heartbeats = sorted((status.process_id, status.heartbeat) for status in task_statuses(items))
+        silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
+        if not heartbeats and silent_secs > self._job.startup_timeout_secs:
+            return UnreachableError(f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs)")
+        if heartbeats and silent_secs > self._job.recovery_secs:
+            return LostTaskError(
+                f"no heartbeat of any worker for {silent_secs:.0f}s (recovery_secs): all of them are gone"
+            )
         return None
 
 
@@ -51,41 +63,41 @@ def run(job: Job, task: Task, console: Console) -> int:
     """Serves; returns the exit code when the job is done or was stopped, raises when it failed."""
     address = Cluster.of(job).address(task)
     server = start_server(address, job)
-    attention = MainThreadEvents()
-    board = KeyValueStore(server.target, f"{task} ({address})")
-    board.set(records.IDENTITY, records.new_identity(str(task), job.shared_fields()).to_json())
+    events = MainThreadEvents()
+    store = KeyValueStore(server.target, f"{task} ({address})")
+    store.set(records.IDENTITY, records.new_identity(str(task), job.shared_fields()).to_json())
     log.info("%s serves on %s", task, address)
     gc_control.resume()
-    silence, told = AllWorkersGoneDetector(job, time.monotonic()), False
+    detector, stop_requested = AllWorkersGoneDetector(job, time.monotonic()), False
     items: dict[str, str] = {}
     while True:
-        items = _read_records(board, items)
+        items = _read_records(store, items)
         if records.OUTCOME in items:
-            _wait_for_acknowledgements(board, {str(replica) for replica in Cluster.of(job).replicas()})
+            _wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[records.OUTCOME]))
-        if attention.signum is not None and not told:
-            told = _ask_to_stop(board, StopRequest(str(task), attention.signum))
-        if attention.signum is not None and not task_statuses(items):
-            return exit_code_of_signal(attention.signum)  # nobody is there who could save
-        failure = silence.update(items, time.monotonic())
+        if events.signum is not None and not stop_requested:
+            stop_requested = _ask_to_stop(store, StopRequest(str(task), events.signum))
+        if events.signum is not None and not task_statuses(items):
+            return exit_code_of_signal(events.signum)  # no worker is there to save
+        failure = detector.update(items, time.monotonic())
         if failure is not None:
             raise failure
         time.sleep(_LOOK_SECS)
 
 
-def _read_records(board: KeyValueStore, before: dict[str, str]) -> dict[str, str]:
-    """What is on the board.  While this process itself is too busy to answer, what was there before still counts."""
+def _read_records(store: KeyValueStore, before: dict[str, str]) -> dict[str, str]:
+    """Returns the records of the store; the previous ones if this process is too busy to answer."""
     try:
-        return board.items()
+        return store.items()
     except LostTaskError as error:
         log.debug("%s", error)
         return before
 
 
-def _ask_to_stop(board: KeyValueStore, stop: StopRequest) -> bool:
-    """Whether it could be written."""
+def _ask_to_stop(store: KeyValueStore, stop: StopRequest) -> bool:
+    """Publishes a stop request; returns True if it could be written."""
     try:
-        board.set(records.STOP, stop.to_json())
+        store.set(records.STOP, stop.to_json())
     except LostTaskError as error:
         log.debug("%s", error)
         return False
@@ -93,14 +105,14 @@ def _ask_to_stop(board: KeyValueStore, stop: StopRequest) -> bool:
     return True
 
 
-def _wait_for_acknowledgements(board: KeyValueStore, replicas: set[str]) -> None:
+def _wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None:
     deadline = time.monotonic() + LINGER_SECS
     items: dict[str, str] = {}
     while time.monotonic() < deadline:
-        items = _read_records(board, items)
-        seats = task_statuses(items)
-        there = replicas | {seat.task for seat in seats}
-        if there <= {seat.task for seat in seats if seat.state in (LEAVING, LEFT)}:
+        items = _read_records(store, items)
+        statuses = task_statuses(items)
+        expected = replicas | {status.task for status in statuses}
+        if expected <= {status.task for status in statuses if status.state in (LEAVING, LEFT)}:
             return
         time.sleep(_LOOK_SECS)
 

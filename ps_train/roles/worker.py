@@ -1,7 +1,8 @@
-"""A worker, or the chief (worker 0 unless a chief is named): from start to exit.
+"""The role of a worker or of the chief (worker 0 unless a chief is named), from start to exit.
 
-It checks what it can, reaches the ps and takes its seat.  Then two threads: the main one waits for signals and for what
-the heart hears; the other agrees with the chief on the job, and trains.
+The process checks its configuration, connects to the ps and acquires its task lease.  Then it runs two threads.  The
+main thread waits for signals and for the events of the heartbeat.  The other agrees with the chief on the job, and
+trains.
 """
 
 from __future__ import annotations
@@ -54,17 +55,17 @@ log = logging.getLogger(__name__)
 
 _PARK_SECS = 2.0
 _SAVE_SECS = GRACE_SECS - _PARK_SECS - 1.0
-"""A signal leaves the last checkpoint so much time; the rest is for the others to hear of the end."""
+"""Seconds for the last checkpoint after a signal; the rest is for the other tasks to receive the outcome."""
 _LEAVE_SECS = GRACE_SECS - 4.0
 _LAST_SAVE_SECS = 600.0
-"""The last checkpoint of a job that no signal ends."""
+"""Seconds for the last checkpoint of a job that ends without a signal."""
 
 
 def run(job: Job, task: Task, console: Console) -> int:
-    """Trains; returns the exit code when the job is done or was stopped, raises when it failed."""
-    whereabouts = ClusterResolver(job)
-    cluster = whereabouts.cluster
-    cluster.address(task)  # raises where there is no such task
+    """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed."""
+    resolver = ClusterResolver(job)
+    cluster = resolver.cluster
+    cluster.address(task)  # raises ConfigError for an unknown task
     is_chief = task == cluster.chief
     if is_chief and not job.model_dir:
         raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
@@ -73,51 +74,41 @@ def run(job: Job, task: Task, console: Console) -> int:
         prepare_export(job.export_dir)
     model = load_model(job.model, job.model_arguments())
     source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
-    traced = trace(model, source, job.batch_size, job.seed)
-    plan = make_plan(traced.specs(), len(cluster.ps))
-    description = {**job_fingerprint(job), **traced.described(), **described_shards(job, source)}
-    boards = connect_all_ps(whereabouts, task, job.shared_fields(), job.startup_timeout_secs)
-    lease = Lease(boards[0], new_task_status(str(task)))
+    variables = trace(model, source, job.batch_size, job.seed)
+    plan = make_plan(variables.specs(), len(cluster.ps))
+    description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
+    stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
+    lease = Lease(stores[0], new_task_status(str(task)))
     lease.acquire(job.worker_lease_secs)
     if is_chief:
         console.line(plan.table())
-        _describe(boards[0], description, str(task))
-    attention = MainThreadEvents()
-    members = MembershipMonitor(job, cluster, time.monotonic(), BackgroundTask() if is_chief else lambda work: None)
-    watch = FailureDetector({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
-    heart = Heartbeat(boards, whereabouts, lease, attention, job, members if is_chief else watch)
-    setting = TrainingContext(
-        job,
-        task,
-        whereabouts,
-        cluster,
-        model,
-        source,
-        traced,
-        plan,
-        description,
-        boards,
-        heart,
-        attention,
-        console,
-        directory,
-    )
-    training = WorkerTraining(setting)
-    chief = ChiefDuties(training, members) if is_chief else None
+        _describe(stores[0], description, str(task))
+    events = MainThreadEvents()
+    membership = MembershipMonitor(job, cluster, time.monotonic(), BackgroundTask() if is_chief else lambda work: None)
+    detector = FailureDetector({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
+    heartbeat = Heartbeat(stores, resolver, lease, events, job, membership if is_chief else detector)
+    context = TrainingContext(
+        job, task, resolver, cluster, model, source, variables, plan, description, stores,
+        heartbeat, events, console, directory,
+    )  # fmt: skip
+    training = WorkerTraining(context)
+    chief = ChiefDuties(training, membership) if is_chief else None
     if chief is None:
         WorkerDuties(training)
-    heart.start()
-    return _train_as_chief(training, chief, setting) if chief is not None else _supervise(training, None, setting)
+    heartbeat.start()
+    return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
 
 
-def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, setting: TrainingContext) -> int:
-    """Supervises a chief; how the run goes on and ends stands in model_dir, where an evaluator reads it."""
-    status = StatusFile(setting.directory, setting.heartbeat.process_id, setting.job.max_steps)
+def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: TrainingContext) -> int:
+    """Supervises a chief; writes the status of the run into model_dir, where an evaluator reads it."""
+    status = StatusFile(context.directory, context.heartbeat.process_id, context.job.max_steps)
     status.begin()
     try:
-        code = _supervise(training, chief, setting)
+        code = _supervise(training, chief, context)
     except BaseException as error:
-        if not isinstance(error, RefusedError):  # else another process may be the chief
+        if not isinstance(
+            error, RefusedError
+        ):  # a refused chief does not own the status: another process may be the chief
             status.end(FAILED, cause=headline(error), config=_is_config(error))
         raise
     finally:
@@ -126,81 +117,87 @@ def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, setting: Train
     return code
 
 
-def _describe(board: KeyValueStore, description: Mapping[str, Any], task: str) -> None:
-    """The chief's description of the job, with which all others must agree.  A model that is there already was trained
-    as the chief before this one described it."""
-    there = board.get(records.DESCRIPTION)
-    if there and board.get(records.READY):
-        found = diff_configs(json.loads(there), description, "the job that they serve", task)
+def _describe(store: KeyValueStore, description: Mapping[str, Any], task: str) -> None:
+    """Publishes the chief's description of the job, with which all other tasks must agree.
+
+    Raises:
+      RefusedError: the ps hold the model of another job; the previous chief's description differs.
+    """
+    previous = store.get(records.DESCRIPTION)
+    if previous and store.get(records.READY):
+        found = diff_configs(json.loads(previous), description, "the job that they serve", task)
         if found:
             raise RefusedError(f"the ps still serve another job than {task}'s: {'; '.join(found)}; stop its processes.")
-    board.set(records.DESCRIPTION, json.dumps(description))
+    store.set(records.DESCRIPTION, json.dumps(description))
 
 
-def _supervise(training: WorkerTraining, chief: ChiefDuties | None, setting: TrainingContext) -> int:
-    """Lets the training thread work until it is through or something else ends the job."""
-    attention, result = setting.events, _TrainingResult()
-    thread = threading.Thread(target=_train, args=(training, attention, result), daemon=True, name="training")
+def _supervise(training: WorkerTraining, chief: ChiefDuties | None, context: TrainingContext) -> int:
+    """Runs the training thread until it finishes or another event ends the job; returns the exit code."""
+    events, result = context.events, _TrainingResult()
+    thread = threading.Thread(target=_train, args=(training, events, result), daemon=True, name="training")
     thread.start()
-    told = False
+    stop_requested = False
     while True:
-        attention.wait()
-        if attention.terminal_error is not None:
-            if chief is not None and isinstance(attention.terminal_error, TooFewWorkersError):
+        events.wait()
+        if events.terminal_error is not None:
+            if chief is not None and isinstance(events.terminal_error, TooFewWorkersError):
                 _save(chief, _LAST_SAVE_SECS)
-            return _exit_code(attention.terminal_error, setting)
+            return _exit_code(events.terminal_error, context)
         if result.code is not None:
-            setting.heartbeat.announce_leaving()
+            context.heartbeat.announce_leaving()
             return result.code
-        if attention.signum is not None and setting.job.elastic and chief is None:
-            return _leave_job(training, setting)
-        if attention.signum is not None and not told:
-            told = True
-            log.warning("%s got signal %d: the chief saves, then the job stops", setting.task, attention.signum)
+        if events.signum is not None and context.job.elastic and chief is None:
+            return _leave_job(training, context)
+        if events.signum is not None and not stop_requested:
+            stop_requested = True
+            log.warning("%s got signal %d: the chief saves, then the job stops", context.task, events.signum)
             if not training.begun and chief is None:
-                return exit_code_of_signal(attention.signum)  # there is nothing yet that could be saved
-            request = StopRequest(str(setting.task), attention.signum).to_json()
-            _request_stop(setting, request)
-        stop = setting.heartbeat.stop_notice
-        if chief is not None and (attention.signum is not None or stop is not None):
+                return exit_code_of_signal(events.signum)  # there is no model yet to save
+            request = StopRequest(str(context.task), events.signum).to_json()
+            _request_stop(context, request)
+        stop = context.heartbeat.stop_request
+        if chief is not None and (events.signum is not None or stop is not None):
             training.park(_PARK_SECS)
-            return _stop(chief, stop or StopRequest(str(setting.task), attention.signum or 0), setting)
+            return _stop(chief, stop or StopRequest(str(context.task), events.signum or 0), context)
 
 
-def _request_stop(setting: TrainingContext, request: str) -> None:
-    setting.heartbeat.on_each_ps(lambda index: setting.stores[index].set(records.STOP, request))
+def _request_stop(context: TrainingContext, request: str) -> None:
+    context.heartbeat.on_each_ps(lambda index: context.stores[index].set(records.STOP, request))
 
 
 class _TrainingResult:
     code: int | None = None
 
 
-def _train(training: WorkerTraining, attention: MainThreadEvents, result: _TrainingResult) -> None:
+def _train(training: WorkerTraining, events: MainThreadEvents, result: _TrainingResult) -> None:
     try:
         training.run()
         result.code = EXIT_DONE
-    except BaseException as error:  # reported by the main thread, whatever it is
-        attention.set_terminal_error(error)
-    attention.wake()
+    except BaseException as error:  # the main thread reports every error
+        events.set_terminal_error(error)
+    events.wake()
 
 
-def _leave_job(training: WorkerTraining, setting: TrainingContext) -> int:
-    """An elastic job goes on without this worker."""
-    log.warning("%s got signal %d: it leaves the job (elastic)", setting.task, setting.events.signum)
-    training.leave_job(min(setting.job.worker_lease_secs, _LEAVE_SECS))
-    if setting.events.terminal_error is not None:
-        return _exit_code(setting.events.terminal_error, setting)
-    setting.heartbeat.announce_leaving(records.LEFT)
+def _leave_job(training: WorkerTraining, context: TrainingContext) -> int:
+    """Leaves an elastic job, which continues without this worker; returns the exit code."""
+    log.warning("%s got signal %d: it leaves the job (elastic)", context.task, context.events.signum)
+    training.leave_job(min(context.job.worker_lease_secs, _LEAVE_SECS))
+    if context.events.terminal_error is not None:
+        return _exit_code(context.events.terminal_error, context)
+    context.heartbeat.announce_leaving(records.LEFT)
     return EXIT_DONE
 
 
-def _stop(chief: ChiefDuties, stop: StopRequest, setting: TrainingContext) -> int:
-    """Saves and ends the job.  A training thread that hangs in a step (one that waits for another worker) changes
-    nothing while it hangs, so that the state can be saved all the same."""
+def _stop(chief: ChiefDuties, stop: StopRequest, context: TrainingContext) -> int:
+    """Saves and ends the job; returns the exit code.
+
+    A training thread may hang in a step that waits for another worker.  It changes nothing while it hangs, so the state
+    can still be saved.
+    """
     _save(chief, _SAVE_SECS)
     outcome = Outcome("stopped", by=stop.by, signum=stop.signum)
-    _declare_outcome(setting, outcome)
-    setting.heartbeat.announce_leaving()
+    _declare_outcome(context, outcome)
+    context.heartbeat.announce_leaving()
     return _code_of(outcome)
 
 
@@ -208,18 +205,18 @@ def _save(chief: ChiefDuties, within_secs: float) -> None:
     try:
         chief.save_now(within_secs)
     except SaveError as error:
-        log.error("%s: the job stops without it", error)
+        log.error("%s: the job stops without this checkpoint", error)
 
 
-def _exit_code(verdict: BaseException, setting: TrainingContext) -> int:
-    """The job is over for this process: tells the others what they do not know yet, and returns or raises."""
-    if isinstance(verdict, JobEnded):
-        setting.heartbeat.announce_leaving()
-        return _code_of(verdict.outcome)
-    if not isinstance(verdict, RefusedError):
-        outcome = Outcome("failed", by=str(setting.task), cause=headline(verdict), config=_is_config(verdict))
-        _declare_outcome(setting, outcome)
-    raise verdict
+def _exit_code(error: BaseException, context: TrainingContext) -> int:
+    """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
+    if isinstance(error, JobEnded):
+        context.heartbeat.announce_leaving()
+        return _code_of(error.outcome)
+    if not isinstance(error, RefusedError):
+        outcome = Outcome("failed", by=str(context.task), cause=headline(error), config=_is_config(error))
+        _declare_outcome(context, outcome)
+    raise error
 
 
 def _is_config(error: BaseException) -> bool:
@@ -235,8 +232,8 @@ def _code_of(outcome: Outcome) -> int:
     return EXIT_DONE
 
 
-def _declare_outcome(setting: TrainingContext, outcome: Outcome) -> None:
-    """Writes the outcome on every board that answers, unless there is one already."""
-    setting.heartbeat.on_each_ps(
-        lambda index: setting.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
+def _declare_outcome(context: TrainingContext, outcome: Outcome) -> None:
+    """Writes the outcome into the store of every ps that answers, unless the store has one already."""
+    context.heartbeat.on_each_ps(
+        lambda index: context.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
     )

@@ -1,11 +1,11 @@
-"""What a person sees: lines, and one progress line that on a terminal is written over in place.
+"""Console output: lines, and one progress line that a terminal overwrites in place.
 
     console = Console(sys.stdout)
     console.line("plan: ...")
     console.progress(Progress(...).text())
 
-Standard library only: the launcher uses it too, and recognises its children's progress and error lines by their
-beginning.
+Standard library only, since the launcher uses it too.  The launcher recognises its children's progress and error lines
+by their prefixes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ ERROR_BEGINS = "ps_train: error: "
 
 
 def step_of(line: str) -> int:
-    """The global step of a progress line."""
+    """Returns the global step of a progress line."""
     return int(line[len(PROGRESS_BEGINS) :].partition("/")[0])
 
 
 class Console:
-    """Writes to a stream.  Safe to use from several threads."""
+    """A writer of lines to a stream.  Safe to use from several threads.
+
+    Attributes:
+      live: whether the stream is a terminal.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -34,13 +38,13 @@ class Console:
         self._open = False
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """Writes a line that stays."""
         with self._lock:
             self._close()
             self._write(text + "\n")
 
     def progress(self, text: str) -> None:
-        """The progress line; on a terminal it replaces the one before."""
+        """Writes the progress line; on a terminal it replaces the one before."""
         with self._lock:
             if self.live:
                 self._write(f"\r\x1b[K{text}")
@@ -60,15 +64,23 @@ class Console:
         except UnicodeEncodeError:
             self._write(text.encode("ascii", "backslashreplace").decode())
         except (OSError, ValueError):
-            pass  # nobody reads any more, or the disk is full; training goes on
+            pass  # the reader is gone, or the disk is full; training goes on
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Where a run stands.  Rates are of the whole job: global steps and examples of all workers.
+    """The progress of a run.  Rates are of the whole job: global steps and examples of all workers.
 
-    `staleness` is the mean, and `waiting` the share of the steps' time spent waiting for other workers, over the run
-    so far, where they are measured."""
+    Attributes:
+      step: the global step.
+      max_steps: the global step at which the run ends.
+      loss: the last loss; None before the first step.
+      steps_per_sec: global steps per second.
+      examples_per_sec: examples of all workers per second.
+      staleness: the mean staleness over the run so far; None where it is not measured.
+      waiting: the share of the steps' time spent waiting for other workers over the run so far, from 0 to 1; None
+        where it is not measured.
+    """
 
     step: int
     max_steps: int
@@ -79,6 +91,7 @@ class Progress:
     waiting: float | None = None
 
     def text(self) -> str:
+        """Returns the progress line."""
         loss = "-" if self.loss is None else f"{self.loss:.4f}"
         left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
         stale = "" if self.staleness is None else f"staleness {self.staleness:.2f}  "
@@ -97,6 +110,7 @@ class ConsoleHandler(logging.Handler):
         self._console, self._prefix = console, prefix
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Writes one record; the level is shown from WARNING on."""
         level = "" if record.levelno < logging.WARNING else record.levelname.lower() + ": "
         self._console.line(f"{self._prefix}{level}{record.getMessage()}")
 

@@ -1,9 +1,9 @@
-"""Environment variables that must stand before TensorFlow reads them.
+"""Environment variables that must be set before TensorFlow reads them.
 
-    changes = settings(task, job, os.environ, cores=8)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
+    changes = task_environment(task, job, os.environ, cores=8)      # {"no_proxy": "...", "TF_GRPC_REUSE_PORT": None}
     apply(changes, os.environ)
 
-A value of None means: remove the variable.
+A value of None removes the variable.
 """
 
 from __future__ import annotations
@@ -20,20 +20,30 @@ _PS_THREADS = 4
 
 
 def task_environment(task: Task, job: Job, environ: Mapping[str, str], cores: int) -> dict[str, str | None]:
-    """The changes that this process needs; pure.  `cores`: how many processors it may use."""
+    """Returns the changes that a process needs.  Pure.
+
+    Args:
+      task: of the process.
+      job: the job's settings.
+      environ: the present environment.
+      cores: the number of processors that the process may use.
+
+    Returns:
+      The variables to change; None removes one.
+    """
     changes: dict[str, str | None] = {**import_environment(job, environ)}
     if "TF_GRPC_REUSE_PORT" in environ:
-        # With it a second server on the same port starts without a word and takes half of the calls.
+        # With it a second server on the same port starts without an error and takes half of the calls.
         changes["TF_GRPC_REUSE_PORT"] = None
     if task.job_name == "ps":
         # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
         changes["CUDA_VISIBLE_DEVICES"] = "-1"
     neighbours = _workers_beside(task, job) if task.job_name != "evaluator" else 1
     fair = max(1, cores // max(1, neighbours))
-    # A ps initialises or saves a large variable for seconds; meanwhile another thread must answer for the board.
+    # A ps initialises or saves a large variable for seconds; another thread must then serve the key-value store.
     operations = max(fair, _PS_THREADS) if task.job_name == "ps" else fair
     for name, threads in (("TF_NUM_INTRAOP_THREADS", fair), ("TF_NUM_INTEROP_THREADS", operations)):
-        # As many threads as cores in every process: they take the cores from one another, and wait for one another.
+        # With as many threads as cores in every process, they take the cores from one another and wait for one another.
         if threads != cores and name not in environ:
             changes[name] = str(threads)
     if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
@@ -43,12 +53,15 @@ def task_environment(task: Task, job: Job, environ: Mapping[str, str], cores: in
 
 
 def import_environment(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """Those that TensorFlow reads when it is imported; the same for all tasks.  The others are read when a server or a
-    session is made."""
+    """Returns the changes that TensorFlow reads at its import; they are the same for all tasks.
+
+    TensorFlow reads the other variables when a server or a session is made.
+    """
     return {} if job.verbose else {"TF_CPP_MIN_LOG_LEVEL": environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
 
 
 def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) -> None:
+    """Makes the changes in `environ`."""
     for name, value in changes.items():
         if value is None:
             environ.pop(name, None)
@@ -57,7 +70,7 @@ def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) 
 
 
 def _workers_beside(task: Task, job: Job) -> int:
-    """How many workers run on the host of this task."""
+    """Returns the number of workers on the host of this task."""
     tasks = Cluster.of(job).tasks()
     own = tasks.get(str(task))
     workers = [address for name, address in tasks.items() if not name.startswith("ps:")]
@@ -65,7 +78,7 @@ def _workers_beside(task: Task, job: Job) -> int:
 
 
 def _without_proxy(job: Job, already: str) -> str:
-    """gRPC sends even calls to localhost through http_proxy, unless no_proxy names the host."""
+    """Returns the hosts for no_proxy: gRPC sends even calls to localhost through http_proxy unless it names them."""
     hosts = [host for host in already.split(",") if host]
     for address in Cluster.of(job).tasks().values():
         if address.host not in hosts:

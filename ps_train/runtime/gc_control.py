@@ -1,10 +1,10 @@
-"""Python's search for cycles, out of the way of a start.
+"""Control of Python's garbage collector, which would slow down the start.
 
-    postpone()        # before TensorFlow is imported
-    begin()           # when the graphs are made
+    disable()        # before TensorFlow is imported
+    resume()         # when the graphs are made
 
-What an import and the making of a graph leave stays as long as the process.  To walk those half a million objects again
-and again takes a sixth of the import; to walk them once before training takes as long as the making of a small graph.
+An import and the making of a graph create half a million objects that live as long as the process.  Traversing them
+repeatedly takes a sixth of the import.  Traversing them once before training takes as long as making a small graph.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import gc
 
 
 def disable() -> None:
-    """Nothing is looked for from now on."""
+    """Stops the search for cycles."""
     gc.disable()
 
 
 def freeze() -> None:
-    """What is there now is never walked again, neither here nor in a copy of this process, where that would copy all
-    memory, too."""
+    """Excludes all present objects from the search, in this process and in its forked copies.
+
+    A search in a forked copy would also copy all memory.
+    """
     gc.freeze()
 
 
 def resume() -> None:
-    """Cycles are found that come from now on."""
+    """Excludes all present objects, and resumes the search for new cycles."""
     freeze()
     gc.enable()

@@ -1,7 +1,7 @@
-"""Memory that a step gives back is kept for the next one.
+"""Tuning of glibc's malloc: it keeps the memory that a step frees for the next step.
 
-A step of a large model allocates and frees hundreds of megabytes.  glibc by default maps every large block anew, and
-the kernel fills it with zeros page by page; see docs/decisions/0011-environment.md for what that costs.
+A step of a large model allocates and frees hundreds of megabytes.  By default glibc maps every large block again, and
+the kernel fills it with zeros page by page.  docs/decisions/0011-environment.md gives the cost.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import ctypes
 from collections.abc import Mapping
 
 MMAP_BYTES = 128 << 20
-"""Blocks below this come from the heap."""
+"""Blocks smaller than this come from the heap."""
 
 TRIM_BYTES = 512 << 20
-"""So much free memory at the heap's end is kept."""
+"""The free memory that is kept at the heap's end."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
 def tune_malloc(environ: Mapping[str, str]) -> bool:
-    """Whether it was done: not where the user has set glibc's malloc himself, and not without glibc."""
+    """Tunes malloc for this process; returns whether it did.
+
+    Args:
+      environ: the environment.  With any setting of malloc in it, and without glibc, nothing is changed.
+    """
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in environ):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,7 +1,7 @@
 """Process identity across machines: a pid means something only within its host, boot and PID namespace.
 
-    seat = new_seat("worker:1")        # carries host, machine(), pid and start_of(pid)
-    is_gone(seat)                      # True only if that process has certainly ended
+    status = new_task_status("worker:1")      # has host, host_identity(), pid and start_time(pid)
+    process_exited(status)                    # True only if that process has certainly ended
 
 Standard library only.
 """
@@ -16,7 +16,7 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class ProcessRecord(Protocol):
-    """The fields of a record that name its process; `notices.Seat` has them."""
+    """The fields of a record that name its process; `records.TaskStatus` has them."""
 
     @property
     def host(self) -> str: ...
@@ -32,7 +32,7 @@ class ProcessRecord(Protocol):
 
 
 def host_identity() -> str:
-    """Returns this boot and PID namespace as one text; "" where the system does not tell them."""
+    """Returns this boot and PID namespace as one text; "" where the system does not show them."""
     try:
         with open(_BOOT) as file:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -52,7 +52,7 @@ def start_time(pid: int) -> str:
 
 
 def process_exited(process: ProcessRecord) -> bool:
-    """Tells whether a process has certainly ended; False where its pid means nothing here."""
+    """Returns whether a process has certainly ended; False where its pid means nothing here."""
     if process.host != socket.gethostname() or not process.machine or process.machine != host_identity():
         return False
     try:

@@ -1,9 +1,10 @@
-"""The main thread of a training task: it watches while a second thread trains, because only a main thread that waits in
-Python hears signals; one that is inside TensorFlow does not.
+"""Events of a task's main thread, which waits for signals while a second thread trains.
 
-    attention = Attention()                    # installs the signal handlers
-    attention.wait()                           # until something happened
-    attention.signum, attention.verdict        # what it was
+Only a main thread that waits in Python handles signals; one inside TensorFlow does not.
+
+    events = MainThreadEvents()                # installs the signal handlers
+    events.wait()                              # until an event
+    events.signum, events.terminal_error       # the event
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from types import FrameType
 from ps_train.errors import exit_code_of_signal
 
 GRACE_SECS = 9.0
-"""From the first signal to the end of the process, whatever hangs."""
+"""Seconds from the first signal to the end of the process, even if a thread hangs."""
 
 
 def exit_on_signals() -> None:
-    """Before training there is nothing to save: SIGINT and SIGTERM end the process at once, with 130 or 143."""
+    """Makes SIGINT and SIGTERM end the process at once, with 130 or 143.  Before training there is nothing to save."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda got, frame: os._exit(exit_code_of_signal(got)))
 
 
 class MainThreadEvents:
-    """What the main thread must react to.  The second SIGINT or SIGTERM ends the process on the spot.
+    """The events that the main thread must handle.  The second SIGINT or SIGTERM ends the process at once.
 
     Attributes:
       signum: the first signal received, else None.
-      verdict: an exception that says how the job ended, or that it must end; set by `raise_verdict`.
-      stop: set when the training thread is to come to rest at the next opportunity.
+      terminal_error: an exception for how the job ended, or why it must end; set by `set_terminal_error`.
+      stop: set when the training thread should park at the next opportunity.
     """
 
     def __init__(self) -> None:
@@ -53,24 +54,24 @@ class MainThreadEvents:
         if self.signum is not None:
             os._exit(exit_code_of_signal(signum))
         self.signum = signum
-        # A deadline of its own: nothing that the main thread then waits for may exceed it.
+        # The timer bounds everything that the main thread then waits for.
         timer = threading.Timer(GRACE_SECS, os._exit, [exit_code_of_signal(signum)])
         timer.daemon = True
         timer.start()
 
-    def set_terminal_error(self, verdict: BaseException) -> None:
-        """From any thread; the first one counts."""
+    def set_terminal_error(self, error: BaseException) -> None:
+        """Sets the terminal error, from any thread; the first one counts."""
         if self.terminal_error is None:
-            self.terminal_error = verdict
+            self.terminal_error = error
         self.wake()
 
     def wake(self) -> None:
-        """From any thread: look again."""
-        with contextlib.suppress(BlockingIOError):  # full: it will look again
+        """Makes `wait` return, from any thread."""
+        with contextlib.suppress(BlockingIOError):  # full: `wait` returns in any case
             os.write(self._write_end, b"\0")
 
     def wait(self) -> None:
-        """Until a signal, a verdict or a wake-up."""
+        """Waits until a signal, a terminal error or a wake-up."""
         select.select([self._read_end], [], [])
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read_end, 1 << 12):

@@ -1,10 +1,10 @@
-"""The import of TensorFlow: without its chatter, and without Keras.
+"""The import of TensorFlow, without its messages and without Keras.
 
     import_tensorflow(verbose=False)
 
-The last thing that TensorFlow does is to import Keras, and it does without where there is none.  That is 0.12 s and
-19 MB in each process (`docs/decisions/0018-copies-of-the-launcher.md`), for what most models never use; those that do,
-by `tf.keras` or `import keras`, import it then.
+TensorFlow imports Keras last, and works without it where it is missing.  Keras costs 0.12 s and 19 MB in each process
+(`docs/decisions/0018-copies-of-the-launcher.md`), and most models never use it.  A model that uses `tf.keras` or
+`import keras` imports it then.
 """
 
 from __future__ import annotations
@@ -18,51 +18,57 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 _KERAS = "keras"
-_REST = "keras.src"
-"""What Keras consists of.  The package itself must be found: TensorFlow makes a part of its own search path of it."""
+_KERAS_CODE = "keras.src"
+"""The code of Keras.  The package itself must be found: TensorFlow adds it to its own search path."""
 
 
 def import_tensorflow(verbose: bool) -> None:
-    """TensorFlow's C++ part writes to file descriptor 2 before its log level counts; that is kept unless it fails."""
+    """Imports TensorFlow.
+
+    Its C++ part writes to file descriptor 2 before its log level applies.  That text is shown only if the import fails.
+
+    Args:
+      verbose: shows the text in any case.
+    """
     with _without_keras(), contextlib.nullcontext() if verbose else _captured_stderr():
         import tensorflow  # noqa: F401
 
 
 class _BlockedModule(importlib.abc.MetaPathFinder):
-    """Finds that there is no such module."""
+    """A finder that raises ModuleNotFoundError for the code of Keras."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        if fullname == _REST:
+        if fullname == _KERAS_CODE:
             raise ModuleNotFoundError(f"{fullname} is not imported now", name=fullname)
 
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Unless somebody has imported it already."""
+    """Blocks the import of Keras within the body, unless Keras is already imported."""
     if _KERAS in sys.modules:
         yield
         return
-    nowhere = _BlockedModule()
-    sys.meta_path.insert(0, nowhere)
+    blocked = _BlockedModule()
+    sys.meta_path.insert(0, blocked)
     try:
         yield
     finally:
-        sys.meta_path.remove(nowhere)
+        sys.meta_path.remove(blocked)
         for name in [name for name in sys.modules if name.partition(".")[0] == _KERAS]:
-            del sys.modules[name]  # what was imported of it before it failed
+            del sys.modules[name]  # the part imported before it failed
 
 
 @contextlib.contextmanager
 def _captured_stderr() -> Iterator[None]:
-    """What is written to file descriptor 2 is seen only if there is an error."""
-    with tempfile.TemporaryFile() as kept:
+    """Captures file descriptor 2 within the body, and shows the text only on an error."""
+    with tempfile.TemporaryFile() as captured:
         stderr = os.dup(2)
-        os.dup2(kept.fileno(), 2)
+        os.dup2(captured.fileno(), 2)
         try:
             yield
         except BaseException:
-            kept.seek(0)
-            os.write(stderr, kept.read())
+            captured.seek(0)
+            os.write(stderr, captured.read())
             raise
         finally:
             os.dup2(stderr, 2)

@@ -1,1 +1,1 @@
-"""Dynamic data sharding: who trains on which examples, and which of them have been used."""
+"""Dynamic data sharding: the cut into shards, their owners, and their progress."""

@@ -1,11 +1,12 @@
-"""Which examples a ps has used: of each shard of the data the cursor that it stands at (`sharding/layout.py`).
+"""The examples that a ps has used: the cursor of each data shard (`sharding/layout.py`).
 
-    ledger = Ledger(ps=0, shards=64)
-    ledger.is_next(ticket)               # under the ps's lock: is the shard where the batch of this ticket begins?
-    ledger.advance(ticket, only_if)      # in the same locked part as the update: it is where the batch ends
+    progress = ShardProgress(ps=0, shards=64)
+    progress.is_next(batch)              # under the ps's mutex: does the shard stand where this batch begins?
+    progress.advance(batch, only_if)     # under the same mutex as the update: moves the cursor to the batch's end
 
-So an example counts as used exactly where the update that used it is in the variables, and whoever pushes what was
-pushed before, or not in turn, changes nothing, whoever he takes himself for.
+`batch` is a batch's progress, int64 [3]: its shard, and the shard's cursor before and after it (`sharding/batches.py`).
+An example counts as used exactly if the variables contain its update.  A repeated push, or a push out of order,
+changes nothing, whichever worker sends it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _NO_SHARD = -1
 
 
 class ShardProgress:
-    """Of one ps.
+    """The cursors of all shards on one ps.
 
     Attributes:
-      progress: int64 [shards], variable.
+      progress: int64 variable [shards].
     """
 
     def __init__(self, ps: int, shards: int) -> None:
@@ -33,59 +34,66 @@ class ShardProgress:
         with tf.device(ps_device(ps)):
             self.progress = _zeros(f"ps_train/progress_{ps}", [shards])
 
-    def is_next(self, ticket: tf.Tensor) -> tf.Tensor:
-        """Bool scalar; false for the ticket of a batch that stands for nothing."""
-        return (ticket[0] >= 0) & tf.equal(self.progress.read_value()[tf.maximum(ticket[0], 0)], ticket[1])
+    def is_next(self, batch: tf.Tensor) -> tf.Tensor:
+        """Returns whether a batch begins at its shard's cursor: bool scalar, false for a batch without a shard."""
+        return (batch[0] >= 0) & tf.equal(self.progress.read_value()[tf.maximum(batch[0], 0)], batch[1])
 
-    def advance(self, ticket: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
-        """`only_if` (bool scalar) must have been computed from `is_next`."""
+    def advance(self, batch: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
+        """Moves the cursor to the end of a batch if `only_if` (bool scalar, computed from `is_next`) is true."""
 
-        def do() -> tf.Operation:
-            return self.progress.scatter_nd_update([[ticket[0]]], [ticket[2]]).op
+        def move() -> tf.Operation:
+            return self.progress.scatter_nd_update([[batch[0]]], [batch[2]]).op
 
-        return v1.cond(only_if, lambda: tf.group(do()), tf.no_op)
+        return v1.cond(only_if, lambda: tf.group(move()), tf.no_op)
 
-    def advance_all(self, tickets: tf.Tensor) -> tf.Operation:
-        """Of int64 [n, 3] those that have a shard."""
-        some = tf.boolean_mask(tickets, tickets[:, 0] >= 0)
-        return self.progress.scatter_nd_update(some[:, :1], some[:, 2]).op
+    def advance_all(self, batches: tf.Tensor) -> tf.Operation:
+        """Moves the cursors to the ends of those of `batches` (int64 [n, 3]) that have a shard."""
+        present = tf.boolean_mask(batches, batches[:, 0] >= 0)
+        return self.progress.scatter_nd_update(present[:, :1], present[:, 2]).op
 
 
 class RoundProgress:
-    """What the replicas of a round of synchronous updates have brought: it is used when the round is.
+    """The batches pushed to one ps in the current synchronous round, one for each replica.
 
-    Make it on the ps's device; `index` is the replica's, of so many.
+    They count as used when the round ends.  Make the object on the ps's device.
+
+    Args:
+      shard_progress: the cursors of the ps.
+      ps: index of the ps.
+      index: index of this replica.
+      replicas: number of replicas.
     """
 
-    def __init__(self, ledger: ShardProgress, ps: int, index: int, replicas: int) -> None:
-        self._ledger, self._me = ledger, np.arange(replicas)[:, np.newaxis] == index
+    def __init__(self, shard_progress: ShardProgress, ps: int, index: int, replicas: int) -> None:
+        self._shard_progress, self._is_own_row = shard_progress, np.arange(replicas)[:, np.newaxis] == index
         self._none = np.full([replicas, 3], _NO_SHARD, np.int64)
-        self._tickets = v1.get_variable(
+        self._batches = v1.get_variable(
             f"ps_train/tickets_{ps}", initializer=self._none, trainable=False, use_resource=True
         )
 
-    def accepts(self, ticket: tf.Tensor) -> tf.Tensor:
-        """Whether its examples are to be used in this round: they were not, and nobody else has brought them."""
-        taken = tf.reduce_any(tf.equal(self._tickets.read_value()[:, 0], ticket[0]))
-        return self._ledger.is_next(ticket) & ~taken
+    def accepts(self, batch: tf.Tensor) -> tf.Tensor:
+        """Returns whether this round uses a batch: its examples are unused, and no other replica has pushed them."""
+        taken = tf.reduce_any(tf.equal(self._batches.read_value()[:, 0], batch[0]))
+        return self._shard_progress.is_next(batch) & ~taken
 
-    def add(self, ticket: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
-        """`only_if` must have been computed from `accepts`."""
-        kept = self._tickets.read_value()
-        return self._tickets.assign(tf.where(self._me & only_if, ticket, kept), read_value=False)
+    def add(self, batch: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
+        """Records this replica's batch if `only_if` (bool scalar, computed from `accepts`) is true."""
+        recorded = self._batches.read_value()
+        return self._batches.assign(tf.where(self._is_own_row & only_if, batch, recorded), read_value=False)
 
-    def discard(self, ticket: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
-        """Its examples are left out for good."""
-        return self._ledger.advance(ticket, only_if)
+    def discard(self, batch: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
+        """Counts a batch as used without an update, if `only_if` (bool scalar) is true; its examples are skipped."""
+        return self._shard_progress.advance(batch, only_if)
 
     def finish(self) -> tf.Operation:
-        """The round is over: what was brought has been used."""
-        tickets = self._tickets.read_value()
-        with tf.control_dependencies([tickets]):
-            return tf.group(self._ledger.advance_all(tickets), self.clear())
+        """Ends the round: counts the recorded batches as used and clears them."""
+        batches = self._batches.read_value()
+        with tf.control_dependencies([batches]):
+            return tf.group(self._shard_progress.advance_all(batches), self.clear())
 
     def clear(self) -> tf.Operation:
-        return self._tickets.assign(self._none, read_value=False)
+        """Forgets the recorded batches."""
+        return self._batches.assign(self._none, read_value=False)
 
 
 def _zeros(name: str, shape: list[int]) -> Any:

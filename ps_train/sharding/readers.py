@@ -1,9 +1,9 @@
-"""How an assignment's examples are read: from Arrays any, from a Stream those of one of its pieces.
+"""Readers of assigned examples: Arrays can be read at any index, a Stream piece by piece.
 
-    reader = reader_of(source.get(), job)      # ConfigError: these data cannot be read at any place
-    examples, count = reader.read(header)      # in the pipeline: (features, labels), all that is assigned
+    reader = reader_of(source.get(), job)      # raises ConfigError if the data have no random access
+    examples, counts = reader.read(header)     # in the pipeline: (features, labels) of the whole assignment
 
-A header is int64 [4]: shard, begin and end of an assignment (`layout.py`), and which piece it is.
+A header is int64 [4]: shard, begin and end of an assignment (`layout.py`), and the index of its piece.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from ps_train.sharding.layout import EPOCH, Assignment, ShardLayout, default_sha
 
 
 class Reader(abc.ABC):
-    """Attributes:
-    count: how many shards there are.
-    name: what must be the same for a cursor to mean the same.
+    """Random access to the examples of shards.
+
+    Attributes:
+      count: number of shards.
+      name: identifies the layout; cursors are comparable only between equal names.
     """
 
     count: int
@@ -33,19 +35,23 @@ class Reader(abc.ABC):
 
     @abc.abstractmethod
     def length(self, assignment: Assignment) -> int | None:
-        """How many examples, where that is known already."""
+        """Returns the number of examples in an assignment, or None if it is not known yet."""
 
     @abc.abstractmethod
     def piece(self, assignment: Assignment) -> int:
-        """What stands in the header."""
+        """Returns the index of an assignment's piece, for the header."""
 
     @abc.abstractmethod
     def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
-        """(features, labels) of at least one example, and whether they count (bool scalar): if there are none it is
-        any one, which does not."""
+        """Returns (features, labels) of an assignment, and whether they count (bool scalar).
+
+        An empty assignment gives one arbitrary example that does not count.
+        """
 
 
 class ArraysReader(Reader):
+    """A reader of Arrays, cut by a ShardLayout."""
+
     def __init__(self, data: Arrays, layout: ShardLayout) -> None:
         self.count, self.name = layout.count, layout.name
         self._arrays, self._layout = (data.features, data.labels), layout
@@ -59,7 +65,7 @@ class ArraysReader(Reader):
     def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
         flat = tf.nest.flatten(self._arrays)
         found = tf.numpy_function(self._rows, [header], [array.dtype for array in flat])
-        shaped = [tf.ensure_shape(some, [None, *array.shape[1:]]) for some, array in zip(found, flat, strict=True)]
+        shaped = [tf.ensure_shape(rows, [None, *array.shape[1:]]) for rows, array in zip(found, flat, strict=True)]
         return tf.nest.pack_sequence_as(self._arrays, shaped), header[0] >= 0
 
     def _rows(self, header: Any) -> list[Any]:
@@ -69,8 +75,10 @@ class ArraysReader(Reader):
 
 
 class PiecesReader(Reader):
-    """A shard is a piece; which one, the order of the pass says.  How many examples a piece has is known once it was
-    read."""
+    """A reader of a stream's pieces.
+
+    Each shard is one piece, chosen by the order of the epoch.  A piece's length is known after its first read.
+    """
 
     def __init__(self, pieces: RandomAccessChunks, seed: int | None) -> None:
         self.count, self.name = pieces.count, f"{pieces.name}_{order_name(seed)}"
@@ -78,10 +86,10 @@ class PiecesReader(Reader):
         self._lengths: dict[int, int] = {}
 
     def length(self, assignment: Assignment) -> int | None:
-        known = self._lengths.get(self.piece(assignment))
-        if known is None:
+        length = self._lengths.get(self.piece(assignment))
+        if length is None:
             return None
-        stop = assignment.end % EPOCH if assignment.end // EPOCH == assignment.epoch else known
+        stop = assignment.end % EPOCH if assignment.end // EPOCH == assignment.epoch else length
         return max(0, stop - assignment.begin % EPOCH)
 
     def piece(self, assignment: Assignment) -> int:
@@ -92,37 +100,41 @@ class PiecesReader(Reader):
     def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
         examples = self._pieces.read(header[3])
         total = tf.shape(tf.nest.flatten(examples)[0], tf.int64)[0]
-        total = tf.ensure_shape(tf.numpy_function(self._note, [header[3], total], tf.int64), [])
-        number_of_pass = header[1] // EPOCH
+        total = tf.ensure_shape(tf.numpy_function(self._record_length, [header[3], total], tf.int64), [])
+        epoch = header[1] // EPOCH
         order = tf.range(total)
         if self._seed is not None:
             order = tf.random.experimental.stateless_shuffle(
-                order, seed=tf.stack([tf.constant(self._seed, tf.int64), number_of_pass * self.count + header[3]])
+                order, seed=tf.stack([tf.constant(self._seed, tf.int64), epoch * self.count + header[3]])
             )
-        stop = tf.where(tf.equal(header[2] // EPOCH, number_of_pass), header[2] % EPOCH, total)
+        stop = tf.where(tf.equal(header[2] // EPOCH, epoch), header[2] % EPOCH, total)
         rows = tf.where(header[0] >= 0, stop, 1)
         order = order[header[1] % EPOCH : rows]
-        are_some = tf.size(order) > 0
+        is_nonempty = tf.size(order) > 0
         found = tf.cond(
-            are_some,
+            is_nonempty,
             lambda: tf.nest.map_structure(lambda values: tf.gather(values, order), examples),
             lambda: tf.nest.map_structure(_one_like, examples),
         )
-        return found, are_some & (header[0] >= 0)
+        return found, is_nonempty & (header[0] >= 0)
 
-    def _note(self, piece: Any, total: Any) -> Any:
+    def _record_length(self, piece: Any, total: Any) -> Any:
         self._lengths[int(piece)] = int(total)
         return total
 
 
 def _one_like(values: tf.Tensor) -> tf.Tensor:
-    """One example of zeros, or empty strings."""
+    """Returns one example of zeros or empty strings."""
     shape = tf.concat([[1], tf.shape(values)[1:]], 0)
     return tf.fill(shape, "") if values.dtype == tf.string else tf.zeros(shape, values.dtype)
 
 
 def reader_of(data: Any, job: Job) -> Reader:
-    """How a job cuts and reads its data.  ConfigError: they cannot be handed out in shards."""
+    """Returns the reader of a job's data.
+
+    Raises:
+      ConfigError: the data cannot be cut into shards, or the job sets `shard_examples` for a Stream.
+    """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
         size = job.shard_examples or default_shard_size(len(data), job.batch_size)
@@ -130,20 +142,20 @@ def reader_of(data: Any, job: Job) -> Reader:
     pieces = data.pieces() if isinstance(data, Stream) else None
     if pieces is None:
         raise ConfigError(
-            f"{described(job, 'sharding')} needs data that can be read at any place, but data() returned "
-            f"{type(data).__name__}: return ps_train.Arrays or a Stream that has pieces, or use --sharding=static."
+            f"{described(job, 'sharding')} needs data with random access, but data() returned "
+            f"{type(data).__name__}: return ps_train.Arrays or a Stream with pieces(), or use --sharding=static."
         )
     if job.shard_examples is not None:
         raise ConfigError(
             f"{described(job, 'shard_examples')} is for Arrays, but data() returned {type(data).__name__}: "
-            "its pieces are the shards, leave it out."
+            "its pieces are the shards; leave shard_examples out."
         )
     return PiecesReader(pieces, seed)
 
 
 def described_shards(job: Job, source: DataSource) -> dict[str, str]:
-    """How the data are cut, on which all tasks must agree; nothing where shards are not handed out."""
+    """Returns the name of the cut, on which all tasks must agree; empty under static sharding."""
     if not job.is_dynamic:
         return {}
-    with tf.Graph().as_default():  # where a dataset would be made
+    with tf.Graph().as_default():  # a dataset is made in the current graph
         return {"shards": reader_of(source.get(), job).name}

@@ -1,1 +1,1 @@
-"""The ps side of embedding tables: rows, vocabularies, and their transport."""
+"""The ps side of embedding tables: rows, vocabularies, and the transport of rows."""

@@ -1,12 +1,12 @@
-"""A slice of an open vocabulary on its ps: what a worker is given for ids, and how ids get rows.
+"""A slice of an open vocabulary on its ps: the rows of ids in a pull, and their admission in an update.
 
-    vocabularies = make_vocabularies(traced, plan, variables, seed)         # slice name to Vocabulary
-    rows, known = vocabulary.read(words)                                    # in a pull; changes nothing
-    admitted = vocabulary.admit(words)                                      # in an update, under the ps's lock
+    vocabularies = make_vocabularies(model_variables, plan, variables, seed, training=True)     # by slice name
+    rows, known = vocabulary.read(keys)                                     # in a pull; changes nothing
+    admission = vocabulary.admit(gradient)                                  # in an update, under the ps's mutex
 
-Ids are counted and admitted by updates, not by pulls.  So a pull needs no lock, and replicas that meet a new id in the
-same round begin with the same row and learn it together.  To an id that this step will admit a pull gives the value
-that its row is going to have (`embeddings/id_initializer.py`).
+Updates count and admit ids, pulls do not.  So a pull needs no mutex, and replicas that use a new id in the same round
+start from the same row.  If this step will admit an id, the pull returns the initial value of its future row
+(`embeddings/id_initializer.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tensorflow as tf
 from ps_train.data.pipeline import derived_seed
 from ps_train.embeddings.id_encoding import group_of, unique
 from ps_train.embeddings.id_initializer import initial_rows_of_ids
-from ps_train.embeddings.index import CANDIDATES, CLOCK, KEYS, USED, IdStatus, VocabularyVariables
+from ps_train.embeddings.index import CANDIDATES, KEYS, UPDATE_COUNT, USED, IdStatus, VocabularyVariables
 from ps_train.embeddings.table import Table
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
@@ -30,150 +30,168 @@ from ps_train.tables.row_allocator import RowAllocator
 
 @dataclasses.dataclass(frozen=True)
 class Admission:
-    """What an update does to ids.
+    """The result of an update's admission of ids.
 
     Attributes:
-      gradient: of the rows that they have now.
-      fresh: int64 [k], rows that have just been given to ids; they have their initial values.
-      done: when everything is written.
+      gradient: the gradient of the rows that the ids now have.
+      new_rows: int64 [k], rows assigned by this update; they have their initial values.
+      done: ends when all variables are written.
     """
 
     gradient: tf.IndexedSlices
-    fresh: tf.Tensor
+    new_rows: tf.Tensor
     done: tf.Operation
 
 
 class Vocabulary:
-    """Make it on the ps's device.
+    """An open vocabulary's slice.  Make it on the ps's device.
 
     Args:
-      variables: the slice's own, by what stands behind the table's name; "" for the rows.
-      seed: of the table's initial values.
+      piece: the slice of the table's rows.
+      table: the table.
+      variables: the slice's variables by the part of their name after the table's name; "" for the rows.
+      seed: seed of the table's initial values.
+      training: True if pulls return the future rows of ids that the step will admit.
+
+    Attributes:
+      width: numbers in a key.
     """
 
     def __init__(self, piece: Slice, table: Table, variables: Mapping[str, Any], seed: int, training: bool) -> None:
         self._table, self._seed, self._training = table, seed, training
-        self._rows, self._clock = variables[""], variables[CLOCK]
+        self._rows, self._update_count = variables[""], variables[UPDATE_COUNT]
         self.width: int = variables[KEYS].shape[1]
-        self.pristine = table.rows_per_group - 1
-        """A row of the slice that no id ever gets."""
-        heaps = piece.begin // table.rows_per_group, piece.shape[0] // table.rows_per_group
-        book = VocabularyVariables(variables[KEYS], variables[USED], self._clock)
-        self._directory = RowAllocator(piece.name, book, *heaps, table)
+        self.unassigned_row = table.rows_per_group - 1
+        """Row of the slice that is never assigned to an id."""
+        groups = piece.begin // table.rows_per_group, piece.shape[0] // table.rows_per_group
+        admitted = VocabularyVariables(variables[KEYS], variables[USED], self._update_count)
+        self._allocator = RowAllocator(piece.name, admitted, *groups, table)
         self._candidates: RowAllocator | None = None
         if table.admit_after > 1:
-            book = VocabularyVariables(
-                variables[f"{CANDIDATES}/{KEYS}"], variables[f"{CANDIDATES}/{USED}"], self._clock
+            candidates = VocabularyVariables(
+                variables[f"{CANDIDATES}/{KEYS}"], variables[f"{CANDIDATES}/{USED}"], self._update_count
             )
-            self._candidates = RowAllocator(f"{piece.name}/{CANDIDATES}", book, *heaps, table)
+            self._candidates = RowAllocator(f"{piece.name}/{CANDIDATES}", candidates, *groups, table)
 
-    def place_of(self, words: tf.Tensor) -> tf.Tensor:
-        """Of ids of the whole table, where their heaps begin."""
-        return group_of(words, self._table.groups) * self._table.rows_per_group
+    def place_of(self, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the position in the whole table at which each key's group begins, int64 [n]."""
+        return group_of(keys, self._table.groups) * self._table.rows_per_group
 
     def rebuild(self) -> tf.Operation:
-        """To be run when the variables have been given values from elsewhere."""
-        with tf.device(self._clock.device):
-            return tf.group(*[some.rebuild() for some in (self._directory, self._candidates) if some])
+        """Rebuilds the indices; to run after the variables are restored."""
+        with tf.device(self._update_count.device):
+            return tf.group(*[some.rebuild() for some in (self._allocator, self._candidates) if some])
 
-    def read(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Rows float32 [n, dimension] of ids int64 [n, width], zeros where they have none; and bool [n], who has."""
-        index = self._directory.index
-        place = index.locate(words)
-        rows = self._rows.sparse_read(tf.maximum(place, 0))
-        seen = index.verify(words, place, after=[rows])  # whose row it was, if it has changed hands in between
-        known, otherwise = seen.alive, tf.zeros_like(rows)
+    def read(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the rows of keys (int64 [n, width]), and which ids are known.
+
+        Returns:
+          rows: float32 [n, dimension], zeros for an unknown id.
+          known: bool [n], the id has a row or, in training, gets one in this step.
+        """
+        index = self._allocator.index
+        located = index.locate(keys)
+        rows = self._rows.sparse_read(tf.maximum(located, 0))
+        status = index.verify(keys, located, after=[rows])  # the row may be reassigned before the read
+        known, otherwise = status.alive, tf.zeros_like(rows)
         if self._training:
-            otherwise = initial_rows_of_ids(words, self._table, self._seed)
-            known |= self._sights(words)[0] >= self._table.admit_after
-        return tf.where(known[:, tf.newaxis], tf.where(seen.alive[:, tf.newaxis], rows, otherwise), 0.0), known
+            otherwise = initial_rows_of_ids(keys, self._table, self._seed)
+            known |= self._use_counts(keys)[0] >= self._table.admit_after
+        return tf.where(known[:, tf.newaxis], tf.where(status.alive[:, tf.newaxis], rows, otherwise), 0.0), known
 
-    def sparse_read(self, words: tf.Tensor) -> tf.Tensor:
-        """As of a variable, the values that are there now."""
-        return self.read(words)[0]
+    def sparse_read(self, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the current rows of keys, float32 [n, dimension], as a variable's `sparse_read` does."""
+        return self.read(keys)[0]
 
     def admit(self, gradient: tf.IndexedSlices) -> Admission:
-        """Counts the ids (words, as the gradient's indices), and gives rows to those whose turn it is."""
-        words, index = unique(gradient.indices)
-        row, fresh, done = self._rows_for(words)
+        """Counts the ids of a gradient (its indices are keys), and assigns rows to those used often enough."""
+        keys, index = unique(gradient.indices)
+        row, new_rows, done = self._rows_for(keys)
         with tf.control_dependencies(done):
-            counted = self._clock.assign_add(tf.ones(self._clock.shape, tf.int64), read_value=False)
+            counted = self._update_count.assign_add(tf.ones(self._update_count.shape, tf.int64), read_value=False)
         rows = tf.gather(row, index)
-        there = tf.where(rows >= 0)[:, 0]
-        rows, values = tf.gather(rows, there), tf.gather(gradient.values, there)
-        return Admission(tf.IndexedSlices(values, rows, gradient.dense_shape), fresh, counted)
+        present = tf.where(rows >= 0)[:, 0]
+        rows, values = tf.gather(rows, present), tf.gather(gradient.values, present)
+        return Admission(tf.IndexedSlices(values, rows, gradient.dense_shape), new_rows, counted)
 
-    def _rows_for(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
-        """Row of each id, or -1; the rows that have just been given; and what must be waited for."""
-        seen = self._directory.index.find(words)
-        sights, waiting = self._sights(words)
-        wanted = ~seen.alive & ~seen.blocked & (sights >= self._table.admit_after)
-        counted = self._count(words, sights, waiting, wanted, seen)
-        own = (seen.alive | wanted) & (seen.row >= 0)  # an id that has expired may find its row still there
-        again = tf.where(own & ~seen.alive)[:, 0]
-        uses = tf.where(seen.alive, seen.uses + 1, self._table.admit_after)
-        with tf.control_dependencies([self._begin(tf.gather(seen.row, again), tf.gather(words, again))]):
-            touched = _touch(self._directory, own, seen, uses, seen.alive)
-        new = tf.where(wanted & (seen.row < 0))
-        with tf.control_dependencies([touched]):
-            placed = self._directory.allocate(tf.gather_nd(words, new), self._table.admit_after, self._begin)
-        row = tf.where(own, seen.row, tf.fill(tf.shape(seen.row), tf.constant(-1, tf.int64)))
-        row = tf.tensor_scatter_nd_update(row, new, placed)
-        fresh = tf.gather_nd(row, tf.where(wanted & (row >= 0)))
-        return row, fresh, [*counted, touched, placed.op]
+    def _rows_for(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
+        """Returns the row of each id or -1, the rows assigned by this update, and the operations to wait for."""
+        status = self._allocator.index.find(keys)
+        use_counts, candidate = self._use_counts(keys)
+        admitted = ~status.alive & ~status.blocked & (use_counts >= self._table.admit_after)
+        counted = self._count_candidates(keys, use_counts, candidate, admitted, status)
+        has_row = (status.alive | admitted) & (status.row >= 0)  # an expired id may still have its row
+        readmitted = tf.where(has_row & ~status.alive)[:, 0]
+        uses = tf.where(status.alive, status.uses + 1, self._table.admit_after)
+        reset = self._initialize(tf.gather(status.row, readmitted), tf.gather(keys, readmitted))
+        with tf.control_dependencies([reset]):
+            recorded = _record_use(self._allocator, has_row, status, uses, status.alive)
+        new = tf.where(admitted & (status.row < 0))
+        with tf.control_dependencies([recorded]):
+            allocated = self._allocator.allocate(tf.gather_nd(keys, new), self._table.admit_after, self._initialize)
+        row = tf.where(has_row, status.row, tf.fill(tf.shape(status.row), tf.constant(-1, tf.int64)))
+        row = tf.tensor_scatter_nd_update(row, new, allocated)
+        new_rows = tf.gather_nd(row, tf.where(admitted & (row >= 0)))
+        return row, new_rows, [*counted, recorded, allocated.op]
 
-    def _begin(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Operation:
-        """Gives rows the values that their ids begin with."""
-        return scatter_rows(self._rows, rows, initial_rows_of_ids(words, self._table, self._seed))
+    def _initialize(self, rows: tf.Tensor, keys: tf.Tensor) -> tf.Operation:
+        """Sets rows to the initial values of their ids."""
+        return scatter_rows(self._rows, rows, initial_rows_of_ids(keys, self._table, self._seed))
 
-    def _sights(self, words: tf.Tensor) -> tuple[tf.Tensor, IdStatus | None]:
-        """By how many updates ids without rows have been used, if this one is counted."""
+    def _use_counts(self, keys: tf.Tensor) -> tuple[tf.Tensor, IdStatus | None]:
+        """Returns the use counts of ids without rows, with this update, int64 [n]; and their candidate status."""
         if self._candidates is None:
-            return tf.ones_like(words[:, 0]), None
-        seen = self._candidates.index.find(words)
-        return tf.where(seen.alive, seen.uses, 0) + 1, seen
+            return tf.ones_like(keys[:, 0]), None
+        candidate = self._candidates.index.find(keys)
+        return tf.where(candidate.alive, candidate.uses, 0) + 1, candidate
 
-    def _count(
-        self, words: tf.Tensor, sights: tf.Tensor, waiting: IdStatus | None, wanted: tf.Tensor, seen: IdStatus
+    def _count_candidates(
+        self, keys: tf.Tensor, use_counts: tf.Tensor, candidate: IdStatus | None, admitted: tf.Tensor, status: IdStatus
     ) -> list[tf.Operation]:
-        """Keeps the sights of ids that go on waiting, and forgets those of the others."""
-        if self._candidates is None or waiting is None:
+        """Stores the use counts of ids that remain candidates, and frees those of the admitted ids."""
+        if self._candidates is None or candidate is None:
             return []
-        there, more = waiting.row >= 0, ~seen.alive & ~wanted
-        touched = _touch(self._candidates, more & there, waiting, sights, waiting.alive)
-        with tf.control_dependencies([touched]):
-            released = self._candidates.free(tf.gather_nd(waiting.row, tf.where(wanted & there)))
-        new = more & ~there & ~waiting.blocked
-        with tf.control_dependencies([released]):
-            placed = self._candidates.allocate(tf.gather_nd(words, tf.where(new)), 1)
-        return [touched, released, placed.op]
+        is_counted, remains = candidate.row >= 0, ~status.alive & ~admitted
+        recorded = _record_use(self._candidates, remains & is_counted, candidate, use_counts, candidate.alive)
+        with tf.control_dependencies([recorded]):
+            freed = self._candidates.free(tf.gather_nd(candidate.row, tf.where(admitted & is_counted)))
+        new = remains & ~is_counted & ~candidate.blocked
+        with tf.control_dependencies([freed]):
+            allocated = self._candidates.allocate(tf.gather_nd(keys, tf.where(new)), 1)
+        return [recorded, freed, allocated.op]
 
 
-def _touch(
-    directory: RowAllocator, which: tf.Tensor, seen: IdStatus, uses: tf.Tensor, goes_on: tf.Tensor
+def _record_use(
+    allocator: RowAllocator, which: tf.Tensor, status: IdStatus, uses: tf.Tensor, keeps_since: tf.Tensor
 ) -> tf.Operation:
-    """Rows of ids that have one are used by this update; for those that do not go on it is the first."""
+    """Records that this update uses the rows of `which` ids (bool [n]).
+
+    If `keeps_since` (bool [n]) is false for an id, this update counts as the one that assigned its row.
+    """
     which = tf.where(which)[:, 0]
-    row, uses, since, goes_on = (tf.gather(some, which) for some in (seen.row, uses, seen.since, goes_on))
-    return directory.record_use(row, uses, tf.where(goes_on, since, directory.now(row)))
+    row, uses, since, keeps = (tf.gather(some, which) for some in (status.row, uses, status.since, keeps_since))
+    return allocator.record_use(row, uses, tf.where(keeps, since, allocator.now(row)))
 
 
 def make_vocabularies(
-    traced: ModelVariables, plan: Plan, variables: Mapping[str, Any], seed: int, training: bool
+    model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], seed: int, training: bool
 ) -> dict[str, Vocabulary]:
-    """Slice name to vocabulary, of all open ones.
+    """Returns all open vocabularies by slice name.
 
     Args:
+      model_variables: the variables of the model.
+      plan: the slices of all variables.
       variables: slice name to variable.
-      training: whether pulls give ids the rows that they are going to have.
+      seed: the job's seed.
+      training: True if pulls return the future rows of ids that the step will admit.
     """
     found = {}
-    for name in traced.tables():
-        table = traced.variables[name].table
+    for name in model_variables.tables():
+        table = model_variables.variables[name].table
         if table is None or not table.is_open:
             continue
         for piece in plan.slices_of(name):
-            parts = ["", *(other[len(name) + 1 :] for other in traced.variables if _is_beside(other, name))]
+            parts = ["", *(other[len(name) + 1 :] for other in model_variables.variables if _belongs_to(other, name))]
             own = {part: variables[_slice_of(plan, f"{name}/{part}" if part else name, piece.index)] for part in parts}
             with tf.device(ps_device(piece.ps)):
                 found[piece.name] = Vocabulary(piece, table, own, derived_seed(seed, name), training)
@@ -181,12 +199,12 @@ def make_vocabularies(
 
 
 def rebuild_all(vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
-    """Makes the indices of all anew."""
+    """Rebuilds the indices of all vocabularies."""
     return tf.group(*[vocabulary.rebuild() for vocabulary in vocabularies.values()])
 
 
-def _is_beside(name: str, table: str) -> bool:
-    parts = (KEYS, USED, CLOCK, f"{CANDIDATES}/{KEYS}", f"{CANDIDATES}/{USED}")
+def _belongs_to(name: str, table: str) -> bool:
+    parts = (KEYS, USED, UPDATE_COUNT, f"{CANDIDATES}/{KEYS}", f"{CANDIDATES}/{USED}")
     return name in {f"{table}/{part}" for part in parts}
 
 

@@ -1,1 +1,1 @@
-"""What the training thread of a worker and of the chief does, in one session after the other."""
+"""The training thread of a worker or the chief: one session after the other."""

@@ -1,10 +1,10 @@
-"""The training in one session, in a thread of its own that can be left behind while a call hangs.
+"""Work in a separate thread that can be abandoned while a call hangs.
 
-    attempt(train, group, has_ended)        # returns or raises as `train` does; LostConnectionError: it was left behind
-    run_within(save, 5, has_ended)          # the same with a deadline; TimeoutError
+    run_abandonable(train, group, has_ended)        # returns or raises as `train` does; LostConnectionError: abandoned
+    run_within(save, 5, has_ended)                  # the same with a deadline; TimeoutError
 
-A call with a ps that has fallen silent does not end, and nothing can interrupt a thread that is inside one.  A thread
-that is left behind ends as soon as its call does, without having touched anything (`SessionGroup`).
+A call to a ps that has fallen silent does not end, and a thread inside such a call cannot be interrupted.  An abandoned
+thread ends as soon as its call does, without any effect (`SessionGroup`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from ps_train.cluster.calls import AbandonedCallError, SessionGroup
 from ps_train.training.session import LostConnectionError
 
 GRACE_SECS = 1.0
-"""A call of an attempt that has ended may take so long to end by itself."""
+"""Seconds for a call to end by itself after its session has ended."""
 
 _POLL_SECS = 0.1
 
 
 def run_abandonable(train: Callable[[], None], group: SessionGroup, has_ended: Callable[[], bool]) -> None:
-    """Runs `train` until it ends, or until it hangs in a call although the attempt has ended.
+    """Runs `train` until it ends, or until it hangs in a call although its session has ended.
 
     Args:
-      group: the sessions that `train` works with.
-      has_ended: whether nothing that is still under way can count any more.
+      train: the work.
+      group: the sessions used by `train`.
+      has_ended: returns True when the session has ended, and its running calls no longer count.
+
+    Raises:
+      LostConnectionError: the thread was abandoned.
     """
     running = _AbandonableThread(train, group)
     while not running.ended.wait(_POLL_SECS):
@@ -38,7 +42,16 @@ def run_abandonable(train: Callable[[], None], group: SessionGroup, has_ended: C
 
 
 def run_within(work: Callable[[], None], within_secs: float, is_hopeless: Callable[[], bool]) -> None:
-    """Runs `work`; raises TimeoutError, and leaves it behind, at the deadline or as soon as it is hopeless."""
+    """Runs `work`; abandons it at the deadline or when it cannot succeed.
+
+    Args:
+      work: the work.
+      within_secs: seconds until the deadline.
+      is_hopeless: returns True if the work cannot succeed.
+
+    Raises:
+      TimeoutError: the work was abandoned.
+    """
     running, deadline = _AbandonableThread(work), time.monotonic() + within_secs
     while not running.ended.wait(_POLL_SECS):
         if time.monotonic() > deadline or is_hopeless():
@@ -48,7 +61,7 @@ def run_within(work: Callable[[], None], within_secs: float, is_hopeless: Callab
 
 
 class _AbandonableThread:
-    """A thread, and what it has raised."""
+    """A thread and the error that it has raised."""
 
     def __init__(self, work: Callable[[], None], group: SessionGroup | None = None) -> None:
         self.ended = threading.Event()
@@ -62,6 +75,6 @@ class _AbandonableThread:
             work()
         except AbandonedCallError:
             return
-        except BaseException as error:  # raised again where the thread is waited for
+        except BaseException as error:  # raised again by the waiting thread
             self.error = error
         self.ended.set()

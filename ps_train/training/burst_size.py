@@ -1,12 +1,12 @@
-"""How many steps make a burst, and how many of them a run: from the time that steps take.
+"""Sizes of bursts and of calls of `session.run`, chosen from the measured time of steps.
 
-    rhythm = Rhythm.of(job)
-    rhythm.burst(), rhythm.run(left=12)               # 1, 1: nothing is known yet
-    rhythm.took(steps=1, secs=0.004)
+    bursts = BurstScheduler.of(job)
+    bursts.next_burst(), bursts.next_call_length(left=12)               # 1, 1: no step has been timed yet
+    bursts.record(steps=1, secs=0.004)
 
-A burst lasts about BURST_SECS, and no run of it longer: the loop looks up between its runs.  To prepare the graph of a
-length that is new takes TensorFlow as long as many steps: so the first steps are made one by one, and few lengths are
-used.
+A burst lasts about BURST_SECS, and so does its longest call: the loop checks for events between calls.  TensorFlow
+prepares the graph of each new call length, which takes as long as many steps.  So the first steps are made one by one,
+and few lengths are used.
 """
 
 from __future__ import annotations
@@ -18,32 +18,35 @@ from ps_train.config.job import AUTO, Job
 
 BURST_SECS = 0.2
 _FIRST = 3
-"""How many steps are timed one by one before there are runs of several."""
+"""Number of steps that are timed one by one before calls make several steps."""
 _MIN_STEPS_FOR_LONG_CALLS = 0.75
-"""Of a burst, as much as a run may last to be begun."""
+"""Maximum duration of a call of a new length, as a fraction of BURST_SECS."""
 _GROWTH = 32
-"""How many times longer than the one before it a burst may be: times may be wrong."""
+"""Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""
 
 
 class BurstScheduler:
-    """Args:
-    longest_run: the most steps that a run may make.
-    fixed: whether runs are of just this length, however long they last.
+    """Choice of the number of steps of bursts and calls.
+
+    Args:
+      longest_call: maximum number of steps of a call.
+      fixed: if True, every call has this length, whatever its duration.
     """
 
-    def __init__(self, longest_run: int = 1, fixed: bool = False) -> None:
-        self._lengths, self._fixed = call_lengths(longest_run, fixed), fixed
+    def __init__(self, longest_call: int = 1, fixed: bool = False) -> None:
+        self._lengths, self._fixed = call_lengths(longest_call, fixed), fixed
         self._steps = 1
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
-        self._prepares_graphs = True  # the very first step
+        self._prepares_graphs = True  # in the first step
 
     @classmethod
     def of(cls, job: Job) -> BurstScheduler:
-        return cls(job.longest_run, fixed=job.steps_per_run != AUTO)
+        """Returns the scheduler for the flags of a job."""
+        return cls(job.longest_call, fixed=job.steps_per_run != AUTO)
 
     def next_burst(self) -> int:
-        """Steps of the next burst: some runs, and the one step alone that ends it."""
+        """Returns the number of steps of the next burst: some calls, and the single step that ends it."""
         if self._fixed:
             steps = max(self._steps, self._lengths[0] + 1) if self._lengths[0] > 1 else self._steps
         else:
@@ -52,7 +55,11 @@ class BurstScheduler:
         return steps if longest == 1 else (steps - 1) // longest * longest + 1
 
     def next_call_length(self, left: int) -> int:
-        """Steps of the next run, which is made now, where so many are left; at least 1."""
+        """Returns the number of steps of the next call, at least 1; the caller makes the call now.
+
+        Args:
+          left: steps left in the burst before its last one.
+        """
         length = self._longest(left)
         if length not in self._prepared:
             self._prepared.add(length)
@@ -60,7 +67,12 @@ class BurstScheduler:
         return length
 
     def record(self, steps: int, secs: float) -> None:
-        """Burst by burst.  What was run for the first time says nothing of how long steps take."""
+        """Records the duration of a burst; ignores a burst in which TensorFlow prepared a graph.
+
+        Args:
+          steps: steps of the burst.
+          secs: duration of the burst in seconds.
+        """
         if self._prepares_graphs:
             self._prepares_graphs = False
             return
@@ -72,8 +84,10 @@ class BurstScheduler:
         return max(fitting, default=1)
 
     def _fits(self, length: int) -> bool:
-        """By the fastest of some bursts; a length that is new, by most of them and with room to spare, lest it be too
-        long again soon."""
+        """Returns True if a call of this length is short enough, judged by the fastest of the last bursts.
+
+        A new length is judged by their median, with a margin: otherwise it might soon be too long again.
+        """
         if not self._secs:
             return False
         if length in self._prepared:
@@ -82,7 +96,7 @@ class BurstScheduler:
 
 
 def call_lengths(longest: int, fixed: bool) -> list[int]:
-    """The lengths that runs may have, longest first: few, since each is a graph of its own."""
+    """Returns the allowed lengths of calls, longest first: few, because each needs its own graph."""
     if fixed:
         return sorted({longest, 1}, reverse=True)
     return [longest >> times for times in range(longest.bit_length())]

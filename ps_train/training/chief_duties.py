@@ -1,5 +1,7 @@
-"""What the chief's training thread does beyond a worker's: it initialises or restores the model, saves it, and ends the
-job: waits for the others, saves last, scores the test split, writes the result, and lets everybody go.
+"""The duties of the chief beside making steps: it initializes or restores the model, saves it, and ends the job.
+
+At the end it waits for the other tasks, saves the last checkpoint, scores the test split, writes the result, and
+publishes the outcome.
 """
 
 from __future__ import annotations
@@ -46,14 +48,19 @@ from ps_train.training.worker_training import POLL_SECS, SHORT_CALL, WorkerTrain
 log = logging.getLogger(__name__)
 
 _GIVE_UP_SECS = 3.0
-"""After this a checkpoint that is still being written when its session was lost is given up."""
+"""Seconds after which a checkpoint still being written when its session was lost is abandoned."""
 
 
 class ChiefDuties(Duties):
-    """The chief's part of a worker's training: it initializes, saves and ends the job."""
+    """The chief's part of a worker's training: it initializes and saves the model, and ends the job.
+
+    Args:
+      training: the chief's training; its `duties` are set to this object.
+      membership: the monitor of the replicas.
+    """
 
     _early_end_reason = "all input ended"
-    """Why the job ends below max_steps, where it does."""
+    """The reason for an end below max_steps."""
 
     def __init__(self, training: WorkerTraining, membership: MembershipMonitor) -> None:
         self._training, self._context, self._membership = training, training.context, membership
@@ -61,7 +68,7 @@ class ChiefDuties(Duties):
         self._start: tuple[float, int, float] | None = None
 
     def agree(self) -> None:
-        """The others agree with the chief."""
+        """Does nothing: the other tasks agree with the chief."""
 
     def hooks(self) -> list[Any]:
         self._step = self._training.step
@@ -70,12 +77,12 @@ class ChiefDuties(Duties):
         self._counters_at = functools.partial(RunCounterValues, job.update, names, self._context.cluster.num_replicas)
         self._counted = counter_tensors(self._step.counters)
         with tf.control_dependencies([self._step.ops.step_after]):
-            reading = StepFetches(self._step.loss, self._step.ops.step_after, counter_tensors(self._step.counters))
+            fetches = StepFetches(self._step.loss, self._step.ops.step_after, counter_tensors(self._step.counters))
         self._progress = ProgressHook(
-            reading, job, self._counters_at, lambda progress: self._context.console.progress(progress.text()), directory
+            fetches, job, self._counters_at, lambda progress: self._context.console.progress(progress.text()), directory
         )
         self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device_of(self._context.task))
-        self._saver = SaveHook(self._snapshots, reading, job.save_steps, job.save_secs)
+        self._saver = SaveHook(self._snapshots, fetches, job.save_steps, job.save_secs)
         self._recovery = Recovery(
             job,
             self._context.stores,
@@ -89,23 +96,20 @@ class ChiefDuties(Duties):
         return [self._progress, self._saver]
 
     def before_release(self) -> None:
-        self._snapshots.wait_briefly(_GIVE_UP_SECS)  # it may be the one that will be restored
+        self._snapshots.wait_briefly(_GIVE_UP_SECS)  # the recovery may restore this checkpoint
 
     def prepare(self, session: v1.Session) -> int:
         self._snapshots.begin_session()
         session.run(self._step.uninitialized)  # connects to every ps
         gc_control.resume()
-        self._context.stores[0].set(
-            records.DESCRIPTION, json.dumps(self._context.description)
-        )  # gone, if ps 0 was restarted
+        # Written again in every session: a restarted ps 0 has lost it.
+        self._context.stores[0].set(records.DESCRIPTION, json.dumps(self._context.description))
         found = ready_records(self._context.stores)
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
         self._training.enter_generation(ready)
         if self._start is None:
-            if any(found):
-                self._training.remove_replica(
-                    self._training.replica.index, session
-                )  # the chief before this one may have left a step unfinished
+            if any(found):  # the previous chief may have left a step unfinished
+                self._training.remove_replica(self._training.replica.index, session)
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counters.examples)))
         self._saver.started(
             ready.step, max((s for s, _ in checkpoints_in(self._context.directory) if s <= ready.step), default=0)
@@ -130,19 +134,19 @@ class ChiefDuties(Duties):
         self._finish()
 
     def _more_to_do(self) -> bool:
-        """Waits for the others; True when steps that got lost with a worker that died are handed out again."""
-        job, raw = self._context.job, self._unhooked_session()
-        living = TaskLiveness(job.worker_lease_secs)
+        """Waits for the other tasks; returns True when the lost steps of a dead worker are allocated again."""
+        job, session = self._context.job, self._unhooked_session()
+        liveness = TaskLiveness(job.worker_lease_secs)
         last_step, deadline = -1, 0.0
         while not self._context.events.stop.is_set():
             if self._training.session_is_over():
                 raise LostConnectionError("a ps was restarted")
-            # Read first: if it is the same in `reclaim`, no worker has taken a step since.
+            # Read first: if the number is unchanged in `reclaim`, no worker has taken a step since.
             allocated = self._training.budget.allocated()
             others = PeerStates.from_records(
-                task_statuses(self._context.stores[0].items()), str(self._context.task), living.is_alive
+                task_statuses(self._context.stores[0].items()), str(self._context.task), liveness.is_alive
             )
-            step = self._observe_others(raw)
+            step = self._observe_others(session)
             if self._training.shard_client is not None and self._training.has_more_steps(""):
                 return True
             if not others.training:
@@ -161,11 +165,11 @@ class ChiefDuties(Duties):
         return False
 
     def _input_exhausted(self, others: PeerStates) -> bool:
-        """When nobody trains: whether nobody ever will."""
+        """Returns True if no task will train again; called when none trains."""
         if self._training.shard_client is None:
             return self._step.lockstep or (self._training.input_ended and not others.waiting)
         self._training.input_ended = self._training.shard_client.is_over()
-        if not self._training.input_ended:  # what those have who are gone is not given back by themselves
+        if not self._training.input_ended:  # dead workers do not release their shards
             self._training.shard_client.release_all()
         return self._training.input_ended
 
@@ -176,80 +180,88 @@ class ChiefDuties(Duties):
         try:
             step, awaited = session.run([self._step.global_step, self._step.ops.awaited], options=SHORT_CALL)
         except PS_LOST_ERRORS as error:
-            log.debug("who is awaited is not known: %s", cause_of(error))
+            log.debug("the awaited replicas are unknown: %s", cause_of(error))
             return None
         return int(step), [index for index, missing in enumerate(awaited) if missing]
 
-    def _observe_others(self, raw: v1.Session) -> int:
-        """The global step; while only others train, their progress is shown and saved all the same."""
-        step, counted = raw.run([self._step.global_step, self._counted])
+    def _observe_others(self, session: v1.Session) -> int:
+        """Returns the global step; shows and saves the progress while only other tasks train."""
+        step, counted = session.run([self._step.global_step, self._counted])
         self._progress.observe(int(step), counted)
-        self._saver.observe(int(step), raw)
+        self._saver.observe(int(step), session)
         return int(step)
 
     def _finish(self) -> None:
-        """The last checkpoint, the score, the result; then everybody may go."""
-        job, console, raw = self._context.job, self._context.console, self._unhooked_session()
+        """Saves the last checkpoint, scores it, writes the result, and publishes the outcome."""
+        job, console, session = self._context.job, self._context.console, self._unhooked_session()
         assert self._start is not None, "training has begun"
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
-        step, counted = raw.run([self._step.global_step, self._counted])
-        self._snapshots.wait(raw)
-        self._saver.look()
+        step, counted = session.run([self._step.global_step, self._counted])
+        self._snapshots.wait(session)
+        self._saver.poll()
         if step != self._saver.step:
-            self._snapshots.save(raw)
+            self._snapshots.save(session)
         metrics = EvalCoordinator(self._training.context).score(self._training.sessions)
-        tally = self._counters_at(**counted)
-        made, examples_made = int(step) - first_step, float(tally.examples) - first_examples
-        ending = RunSummary(
-            int(step), made, examples_made, wall_secs, self._progress.loss, metrics, tally, self._snapshots.report()
+        counters = self._counters_at(**counted)
+        made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
+        summary = RunSummary(
+            int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters, self._snapshots.report()
         )
-        for line in ending.lines(job, self._early_end_reason):
+        for line in summary.lines(job, self._early_end_reason):
             console.line(line)
         if metrics:
             console.line("test " + metrics_line(metrics))
-        if (
-            made > 0 or read_result_step(self._context.directory) != step
-        ):  # the chief before may have been stopped on its way here
-            write_result(job, self._context.directory, ending.result(job))
+        # The previous chief may have been stopped before it wrote the result.
+        if made > 0 or read_result_step(self._context.directory) != step:
+            write_result(job, self._context.directory, summary.result(job))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if job.export_dir:
             directory = prepare_export(job.export_dir)
             export(self._context.model, self._context.source, self._checkpoints.path(step), directory)
             console.line(f"exported {directory}")
         outcome = Outcome("done", by=str(self._context.task))
-        for board in self._context.stores:
+        for store in self._context.stores:
             try:
-                board.compare_and_set(records.OUTCOME, "", outcome.to_json())
-            except LostTaskError as error:  # all is saved; nobody needs that ps any more
-                log.warning("%s: it cannot be told that the job is done", error)
+                store.compare_and_set(records.OUTCOME, "", outcome.to_json())
+            except LostTaskError as error:  # the model is saved; that ps is not needed now
+                log.warning("%s: it did not receive the news that the job is done", error)
 
     def _unhooked_session(self) -> v1.Session:
         assert self._training.session is not None, "the session exists before training begins"
         return self._training.session
 
     def close(self) -> None:
-        """Writes the last point of the event files, if there is one that is not written yet."""
+        """Writes the last point of the event files, if it is not written yet."""
         if self._start is not None:
             self._progress.close()
 
     def save_now(self, within_secs: float) -> None:
-        """A checkpoint of this moment, from any thread; nothing where there is no session, or one that is broken.
-        Raises SaveError, where a ps is silent at once."""
-        raw, lives = None if self._training.session_is_over() else self._training.session, self._context.heartbeat.lives
-        if raw is None:
-            if silent := lives.silent_ones():
+        """Saves a checkpoint now; may be called by any thread.
+
+        Without a usable session it saves nothing.
+
+        Args:
+          within_secs: seconds to wait for the checkpoint.
+
+        Raises:
+          SaveError: no checkpoint could be taken; raised at once if a ps is silent.
+        """
+        session = None if self._training.session_is_over() else self._training.session
+        ps_liveness = self._context.heartbeat.ps_liveness
+        if session is None:
+            if silent := ps_liveness.silent_ps():
                 raise SaveError(f"no checkpoint could be taken ({', '.join(silent)} does not answer)")
             return
         try:
-            run_within(lambda: self._save(raw), within_secs, lambda: bool(lives.silent_ones()))
+            run_within(lambda: self._save(session), within_secs, lambda: bool(ps_liveness.silent_ps()))
         except TimeoutError:
-            silent = lives.silent_ones()
-            cause = f"{', '.join(silent)} does not answer" if silent else f"it is not written after {within_secs:g}s"
+            silent = ps_liveness.silent_ps()
+            cause = f"{', '.join(silent)} does not answer" if silent else f"it was not written within {within_secs:g}s"
             raise SaveError(f"no checkpoint could be taken ({cause})") from None
         except PS_LOST_ERRORS as error:
             raise SaveError(f"no checkpoint could be taken ({cause_of(error)})") from None
 
-    def _save(self, raw: v1.Session) -> None:
-        step = self._snapshots.save(raw)
+    def _save(self, session: v1.Session) -> None:
+        step = self._snapshots.save(session)
         self._context.console.line(f"saved {self._checkpoints.path(step)}")

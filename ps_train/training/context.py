@@ -1,4 +1,4 @@
-"""What a training task has found out before its training thread begins."""
+"""The context of a training task, complete before its training thread begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,24 @@ from ps_train.runtime.signals import MainThreadEvents
 
 @dataclasses.dataclass(frozen=True)
 class TrainingContext:
-    """All that a training thread works with."""
+    """The objects that a training thread works with.
+
+    Attributes:
+      job: the job.
+      task: this task.
+      resolver: current addresses of the ps.
+      cluster: the cluster at the start of this task.
+      model: the model.
+      source: the training data.
+      variables: the model's variables.
+      plan: placement of the variables on the ps.
+      description: properties of the job on which all tasks must agree.
+      stores: the key-value store of each ps.
+      heartbeat: the heartbeat of this task.
+      events: events that wake the main thread.
+      console: receives the output.
+      directory: the model directory; "" unless this task is the chief.
+    """
 
     job: Job
     task: Task
@@ -42,7 +59,13 @@ class TrainingContext:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """The unbroken life of the model's state on the ps in which a task trains, its run, and since when it trains."""
+    """The generation in which a task trains: an unbroken life of the model's state on the ps.
+
+    Attributes:
+      generation: its random name; "" if the task does not train in one.
+      run_id: id of the run; "" before the first generation.
+      since: time at which the task entered it, in seconds of a monotonic clock.
+    """
 
     generation: str
     run_id: str

@@ -1,4 +1,4 @@
-"""The interface of what a replica does beside making steps."""
+"""The interface of the duties of a replica beside making steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import tensorflow.compat.v1 as v1
 
 
 class Duties(abc.ABC):
-    """What a replica does beside making steps; the chief's are more than a worker's."""
+    """Duties of a replica beside making steps; the chief has more than a worker."""
 
     @property
     def save_steps(self) -> int:
-        """Bursts end at multiples of this number of steps; 0: anywhere."""
+        """Returns the number of steps at whose multiples bursts end; 0 if they may end anywhere."""
         return 0
 
     @abc.abstractmethod
@@ -22,7 +22,7 @@ class Duties(abc.ABC):
 
     @abc.abstractmethod
     def hooks(self) -> list[Any]:
-        """Returns the session hooks; called while the graph of the step can still be added to."""
+        """Returns the session hooks; called before the graph of the step is finalized."""
 
     @abc.abstractmethod
     def prepare(self, session: v1.Session) -> int:
@@ -34,4 +34,4 @@ class Duties(abc.ABC):
 
     @abc.abstractmethod
     def before_release(self) -> None:
-        """Ends its own work in a session that was lost."""
+        """Ends the duties' own work in a lost session."""

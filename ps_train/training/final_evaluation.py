@@ -1,11 +1,11 @@
-"""The score at the end of a job: every worker that waits for the end scores a share of the test data.
+"""The final evaluation: the chief and every worker that waits for the end score one shard of the test data each.
 
-    metrics = Scorer(setting).score(sessions)       # the chief
-    Helper(setting).look(sessions)                  # the others, again and again
+    metrics = EvalCoordinator(context).score(sessions)       # the chief
+    EvalWorker(context).update(sessions)                     # the other workers, repeatedly
 
-The chief says on the board who scores which share, scores one itself, and adds up what the others hand in on ps 0.
-Where nobody hands in a share, because its worker is gone, or cannot, the chief scores it, too: the result is always
-that of all test data.
+The chief publishes the assignment of shards in the store, scores one shard itself, and adds up the sums that the
+workers publish on ps 0.  If a worker fails or dies, the chief scores its shard too.  So the result always covers all
+test data.
 """
 
 from __future__ import annotations
@@ -34,131 +34,136 @@ from ps_train.training.session import PS_LOST_ERRORS, TrainingSessionCreator
 log = logging.getLogger(__name__)
 
 FEW_BATCHES = 64
-"""To begin takes a worker as long as so many batches: fewer are not shared out."""
+"""The start of a worker takes as long as this number of batches: a smaller split is not divided."""
 
 _POLL_SECS = 0.05
 _FAILED = "failed "
 
 
 class _ShardGraphs:
-    """Makes the graphs of shares of the test data."""
+    """Builder of the evaluation graphs of test data shards."""
 
-    def __init__(self, setting: TrainingContext) -> None:
-        self._s = setting
-        self.source = DataSource(lambda: setting.model.data("test", setting.job.data_dir), setting.job.max_bad_lines)
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self.source = DataSource(lambda: context.model.data("test", context.job.data_dir), context.job.max_bad_lines)
 
-    def build(self, share: DataShard) -> EvalGraph | None:
-        s = self._s
-        return build_eval_graph(s.model, self.source, s.variables, s.plan, device_of(s.task), share)
+    def build(self, shard: DataShard) -> EvalGraph | None:
+        context = self._context
+        return build_eval_graph(
+            context.model, self.source, context.variables, context.plan, device_of(context.task), shard
+        )
 
     def are_worthwhile(self) -> bool:
+        """Returns True if the test data is large enough to be divided."""
         with tf.Graph().as_default():
             data = self.source.get()
         return data is not None and not (isinstance(data, Arrays) and len(data) <= FEW_BATCHES * BATCH)
 
 
 class EvalWorker:
-    """A worker that has no steps to make any more."""
+    """A worker without steps left, which scores test data for the chief."""
 
-    def __init__(self, setting: TrainingContext) -> None:
-        self._s = setting
-        self._seen = ""
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self._last_text = ""
 
     def update(self, sessions: TrainingSessionCreator) -> None:
-        """Scores a share if the chief has asked for it.  Raises only what a lost ps does."""
-        text = self._s.stores[0].get(records.SCORING)
-        if not text or text == self._seen:
+        """Scores a shard if the chief has assigned one; raises only the errors of a lost ps."""
+        text = self._context.stores[0].get(records.SCORING)
+        if not text or text == self._last_text:
             return
-        self._seen = text
-        asked = records.EvalAssignment.from_json(text)
-        index = asked.shares.get(str(self._s.task))
+        self._last_text = text
+        assignment = records.EvalAssignment.from_json(text)
+        index = assignment.shares.get(str(self._context.task))
         if index is not None:
-            done = self._submit(sessions, DataShard(index, asked.count))
-            self._s.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + asked.token)
+            done = self._submit(sessions, DataShard(index, assignment.count))
+            self._context.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(self, sessions: TrainingSessionCreator, share: DataShard) -> bool:
+    def _submit(self, sessions: TrainingSessionCreator, shard: DataShard) -> bool:
         try:
-            scoring = _ShardGraphs(self._s).build(share)
-            assert scoring is not None and scoring.totals is not None, "the chief has found that there is something"
-            session = sessions.open_session(scoring.graph)
-            run_batches(session, scoring)
-            session.run(scoring.totals.publish)
-            log.debug("share %d of %d of the test data is handed in", share.index, share.count)
+            graph = _ShardGraphs(self._context).build(shard)
+            assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
+            session = sessions.open_session(graph.graph)
+            run_batches(session, graph)
+            session.run(graph.metric_sums.publish)
+            log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
         except PS_LOST_ERRORS:
             raise
         except Exception as error:
-            log.warning("share %d of the test data is left to the chief: %s", share.index, cause_of(error))
+            log.warning("shard %d of the test data is left to the chief: %s", shard.index, cause_of(error))
             return False
         return True
 
 
 class EvalCoordinator:
-    """The chief."""
+    """The chief's part of the final evaluation."""
 
-    def __init__(self, setting: TrainingContext) -> None:
-        self._s = setting
-        self._shares = _ShardGraphs(setting)
-        self._living = TaskLiveness(setting.job.worker_lease_secs)
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self._graphs = _ShardGraphs(context)
+        self._liveness = TaskLiveness(context.job.worker_lease_secs)
 
     def score(self, sessions: TrainingSessionCreator) -> dict[str, float]:
-        """The metrics over all test data; {} where there are none."""
-        helpers = self._waiting_workers() if self._shares.are_worthwhile() else []
-        scoring = self._shares.build(DataShard(0, 1 + len(helpers)))
-        if scoring is not None and helpers and scoring.totals is None:
-            helpers, scoring = [], self._shares.build(WHOLE)
-        if scoring is None:
+        """Returns the metrics over all test data; {} without test data or metrics."""
+        workers = self._waiting_workers() if self._graphs.are_worthwhile() else []
+        graph = self._graphs.build(DataShard(0, 1 + len(workers)))
+        if graph is not None and workers and graph.metric_sums is None:
+            workers, graph = [], self._graphs.build(WHOLE)
+        if graph is None:
             return {}
-        session = sessions.open_session(scoring.graph)
-        return self._score_with_workers(sessions, session, scoring, helpers) if helpers else evaluate(session, scoring)
+        session = sessions.open_session(graph.graph)
+        return self._score_with_workers(sessions, session, graph, workers) if workers else evaluate(session, graph)
 
     def _score_with_workers(
-        self, sessions: TrainingSessionCreator, session: v1.Session, scoring: EvalGraph, helpers: list[str]
+        self, sessions: TrainingSessionCreator, session: v1.Session, graph: EvalGraph, workers: list[str]
     ) -> dict[str, float]:
-        assert scoring.totals is not None
-        asked = records.EvalAssignment(
-            uuid.uuid4().hex, {task: 1 + n for n, task in enumerate(helpers)}, 1 + len(helpers)
+        assert graph.metric_sums is not None
+        assignment = records.EvalAssignment(
+            uuid.uuid4().hex, {task: 1 + n for n, task in enumerate(workers)}, 1 + len(workers)
         )
-        self._s.stores[0].set(records.SCORING, asked.to_json())
+        self._context.stores[0].set(records.SCORING, assignment.to_json())
         began = time.monotonic()
-        total = _sum_of_shards(session, scoring)
-        deadline = time.monotonic() + max(self._s.job.finish_timeout_secs, 2 * (time.monotonic() - began))
-        for task, index in asked.shares.items():
-            if self._is_submitted(asked, task, deadline):
-                total = total + session.run(scoring.totals.of_share[index])
+        sums = _sum_of_shards(session, graph)
+        deadline = time.monotonic() + max(self._context.job.finish_timeout_secs, 2 * (time.monotonic() - began))
+        for task, index in assignment.shares.items():
+            if self._is_submitted(assignment, task, deadline):
+                sums = sums + session.run(graph.metric_sums.of_shard[index])
             else:
-                log.info("the chief scores the share of %s, too", task)
-                total = total + self._score_alone(sessions, DataShard(index, asked.count))
-        session.run(scoring.totals.load, {scoring.totals.feed: total})
-        return metric_values(session, scoring)
+                log.info("the chief scores the shard of %s too", task)
+                sums = sums + self._score_alone(sessions, DataShard(index, assignment.count))
+        session.run(graph.metric_sums.load, {graph.metric_sums.feed: sums})
+        return metric_values(session, graph)
 
-    def _score_alone(self, sessions: TrainingSessionCreator, share: DataShard) -> Any:
-        scoring = self._shares.build(share)
-        assert scoring is not None
-        return _sum_of_shards(sessions.open_session(scoring.graph), scoring)
+    def _score_alone(self, sessions: TrainingSessionCreator, shard: DataShard) -> Any:
+        graph = self._graphs.build(shard)
+        assert graph is not None
+        return _sum_of_shards(sessions.open_session(graph.graph), graph)
 
     def _waiting_workers(self) -> list[str]:
-        """The other workers that wait for the end."""
-        seats = task_statuses(self._s.stores[0].items())
-        me = str(self._s.task)
+        """Returns the names of the other living workers that wait for the end."""
+        statuses = task_statuses(self._context.stores[0].items())
+        own = str(self._context.task)
         return sorted(
-            s.task for s in seats if s.task != me and self._living.is_alive(s) and s.state in (WAITING, INPUT_ENDED)
+            s.task
+            for s in statuses
+            if s.task != own and self._liveness.is_alive(s) and s.state in (WAITING, INPUT_ENDED)
         )
 
-    def _is_submitted(self, asked: records.EvalAssignment, task: str, deadline: float) -> bool:
-        """Waits for that as long as the task lives."""
-        while not self._s.events.stop.is_set() and time.monotonic() < deadline:
-            items = self._s.stores[0].items()
-            said = items.get(records.eval_result_key(asked.shares[task]), "")
-            if said.endswith(asked.token):
-                return not said.startswith(_FAILED)
-            if not any(seat.task == task and self._living.is_alive(seat) for seat in task_statuses(items)):
+    def _is_submitted(self, assignment: records.EvalAssignment, task: str, deadline: float) -> bool:
+        """Waits for the shard of a living task until the deadline; returns True if its sums are published."""
+        while not self._context.events.stop.is_set() and time.monotonic() < deadline:
+            items = self._context.stores[0].items()
+            result = items.get(records.eval_result_key(assignment.shares[task]), "")
+            if result.endswith(assignment.token):
+                return not result.startswith(_FAILED)
+            if not any(status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)):
                 return False
             time.sleep(_POLL_SECS)
         return False
 
 
-def _sum_of_shards(session: v1.Session, scoring: EvalGraph) -> Any:
-    """The sums of its share, float64 [n]."""
-    assert scoring.totals is not None
-    run_batches(session, scoring)
-    return session.run(scoring.totals.vector)
+def _sum_of_shards(session: v1.Session, graph: EvalGraph) -> Any:
+    """Returns the metric sums of the graph's shard, float64 [n]."""
+    assert graph.metric_sums is not None
+    run_batches(session, graph)
+    return session.run(graph.metric_sums.vector)

@@ -3,9 +3,9 @@
     source = Input(server.target, own_config(cluster, task, job), step)
     source.begin(seed=7)
 
-TensorFlow reads ahead in threads that use a device of the session in which the iterator was made and begun, and dies of
-a segmentation fault when that session is closed first.  So this is done in a session that is never closed, has a part
-of the graph only, and asks no other task.
+TensorFlow reads ahead in threads that use a device of the session that initialized the iterator.  It crashes with a
+segmentation fault when that session is closed first.  So the iterator is initialized in a session that is never closed,
+contains only a part of the graph, and calls no other task.
 """
 
 from __future__ import annotations
@@ -20,24 +20,31 @@ from ps_train.graph.train_step import TrainStep
 
 
 class Input:
-    """Args:
-    config: of a session that sees the task's own devices only.
-    step: its graph makes the batches.
+    """The input of one training task.
+
+    Args:
+      target: address of the task's own server.
+      config: configuration of a session with the task's own devices only.
+      step: the training graph, which makes the batches.
     """
 
     def __init__(self, target: str, config: v1.ConfigProto, step: TrainStep) -> None:
-        self._batches, self._begun = step.batches, step.calls_begun.name
+        self._batches, self._calls_begun = step.batches, step.calls_begun.name
         part = tf.Graph()
         with part.as_default():
             tf.import_graph_def(_part_of(step.graph, [self._batches.initializer, step.calls_begun.op]), name="")
         self._session = Session(target, graph=part, config=config)
 
     def begun_calls(self) -> int:
-        """How many calls that train have begun on all their tasks, over all sessions."""
-        return int(self._session.run(self._begun))
+        """Returns the number of training calls that have begun on all their tasks, over all sessions."""
+        return int(self._session.run(self._calls_begun))
 
     def begin(self, seed: int = 0) -> None:
-        """Begins to read anew."""
+        """Restarts the input.
+
+        Args:
+          seed: seed of the order of the examples.
+        """
         if self._batches.ended is not None:
             self._batches.ended.clear()
         feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed).items()}
@@ -45,15 +52,15 @@ class Input:
 
 
 def _part_of(graph: tf.Graph, targets: Sequence[tf.Operation]) -> v1.GraphDef:
-    """Returns the definition of those operations and of all that they need."""
-    wanted: set[str] = set()
+    """Returns the definition of the operations and of everything they depend on."""
+    needed: set[str] = set()
     todo = list(targets)
     while todo:
         operation = todo.pop()
-        if operation.name not in wanted:
-            wanted.add(operation.name)
+        if operation.name not in needed:
+            needed.add(operation.name)
             todo += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
-    whole = graph.as_graph_def()
-    part = v1.GraphDef(library=whole.library, versions=whole.versions)
-    part.node.extend(node for node in whole.node if node.name in wanted)
+    full = graph.as_graph_def()
+    part = v1.GraphDef(library=full.library, versions=full.versions)
+    part.node.extend(node for node in full.node if node.name in needed)
     return part

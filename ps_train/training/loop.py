@@ -1,10 +1,10 @@
-"""The training loop: steps in bursts, with nothing but bare runs of one or several steps inside a burst.
+"""The training loop: steps in bursts; inside a burst there are only bare calls of one or several steps.
 
-    loop = Loop("worker:1", step, pace, should_stop, first_step=0)
-    why = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
+    loop = TrainingLoop("worker:1", step, source, should_stop, first_step=0)
+    reason = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
 
-A burst takes about a fifth of a second, so that the loop reacts in time; its last step is run alone, with the hooks.
-So is what longer runs leave of a burst.
+A burst takes about a fifth of a second, because the loop must react in time.  The last step of a burst is run alone,
+with the hooks.  So are the steps left over by longer calls.
 """
 
 from __future__ import annotations
@@ -31,21 +31,26 @@ from ps_train.training.step_timeline import StepTimeline
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
 _INPUT_CANCELLED = "Iterator was cancelled"
-"""TensorFlow's word to whoever reads on after a call that waited for the input was cancelled."""
+"""TensorFlow's message to a reader after a call that waited for the input was cancelled."""
 
 
 class StepSource(Protocol):
-    """How many steps a replica may make."""
+    """The source of the steps that a replica may make."""
 
     def take(self, wanted: int, global_step: int) -> int:
-        """Up to `wanted` steps; 0 when there are no more.  `global_step` is the latest that the replica knows of."""
+        """Takes up to `wanted` steps; returns their number, 0 when none are left.
+
+        Args:
+          wanted: maximum number of steps.
+          global_step: the latest global step known to the replica.
+        """
 
     def give_back(self, count: int) -> None:
-        """Steps that were taken but not made."""
+        """Returns steps that were taken but not made."""
 
 
 class LockstepSource:
-    """Every replica makes every step, and knows the global step after each."""
+    """A source for lockstep: every replica makes every step, and knows the global step after each."""
 
     def __init__(self, max_steps: int) -> None:
         self._max_steps = max_steps
@@ -54,46 +59,49 @@ class LockstepSource:
         return max(0, min(wanted, self._max_steps - global_step))
 
     def give_back(self, count: int) -> None:
-        """Nothing was taken from anybody."""
+        """Does nothing: lockstep takes no steps from a shared budget."""
 
 
 class TrainingLoop:
-    """Runs one replica's steps.
+    """The loop that runs one replica's steps.
 
     Args:
-      name: what to call the replica in errors.
-      first_step: the global step at which it begins.
-      save_steps: if not 0, a burst ends at its multiples, where a checkpoint is due.
-      rhythm: how long bursts and runs are.
-      clocks: if given, every step is timed and written down.
-      slowness: how many times longer every run is to take.
+      name: name of the replica in errors.
+      step: the training graph.
+      source: the source of steps.
+      should_stop: returns True when the loop must end.
+      first_step: the global step at which the loop begins.
+      save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
+      bursts: sizes of bursts and calls; None for single steps.
+      timeline: if given, it records the time of every step.
+      slowness: factor by which every call is slowed down.
 
     Attributes:
-      global_step: the latest that it knows of.
-      made_any: whether it has made a step.
-      calls: how many calls it has begun, the one under way included.
-      is_prepared: whether TensorFlow has prepared the graph of the one that is under way.
+      global_step: the latest known global step.
+      made_any: True once a step has been made.
+      calls: number of calls that have begun, the running one included.
+      is_prepared: True if TensorFlow has already prepared the graph of the running call.
     """
 
     def __init__(
         self,
         name: str,
         step: TrainStep,
-        pace: StepSource,
+        source: StepSource,
         should_stop: Callable[[], bool],
         first_step: int,
         save_steps: int = 0,
-        rhythm: BurstScheduler | None = None,
-        clocks: StepTimeline | None = None,
+        bursts: BurstScheduler | None = None,
+        timeline: StepTimeline | None = None,
         slowness: float = 1.0,
     ) -> None:
         self._name = name
-        self._step, self._source, self._should_stop = step, pace, should_stop
+        self._step, self._source, self._should_stop = step, source, should_stop
         self._save_steps = save_steps
-        self._timeline = clocks
+        self._timeline = timeline
         self._slowdown = Slowdown(slowness)
-        self._bursts = rhythm or BurstScheduler()
-        self._run_of = functools.cache(step.steps_per_call)
+        self._bursts = bursts or BurstScheduler()
+        self._steps_per_call = functools.cache(step.steps_per_call)
         self.global_step = first_step
         self.made_any = False
         self.calls = 0
@@ -101,7 +109,17 @@ class TrainingLoop:
         self._lengths: set[int] = set()
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
-        """Until there are no more steps, no more input, or somebody says stop."""
+        """Makes steps until the steps or the input end, or `should_stop` returns True.
+
+        Returns:
+          `STEPS`, `INPUT` or `STOPPED`.
+
+        Raises:
+          DivergedError: a loss or gradient is not finite.
+          DataError: the data is unusable, or this worker's share is empty.
+          LostConnectionError: a ps was lost.
+          LostInputError: the input was cancelled by a lost session.
+        """
         while not self._should_stop():
             wanted = self._bursts.next_burst()
             if self._save_steps:
@@ -117,7 +135,7 @@ class TrainingLoop:
                     raise unusable from None
                 if NOT_FINITE in str(error):
                     raise DivergedError(
-                        f"{NOT_FINITE}, on {self._name} after global step {self.global_step}; nothing of it was "
+                        f"{NOT_FINITE}, on {self._name} after global step {self.global_step}; that step was not "
                         "applied or saved: use a smaller learning_rate, clip gradients, or --on_nan=skip."
                     ) from None
                 raise
@@ -131,13 +149,13 @@ class TrainingLoop:
         return STOPPED
 
     def _burst_of(self, count: int) -> Callable[[Any], tuple[int, bool]]:
-        def burst(step_context: Any) -> tuple[int, bool]:  # MonitoredSession insists on this one parameter
+        def burst(step_context: Any) -> tuple[int, bool]:  # MonitoredSession requires exactly this parameter
             return self._burst(step_context, count)
 
         return burst
 
     def _with_hooks(self, run_with_hooks: Callable[[Any], Any]) -> float:
-        """One step; the examples that it stands for."""
+        """Makes one step with the hooks; returns its number of examples."""
         ops = self._step.ops
         self._count_call(1)
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
@@ -145,13 +163,13 @@ class TrainingLoop:
         return float(fetched["examples"])
 
     def _count_call(self, length: int) -> None:
-        """Counts a call of so many steps that is about to be made."""
+        """Counts a call of `length` steps before it is made."""
         self.is_prepared = length in self._lengths
         self._lengths.add(length)
         self.calls += 1
 
     def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
-        """Steps made, and whether the input has ended, which is told once."""
+        """Makes a burst; returns the number of steps made, and True if the input has ended."""
         run: Callable[..., Any] = functools.partial(step_context.session.run, options=UNBOUNDED_CALL)
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         if self._timeline is not None:
@@ -162,11 +180,11 @@ class TrainingLoop:
             while begun < count - 1 and not self._should_stop():
                 length = self._bursts.next_call_length(count - 1 - begun)
                 first = first or length
-                if length == 1 < first:  # what longer runs leave: by the graph that is prepared anyhow
+                if length == 1 < first:  # left over by longer calls: uses the graph that is always prepared
                     made += self._with_hooks(run_with_hooks) > 0
                 else:
                     self._count_call(length)
-                    steps = run(self._run_of(length))["examples"]
+                    steps = run(self._steps_per_call(length))["examples"]
                     made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length
             examples = self._with_hooks(run_with_hooks)
@@ -182,5 +200,5 @@ class TrainingLoop:
                 raise LostInputError from None
             raise
         except PS_LOST_ERRORS as error:
-            # Not to be seen by MonitoredSession: it would close the session, which hangs for ever with a dead ps.
+            # Hidden from MonitoredSession: it would close the session, which hangs with a dead ps.
             raise LostConnectionError(cause_of(error)) from None

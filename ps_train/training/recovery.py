@@ -1,9 +1,9 @@
-"""How the chief brings all ps to a state from which everybody can train: at the start, and after ps lost theirs.
+"""Recovery of the model's state on the ps by the chief: at the start, and after a ps lost its state.
 
-    ready = recovery.prepare(session, known_step=None)          # what stands on every board from then on
+    ready = recovery.prepare(session, found, known_step=None)          # the record now in every ps's store
 
-A ps that holds its part of the model has the chief's notice of it on its own board, which dies with it; so a ps
-without the notice has lost its part, whoever the chief is by now.
+A ps with a part of the model has the chief's `ModelReady` record in its own store, which ends with the ps.  So a ps
+without the record has lost its part, even if another process is the chief now.
 """
 
 from __future__ import annotations
@@ -38,9 +38,17 @@ _POLL_SECS, _RETURN_SECS = 0.05, 2.0
 
 @dataclasses.dataclass
 class Recovery:
-    """Args:
-    by, me: the chief's process, and its task.
-    present: the tasks that take part at the moment.
+    """Initialization and restoring of the model.
+
+    Args:
+      job: the job.
+      stores: the store of each ps.
+      step: the training graph.
+      checkpoints: the checkpoints of this run.
+      console: receives one line for each restore.
+      chief_process: process id of the chief.
+      chief_task: task name of the chief, `worker:0`.
+      members: returns the names of the replicas that are members now.
     """
 
     job: Job
@@ -53,47 +61,55 @@ class Recovery:
     members: Callable[[], Sequence[str]]
 
     def prepare(self, session: v1.Session, found: Sequence[ModelReady | None], known_step: int | None) -> ModelReady:
-        """Initialises or restores what is not there, and opens the budget of steps.
+        """Initializes or restores the missing parts of the model, and starts the step budget.
 
         Args:
-          found: what stands on the boards.
-          known_step: the latest global step that this process knows of; None if it has not trained yet.
+          session: a session on all ps.
+          found: the record of each ps; None for a ps without the model.
+          known_step: the latest global step known to this process; None if it has not trained yet.
+
+        Returns:
+          The record of the current generation, now in every store.
+
+        Raises:
+          RefusedError: a ps holds the model of another run.
+          LostTaskError: a ps lost its state and there is no complete checkpoint.
         """
-        run = _read_run_id(self.checkpoints.directory)
-        self._refuse_foreign(found, run)
+        run_id = _read_run_id(self.checkpoints.directory)
+        self._refuse_foreign(found, run_id)
         lost = [index for index, ready in enumerate(found) if ready is None]
-        there = [ready for ready in found if ready is not None]
+        ready_records = [ready for ready in found if ready is not None]
         if not lost and session.run(self.step.uninitialized).any():
             lost = list(range(len(found)))
-        if not lost and len({ready.generation for ready in there}) == 1:
+        if not lost and len({ready.generation for ready in ready_records}) == 1:
             step = self._global_step(session)
-            log.info("the model is still there: training goes on at step %d", step)
-            return dataclasses.replace(there[0], step=step)
+            log.info("the ps still hold the model: training continues at step %d", step)
+            return dataclasses.replace(ready_records[0], step=step)
         if len(lost) == len(found):
             step = self._initialize_all(session, known_step)
         elif lost:
             step = self._restore_lost(session, lost, known_step)
-        else:  # the chief before this one died when all but the notices was done
+        else:  # the previous chief died before it wrote the last records
             step = self._global_step(session)
-        ready = ModelReady(step, self.chief_process, uuid.uuid4().hex, run)
-        StepBudget(self.stores[0], self.job.max_steps, sharers=1, world=ready.generation).start_at(step)
-        for board in self.stores:
-            board.set(records.READY, ready.to_json())
+        ready = ModelReady(step, self.chief_process, uuid.uuid4().hex, run_id)
+        StepBudget(self.stores[0], self.job.max_steps, sharers=1, generation=ready.generation).start_at(step)
+        for store in self.stores:
+            store.set(records.READY, ready.to_json())
         return ready
 
-    def _refuse_foreign(self, found: Sequence[ModelReady | None], run: str) -> None:
-        for board, ready in zip(self.stores, found, strict=True):
-            if ready is not None and ready.run_id != run:
+    def _refuse_foreign(self, found: Sequence[ModelReady | None], run_id: str) -> None:
+        for store, ready in zip(self.stores, found, strict=True):
+            if ready is not None and ready.run_id != run_id:
                 raise RefusedError(
-                    f"{board.name} holds the model of another run, whose checkpoints are not in "
+                    f"{store.name} holds the model of another run, whose checkpoints are not in "
                     f"{self.checkpoints.directory}: stop the processes of that run."
                 )
 
     def _initialize_all(self, session: v1.Session, known_step: int | None) -> int:
-        """All ps are empty."""
+        """Initializes all ps and restores the newest checkpoint; returns the global step."""
         began = time.monotonic()
         session.run(self.step.initialize, options=LONG_CALL)
-        log.debug("initialised in %.1fs", time.monotonic() - began)
+        log.debug("initialized in %.1fs", time.monotonic() - began)
         restored = self.checkpoints.restore(session)
         if known_step is not None:
             self._report(range(len(self.stores)), restored, known_step)
@@ -104,9 +120,9 @@ class Recovery:
         return self._global_step(session)
 
     def _restore_lost(self, session: v1.Session, lost: Sequence[int], known_step: int | None) -> int:
-        """Some ps are empty, the others are not."""
+        """Restores the ps that lost their state, or all ps; returns the global step."""
         session.run([self.step.initialize[ps] for ps in lost], options=LONG_CALL)
-        self._reset(session)  # else those never come to rest who wait for a step that will not be made
+        self._reset(session)  # releases workers that wait for a step that will not be made
         self._wait_until_idle()
         before = known_step if 0 in lost else self._global_step(session)
         self._reset(session)
@@ -120,28 +136,28 @@ class Recovery:
             session.run(self.step.ops.reset)
 
     def _wait_until_idle(self) -> None:
-        """Until no other task makes steps: what they do must not mix with what is restored."""
-        start, living = time.monotonic(), TaskLiveness(self.job.worker_lease_secs)
+        """Waits until no other task makes steps: their pushes must not mix with the restored values."""
+        start, liveness = time.monotonic(), TaskLiveness(self.job.worker_lease_secs)
         while True:
-            seats = [seat for seat in task_statuses(self.stores[0].items()) if seat.task != self.chief_task]
-            busy = [seat.location() for seat in seats if self._is_training(seat, living)]
-            absent = {*self.members()} - {seat.task for seat in seats} - {self.chief_task}
+            statuses = [status for status in task_statuses(self.stores[0].items()) if status.task != self.chief_task]
+            busy = [status.location() for status in statuses if self._is_training(status, liveness)]
+            absent = {*self.members()} - {status.task for status in statuses} - {self.chief_task}
             waited = time.monotonic() - start
             if not busy and (not absent or waited > _RETURN_SECS):
                 return
             if waited > self.job.recovery_secs:
-                log.warning("no longer waiting for %s to come to rest (recovery_secs)", ", ".join(busy))
+                log.warning("no longer waiting for %s to stop training (recovery_secs)", ", ".join(busy))
                 return
             time.sleep(_POLL_SECS)
 
-    def _is_training(self, seat: TaskStatus, living: TaskLiveness) -> bool:
-        return seat.state == TRAINING and living.is_alive(seat) and not process_exited(seat)
+    def _is_training(self, status: TaskStatus, liveness: TaskLiveness) -> bool:
+        return status.state == TRAINING and liveness.is_alive(status) and not process_exited(status)
 
     def _report(self, lost: Sequence[int], restored: int | None, before: int | None) -> None:
         names = ", ".join(f"ps:{index}" for index in lost)
         if restored is None:
             raise LostTaskError(
-                f"{names} restarted, and {self.checkpoints.directory} has no whole checkpoint to restore it from"
+                f"{names} restarted, and {self.checkpoints.directory} has no complete checkpoint to restore it from"
             )
         updates = "an unknown number of" if before is None else str(max(0, before - restored))
         part = " there" if len(lost) < len(self.stores) and self.job.recovery_mode == "partial" else ""
@@ -152,16 +168,16 @@ class Recovery:
 
 
 def _read_run_id(directory: str) -> str:
-    """What tells this run, of all its processes and restarts, from others: a random word beside its checkpoints."""
+    """Returns the id of the run, a random word in a file beside its checkpoints; makes one for a new run."""
     path = os.path.join(directory, "run_id")
     try:
         with open(path) as file:
-            if run := file.read().strip():
-                return run
+            if run_id := file.read().strip():
+                return run_id
     except FileNotFoundError:
         pass
-    run = uuid.uuid4().hex
+    run_id = uuid.uuid4().hex
     with open(path + ".new", "w") as file:
-        file.write(run + "\n")
+        file.write(run_id + "\n")
     os.replace(path + ".new", path)
-    return run
+    return run_id

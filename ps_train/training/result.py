@@ -1,4 +1,4 @@
-"""What the chief must know to end a job: who of the others still trains; and the form of the result."""
+"""The result of a run: its summary and result.json; and the states of the other tasks, which decide when it ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,22 @@ from ps_train.hooks.counters import RunCounterValues
 
 @dataclasses.dataclass(frozen=True)
 class PeerStates:
-    """The other training tasks, as the board shows them: who still trains, and who could train on."""
+    """States of the other training tasks, as read from the store.
+
+    Attributes:
+      training: locations of the tasks that still train.
+      waiting: locations of the tasks that could continue to train.
+    """
 
     training: tuple[str, ...]
     waiting: tuple[str, ...]
 
     @classmethod
-    def from_records(cls, seats: Iterable[TaskStatus], me: str, alive: Callable[[TaskStatus], bool]) -> PeerStates:
-        others = [seat for seat in seats if seat.task != me and alive(seat)]
+    def from_records(
+        cls, statuses: Iterable[TaskStatus], task: str, is_alive: Callable[[TaskStatus], bool]
+    ) -> PeerStates:
+        """Returns the states of all living tasks except `task`."""
+        others = [status for status in statuses if status.task != task and is_alive(status)]
         return cls(
             tuple(s.location() for s in others if s.state in (STARTING, TRAINING, RECOVERING)),
             tuple(s.location() for s in others if s.state == WAITING),
@@ -36,7 +44,7 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
-    """Writes result.json in one step; returns its path."""
+    """Writes result.json atomically; returns its path."""
     path = os.path.join(directory, "result.json")
     with open(path + ".new", "w") as file:
         json.dump(result, file, indent=2)
@@ -46,7 +54,7 @@ def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
 
 
 def read_result_step(directory: str) -> int | None:
-    """The global step that result.json speaks of; None where there is none that can be read."""
+    """Returns the global step in result.json; None if the file is missing or unreadable."""
     try:
         with open(os.path.join(directory, "result.json")) as file:
             return int(json.load(file)["global_step"])
@@ -56,8 +64,18 @@ def read_result_step(directory: str) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class RunSummary:
-    """A run that is over: where it stands, how long it took, what it counted.  `made` are this run's steps;
-    `saving`: see `Snapshots.report`."""
+    """Summary of a run that is over.
+
+    Attributes:
+      step: the global step.
+      steps_made: steps made by this chief process.
+      examples_made: examples used by this chief process.
+      wall_secs: duration of the training in seconds.
+      loss: the last loss; None if there is none.
+      metrics: metrics of the test split.
+      counters: the counters of the whole job.
+      saving: statistics of the checkpoints; see `AsyncSaver.report`.
+    """
 
     step: int
     steps_made: int
@@ -65,11 +83,16 @@ class RunSummary:
     wall_secs: float
     loss: float | None
     metrics: dict[str, float]
-    tally: RunCounterValues
+    counters: RunCounterValues
     saving: dict[str, Any] | None = None
 
-    def lines(self, job: Job, cut_short: str) -> list[str]:
-        """What is said of it on the console.  `cut_short`: why it ended, if it ended early."""
+    def lines(self, job: Job, early_end_reason: str) -> list[str]:
+        """Returns the lines for the console.
+
+        Args:
+          job: the job.
+          early_end_reason: reason for an end below max_steps.
+        """
         if self.steps_made == 0 and self.step >= job.max_steps:
             return [f"this job is finished already, at step {self.step} of {job.max_steps}"]
         lines = [
@@ -78,26 +101,26 @@ class RunSummary:
             f"{self.examples_made / self.wall_secs:.0f} examples/s"
         ]
         if self.step < job.max_steps:
-            lines.append(f"{cut_short} at step {self.step} of {job.max_steps}")
-        if self.tally.skipped:
-            lines.append(f"{self.tally.skipped} gradients were skipped because they were no finite numbers")
+            lines.append(f"{early_end_reason} at step {self.step} of {job.max_steps}")
+        if self.counters.skipped:
+            lines.append(f"{self.counters.skipped} gradients were skipped because they were not finite")
         if self.saving:
-            count, mean, most = (self.saving[name] for name in ("count", "hold_secs_mean", "hold_secs_max"))
+            count, mean, longest = (self.saving[name] for name in ("count", "hold_secs_mean", "hold_secs_max"))
             saved = "1 checkpoint" if count == 1 else f"{count} checkpoints"
-            lines.append(f"saved {saved}; pushes were held for {mean}s on average, {most}s at most")
-        if self.tally.dropped:
+            lines.append(f"saved {saved}; pushes were held for {mean}s on average, {longest}s at most")
+        if self.counters.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
             late += ", or were lost by --inject" if dropped_share(job.inject) else ""
             late += " or brought examples that others had used" if job.is_dynamic else ""
-            lines.append(f"{self.tally.dropped} gradients were dropped because they {late}")
+            lines.append(f"{self.counters.dropped} gradients were dropped because they {late}")
         return lines
 
     def result(self, job: Job) -> dict[str, Any]:
-        """What result.json holds; rates are of this run, counts of the whole job."""
-        reports = {"staleness": self.tally.staleness_report(), "waiting": self.tally.waiting_report()}
+        """Returns the content of result.json; rates are those of this process, counts those of the whole job."""
+        reports = {"staleness": self.counters.staleness_report(), "waiting": self.counters.waiting_report()}
         return {
             "global_step": self.step,
-            "examples": int(self.tally.examples),
+            "examples": int(self.counters.examples),
             "loss": self.loss,
             "metrics": self.metrics,
             "wall_secs": round(self.wall_secs, 3),
@@ -105,8 +128,8 @@ class RunSummary:
             "examples_per_sec": round(self.examples_made / self.wall_secs, 3) if self.wall_secs else 0.0,
             "update": job.update,
             "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
-            "skipped": int(self.tally.skipped),
-            "dropped": int(self.tally.dropped),
+            "skipped": int(self.counters.skipped),
+            "dropped": int(self.counters.dropped),
             **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},
         }

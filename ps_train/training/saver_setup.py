@@ -1,4 +1,4 @@
-"""How a job saves: from copies on the ps while training goes on, or, where these would be too large, under a hold."""
+"""Setup of the savers: from copies on the ps during training, or, if these are too large, while pushes are held."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ log = logging.getLogger(__name__)
 
 
 def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple[Checkpoints, AsyncSaver]:
-    """Adds to the step's graph, which must be the default and not final, what saves and restores.
+    """Adds the operations that save and restore to the graph of the step.
 
     Args:
-      device: the chief's.
+      job: the job.
+      step: the training graph; it must be the default graph and not finalized.
+      directory: the model directory.
+      device: the chief's device.
+
+    Returns:
+      The checkpoints and their saver.
     """
     stored = [one for one in step.entries if not one.follower]
     shadows = ShadowCopies(stored) if job.async_save and _is_small(job, bytes_by_ps(stored)) else None
-    copies = shadows.stored if shadows else ()
+    copies = shadows.entries if shadows else ()
     checkpoints = Checkpoints(directory, job.keep_checkpoints, step.entries, device, copies)
     return checkpoints, AsyncSaver(
         checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), shadows
@@ -35,7 +41,7 @@ def _is_small(job: Job, sizes: dict[int, int]) -> bool:
     if mebibytes <= job.snapshot_mb:
         return True
     log.info(
-        "ps:%d holds %.0f MiB, more than snapshot_mb=%d: there is no copy made of it, and pushes are held while a "
+        "ps:%d holds %.0f MiB, more than snapshot_mb=%d: it is not copied, and pushes are held while a "
         "checkpoint is written",
         largest,
         mebibytes,

@@ -1,10 +1,10 @@
-"""The session of a training task, for as long as it lasts: when a ps is lost, a new one takes its place.
+"""The session of a training task; after the loss of a ps, a new session replaces it.
 
-    creator = Sessions(...)
-    with MonitoredSession(creator, hooks): ...
+    creator = TrainingSessionCreator(...)
+    session = MonitoredSession(creator, hooks)
 
-TensorFlow's own creators make every other task sleep 30 s between looks, and restore without a word; here readiness
-stands on the boards, and MonitoredSession never hears of a lost ps.
+With TensorFlow's own creators every task but the chief sleeps 30 s between checks, and restores silently.  Here the
+stores show readiness, and MonitoredSession never sees the loss of a ps.
 """
 
 from __future__ import annotations
@@ -29,32 +29,36 @@ from ps_train.errors import RefusedError
 log = logging.getLogger(__name__)
 
 PS_LOST_ERRORS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
-"""What TensorFlow raises when a ps is gone."""
+"""Errors that TensorFlow raises when a ps is gone."""
 
 _never_closed: list[v1.Session] = []
-"""Never closed nor collected: their graphs have an input of their own, which must not outlive its session."""
+"""Sessions that are never closed nor collected: the input in their graphs must not outlive its session."""
 
 
 class LostConnectionError(Exception):
-    """Training cannot go on in this session because a ps is gone, or lost its state; the text is the cause."""
+    """Error that ends a session because a ps is gone or lost its state; the text is the cause."""
 
 
 class LostInputError(LostConnectionError):
-    """The input ends although not all of it was read: a call that waited for it was cancelled with a lost session."""
+    """Error of an input that ended early: a lost session cancelled a call that waited for it."""
 
     def __init__(self) -> None:
         super().__init__("its input was cancelled")
 
 
 class TrainingSessionCreator(v1.train.SessionCreator):
-    """Makes one session.
+    """Creator of one training session.
 
     Args:
-      target, graph, config: of the session.
+      target: address of the task's own server.
+      graph: the graph of the session.
+      config: the configuration of the session.
       prepare: run once in the new session; returns the global step at which training begins.
 
     Attributes:
-      group: what it is given up with.
+      group: the group with which the session can be abandoned.
+      session: the session; None before it is made.
+      first_step: the global step at which training begins.
     """
 
     def __init__(
@@ -66,59 +70,76 @@ class TrainingSessionCreator(v1.train.SessionCreator):
         self.first_step = 0
 
     def create_session(self) -> v1.Session:
-        """Called by MonitoredSession; called again by it when a ps was lost, which is then reported."""
+        """Makes the session; called by MonitoredSession.
+
+        Raises:
+          LostConnectionError: a ps is lost; also raised by a second call, which MonitoredSession makes after a loss.
+        """
         if self.session is not None:
             raise LostConnectionError("its connection broke")
         session = Session(self._target, graph=self._graph, config=self._config, group=self.group)
         self.group.add(session)
         try:
             self.first_step = self._prepare(session)
-        except PS_LOST_ERRORS as error:  # MonitoredSession would try again for ever
+        except PS_LOST_ERRORS as error:  # MonitoredSession would retry without end
             raise LostConnectionError(cause_of(error)) from None
         self.session = session
         return session
 
     def open_session(self, graph: tf.Graph) -> v1.Session:
-        """A session of another graph on the same cluster, and on the same variables where they have the same names."""
+        """Opens a session of another graph on the same cluster; it shares variables with equal names."""
         session = Session(self._target, graph=graph, config=self._config, group=self.group)
         _never_closed.append(session)
         return session
 
 
-def ready_records(boards: list[KeyValueStore]) -> list[ModelReady | None]:
-    """Of each ps: that its part of the model is ready, or None."""
-    texts = [board.get(records.READY) for board in boards]
+def ready_records(stores: list[KeyValueStore]) -> list[ModelReady | None]:
+    """Returns the `ModelReady` record of each ps; None for a ps without the model."""
+    texts = [store.get(records.READY) for store in stores]
     return [ModelReady.from_json(text) if text else None for text in texts]
 
 
-def await_ready(boards: list[KeyValueStore], chief: str, timeout_secs: float) -> ModelReady:
-    """The chief's notice that the model is ready on all ps; looks twenty times a second."""
+def await_ready(stores: list[KeyValueStore], chief: str, timeout_secs: float) -> ModelReady:
+    """Waits until the model is ready on all ps; checks twenty times a second.
 
-    def look() -> ModelReady:
-        found = ready_records(boards)
+    Args:
+      stores: the store of each ps.
+      chief: task name of the chief, for errors.
+      timeout_secs: seconds to wait.
+
+    Returns:
+      The chief's record.
+    """
+
+    def read() -> ModelReady:
+        found = ready_records(stores)
         ready = found[0]
         if ready is None or any(other is None or other.generation != ready.generation for other in found):
-            raise NotReadyError(f"{chief} has not initialised or restored the model yet")
+            raise NotReadyError(f"{chief} has not initialized or restored the model yet")
         return ready
 
-    ready: ModelReady = retry_until(look, timeout_secs, f"the chief, {chief}")
+    ready: ModelReady = retry_until(read, timeout_secs, f"the chief, {chief}")
     return ready
 
 
 def agree_with_chief(
-    board: KeyValueStore, mine: Mapping[str, Any], cluster: Cluster, task: str, timeout_secs: float
+    store: KeyValueStore, own: Mapping[str, Any], cluster: Cluster, task: str, timeout_secs: float
 ) -> None:
-    """Waits for the chief's description of the job; raises RefusedError that shows how this task's differs."""
+    """Waits for the chief's description of the job and compares it with this task's.
+
+    Raises:
+      RefusedError: the descriptions differ; the text shows the differences.
+    """
     address = cluster.tasks().get(str(cluster.chief))
     chief = f"{cluster.chief} ({address or 'address unknown here'})"
 
-    def look() -> str:
-        text = board.get(records.DESCRIPTION)
+    def read() -> str:
+        text = store.get(records.DESCRIPTION)
         if not text:
             raise NotReadyError(f"{chief} has not described the job yet")
         return text
 
-    theirs = json.loads(retry_until(look, timeout_secs, f"the chief, {chief}"))
-    found = diff_configs(theirs, mine, "the chief", task)
+    expected = json.loads(retry_until(read, timeout_secs, f"the chief, {chief}"))
+    found = diff_configs(expected, own, "the chief", task)
     if found:
         raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")

@@ -1,13 +1,13 @@
-"""A worker's part of the data where shards are handed out (--sharding=dynamic): takes some whenever it needs more.
+"""Client of dynamic data sharding (--sharding=dynamic): a worker acquires shards whenever it needs more batches.
 
-    shares = Shares(step, replica, job, sharers=3)
-    shares.begin(session, pace)                  # whenever the loop begins
-    shares.take(20, global_step=100)             # a Pace: no more steps than there are batches to make them of
-    shares.followed([3, before, after])          # the ticket of the last step of a burst
+    shards = ShardClient(step, replica, job, num_replicas=3, restart=input.begin)
+    shards.begin(session, source)                # whenever the loop begins
+    shards.take(20, global_step=100)             # a StepSource: at most as many steps as it holds batches
+    shards.step_done([3, before, after])         # the progress of the last step of a burst
 
-What was taken is given back by whoever leaves (`StepOps.leave`).  If the shard does not stand where the last step has
-left it, somebody else has used its examples, or a ps was restored, or a round has gone on without this worker: it then
-forgets what it was given, and takes anew what is to be done now.
+A replica that leaves the rounds releases its shards (`StepOps.remove`).  The progress of a shard may differ from the
+progress after the worker's last step: another worker used its examples, a ps was restored, or a round continued without
+this worker.  The worker then releases all of its shards and acquires new ones.
 """
 
 from __future__ import annotations
@@ -29,143 +29,177 @@ from ps_train.updates.base import Replica
 
 @dataclasses.dataclass(frozen=True)
 class OwnershipSnapshot:
-    """What stands on the ps; see `sharding/ownership.py`."""
+    """Ownership and progress of all shards at one moment; see `sharding/ownership.py`.
 
-    holders: np.ndarray[Any, Any]
+    Attributes:
+      owners: int64 [shards], the owner of each shard.
+      progress: int64 [ps, shards], the cursor of each shard on each ps.
+      step: the global step.
+    """
+
+    owners: np.ndarray[Any, Any]
     progress: np.ndarray[Any, Any]
     step: int
 
     def reached(self, shard: int) -> int:
-        """The cursor up to which the shard has been used on every ps."""
+        """Returns the cursor up to which every ps has used the shard."""
         return int(self.progress[:, shard].min())
 
 
 class ShardClient:
-    """Args:
-    sharers: how many replicas take from the same data.
-    restart: begins to read anew.
+    """The shards that one replica holds; a `StepSource` limited by their batches.
+
+    Args:
+      step: the training graph, built with dynamic sharding.
+      replica: the replica of this worker.
+      job: the job.
+      num_replicas: number of replicas that share the data.
+      restart: restarts the input.
     """
 
     def __init__(
-        self, step: TrainStep, replica: Replica, job: Job, sharers: int, restart: Callable[[], object]
+        self, step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
     ) -> None:
-        assert step.assigned is not None and step.ownership is not None, "shards are handed out"
-        self._leased, self._handout = step.assigned, step.ownership
-        self._me, self._job, self._sharers = policy.owner_of(replica.index), job, sharers
+        assert step.assigned is not None and step.ownership is not None, "the sharding is dynamic"
+        self._batches, self._ownership = step.assigned, step.ownership
+        self._owner, self._job, self._num_replicas = policy.owner_of(replica.index), job, num_replicas
         self._restart = restart
         self._session: v1.Session | None = None
-        self._pace: StepSource | None = None
-        self._given: list[Assignment] = []
-        self._ticket: Sequence[int] | None = None
+        self._source: StepSource | None = None
+        self._held: list[Assignment] = []
+        self._progress: Sequence[int] | None = None
 
-    def begin(self, session: v1.Session, pace: StepSource) -> None:
-        """Begins to read anew, with nothing in hand.  `pace`: says how many steps may be made at all."""
-        self._session, self._pace = session, pace
-        self._forget(self._read_ownership())
+    def begin(self, session: v1.Session, source: StepSource) -> None:
+        """Restarts the input, without any shard.
+
+        Args:
+          session: the new session.
+          source: limits the steps beside the shards.
+        """
+        self._session, self._source = session, source
+        self._release_own(self._read_ownership())
 
     def drop(self) -> None:
-        """Has nothing in hand any more, and reads nothing ahead."""
-        self._given, self._ticket = [], None
-        self._leased.reset()
+        """Forgets the held shards, and discards batches that were read ahead."""
+        self._held, self._progress = [], None
+        self._batches.reset()
         self._restart()
 
-    def step_done(self, ticket: Sequence[int]) -> None:
-        """That step has been made, and all before it."""
-        self._ticket = ticket
+    def step_done(self, progress: Sequence[int]) -> None:
+        """Records that a step, and all steps before it, have been made.
+
+        Args:
+          progress: the step's shard, and its cursor before and after.
+        """
+        self._progress = progress
 
     def take(self, wanted: int, global_step: int) -> int:
-        assert self._pace is not None, "it has begun"
-        ready = min(wanted, self._fetch(wanted))
-        return self._pace.take(ready, global_step) if ready else 0
+        """Takes up to `wanted` steps for which batches are held; returns their number."""
+        assert self._source is not None, "begin() has been called"
+        ready = min(wanted, self._fetch_batches(wanted))
+        return self._source.take(ready, global_step) if ready else 0
 
     def give_back(self, count: int) -> None:
-        assert self._pace is not None, "it has begun"
-        self._pace.give_back(count)
+        """Returns steps that were taken but not made."""
+        assert self._source is not None, "begin() has been called"
+        self._source.give_back(count)
 
     def is_over(self) -> bool:
-        """Whether all epochs are."""
+        """Returns True if all epochs are finished."""
         return policy.is_finished(self._read_ownership().progress, self._job.epochs)
 
     def has_work(self) -> bool:
-        """Whether there is something to take, for steps that may still be made."""
-        seen = self._read_ownership()
-        free = policy.free_shards(seen.holders, seen.progress, self._job.epochs)
-        return bool(free) and seen.step < self._job.max_steps
+        """Returns True if a shard is free and steps are left."""
+        snapshot = self._read_ownership()
+        free = policy.free_shards(snapshot.owners, snapshot.progress, self._job.epochs)
+        return bool(free) and snapshot.step < self._job.max_steps
 
     def release_all(self) -> None:
-        """Takes from everybody what he has: nobody trains."""
-        seen = self._read_ownership()
-        self._change(seen, {int(shard): policy.FREE for shard in np.flatnonzero(seen.holders)})
+        """Frees all shards; called when no replica trains."""
+        snapshot = self._read_ownership()
+        self._change(snapshot, {int(shard): policy.FREE for shard in np.flatnonzero(snapshot.owners)})
 
-    def _fetch(self, wanted: int) -> int:
-        """How many batches there are in hand, after taking some more if they are too few."""
-        ticket, self._ticket = self._ticket, None
-        if ticket is not None:
-            self._drop_until(ticket)
-        self._take_more(wanted - self._is_held())
-        if not self._is_unchanged(ticket):
-            self._forget(self._seen)
-        if not self._given:  # others were faster, or what was known was too old
-            self._take_more(wanted)
-        return self._is_held()
+    def _fetch_batches(self, wanted: int) -> int:
+        """Acquires more shards if too few batches are held; returns the number of held batches."""
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            self._drop_until(progress)
+        self._acquire(wanted - self._num_batches())
+        if not self._is_unchanged(progress):
+            self._release_own(self._snapshot)
+        if not self._held:  # other replicas were faster, or the snapshot was too old
+            self._acquire(wanted)
+        return self._num_batches()
 
-    def _is_held(self) -> int:
-        return sum(self._leased.batches_in(assignment) for assignment in self._given)
+    def _num_batches(self) -> int:
+        return sum(self._batches.batches_in(assignment) for assignment in self._held)
 
-    def _drop_until(self, ticket: Sequence[int]) -> None:
-        """What the steps until then have used is in hand no more."""
-        shard, after = int(ticket[0]), int(ticket[2])
-        while self._given and self._given[0].shard != shard:
-            del self._given[0]
-        if self._given:
-            rest = dataclasses.replace(self._given[0], begin=after)
-            self._given[:1] = [rest] if rest.begin < rest.end else []
+    def _drop_until(self, progress: Sequence[int]) -> None:
+        """Drops the batches that were used up to this progress."""
+        shard, after = int(progress[0]), int(progress[2])
+        while self._held and self._held[0].shard != shard:
+            del self._held[0]
+        if self._held:
+            rest = dataclasses.replace(self._held[0], begin=after)
+            self._held[:1] = [rest] if rest.begin < rest.end else []
 
-    def _is_unchanged(self, ticket: Sequence[int] | None) -> bool:
-        """Whether the last step has been counted, and what is in hand is nobody else's."""
-        if ticket is not None and (ticket[0] < 0 or self._seen.reached(int(ticket[0])) < ticket[2]):
+    def _is_unchanged(self, progress: Sequence[int] | None) -> bool:
+        """Returns True if the last step has been counted and no held shard has another owner."""
+        if progress is not None and (progress[0] < 0 or self._snapshot.reached(int(progress[0])) < progress[2]):
             return False
         return all(
-            self._seen.holders[some.shard] == self._me and self._seen.reached(some.shard) == some.begin
-            for some in self._given
+            self._snapshot.owners[assignment.shard] == self._owner
+            and self._snapshot.reached(assignment.shard) == assignment.begin
+            for assignment in self._held
         )
 
-    def _take_more(self, wanted: int) -> None:
-        """Takes shards of so many batches together, if there are, but leaves the others their part; gives back those
-        that are done; and looks at the ps all the same.  What it takes is chosen from what it saw last."""
-        seen, epochs = self._seen, self._job.epochs
-        most = policy.fair_share(len(policy.free_shards(seen.holders, seen.progress, epochs)), self._sharers)
+    def _acquire(self, wanted: int) -> None:
+        """Acquires shards of `wanted` batches in total, at most a fair share, and releases the finished ones.
+
+        The choice is made from the last snapshot.  It reads a new snapshot even if nothing changes.
+        """
+        snapshot, epochs = self._snapshot, self._job.epochs
+        limit = policy.fair_share(
+            len(policy.free_shards(snapshot.owners, snapshot.progress, epochs)), self._num_replicas
+        )
         chosen: list[int] = []
-        for assignment in policy.choose_shards(seen.holders, seen.progress, epochs, min(most, max(wanted, 0))):
+        for assignment in policy.choose_shards(snapshot.owners, snapshot.progress, epochs, min(limit, max(wanted, 0))):
             if wanted > 0:
                 chosen.append(assignment.shard)
-                wanted -= self._leased.batches_in(assignment)
-        held = {assignment.shard for assignment in self._given}
-        done = [int(shard) for shard in np.flatnonzero(seen.holders == self._me) if shard not in held]
-        self._change(seen, dict.fromkeys(done, policy.FREE) | dict.fromkeys(chosen, self._me))
+                wanted -= self._batches.batches_in(assignment)
+        held = {assignment.shard for assignment in self._held}
+        done = [int(shard) for shard in np.flatnonzero(snapshot.owners == self._owner) if shard not in held]
+        self._change(snapshot, dict.fromkeys(done, policy.FREE) | dict.fromkeys(chosen, self._owner))
         for shard in chosen:
-            assignment = policy.assignment_of(shard, self._seen.progress)
-            if self._seen.holders[shard] == self._me and not policy.is_done(assignment, epochs):
-                self._leased.assign(assignment)
-                self._given.append(assignment)
+            assignment = policy.assignment_of(shard, self._snapshot.progress)
+            if self._snapshot.owners[shard] == self._owner and not policy.is_done(assignment, epochs):
+                self._batches.assign(assignment)
+                self._held.append(assignment)
 
-    def _forget(self, seen: OwnershipSnapshot) -> None:
-        """Gives everything back, and reads from the beginning."""
-        assert self._session is not None, "it has begun"
+    def _release_own(self, snapshot: OwnershipSnapshot) -> None:
+        """Releases all shards of this replica, and restarts the input."""
+        assert self._session is not None, "begin() has been called"
         self.drop()
-        mine = np.flatnonzero(seen.holders == self._me)
-        self._change(seen, {int(shard): policy.FREE for shard in mine})
+        own = np.flatnonzero(snapshot.owners == self._owner)
+        self._change(snapshot, {int(shard): policy.FREE for shard in own})
 
     def _read_ownership(self) -> OwnershipSnapshot:
-        assert self._session is not None, "it has begun"
-        self._seen = OwnershipSnapshot(**self._session.run(self._handout.read))
-        return self._seen
+        assert self._session is not None, "begin() has been called"
+        self._snapshot = OwnershipSnapshot(**self._session.run(self._ownership.read))
+        return self._snapshot
 
-    def _change(self, seen: OwnershipSnapshot, holders: dict[int, int]) -> None:
-        """Makes those the holders, where the present ones are still those that were seen; and sees what is now."""
-        if not holders:
+    def _change(self, snapshot: OwnershipSnapshot, owners: dict[int, int]) -> None:
+        """Changes the owners of shards whose owner is still the one of the snapshot; reads a new snapshot.
+
+        Args:
+          snapshot: the snapshot from which the changes were chosen.
+          owners: new owner of each shard to change.
+        """
+        if not owners:
             self._read_ownership()
             return
-        assert self._session is not None, "it has begun"
-        changes = {shard: (int(seen.holders[shard]), after) for shard, after in holders.items()}
-        self._seen = OwnershipSnapshot(**self._session.run(self._handout.compare_and_set, self._handout.feeds(changes)))
+        assert self._session is not None, "begin() has been called"
+        changes = {shard: (int(snapshot.owners[shard]), after) for shard, after in owners.items()}
+        self._snapshot = OwnershipSnapshot(
+            **self._session.run(self._ownership.compare_and_set, self._ownership.feeds(changes))
+        )

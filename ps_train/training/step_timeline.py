@@ -1,8 +1,8 @@
-"""When each step of a worker began and ended, written to a file: by this the update modes can be seen at work.
+"""The timeline of a worker's steps, written to a file; it shows the behaviour of the update modes.
 
-    clocks = Clocks("/tmp/clocks", "worker:1")       # writes /tmp/clocks/worker-1.csv
-    run = clocks.timing(session.run)
-    run(operations)                                  # and a line: step,began,ended
+    timeline = StepTimeline("/tmp/clocks", "worker:1")       # writes /tmp/clocks/worker-1.csv
+    run = timeline.timed(session.run)
+    run(operations)                                          # adds a line: step,began,ended
 
 Times are seconds since the epoch by the worker's own clock; steps are the worker's own, counted from 0.
 """
@@ -21,14 +21,22 @@ T = TypeVar("T")
 
 
 class StepTimeline:
-    """Raises ConfigError where the directory cannot be written to."""
+    """File of the times at which steps began and ended.
+
+    Args:
+      directory: directory of the file.
+      task: name of the task, `worker:1`.
+
+    Raises:
+      ConfigError: the directory is not writable.
+    """
 
     def __init__(self, directory: str, task: str) -> None:
         self._steps = 0
         try:
             os.makedirs(directory, exist_ok=True)
             path = os.path.join(directory, task.replace(":", "-") + ".csv")
-            self._file = open(path, "w")  # noqa: SIM115  (it is written to as long as the process lives)
+            self._file = open(path, "w")  # noqa: SIM115  (it stays open as long as the process lives)
         except OSError as error:
             raise ConfigError(
                 f"clocks_dir={directory} cannot be written to ({error.strerror}): use another directory."
@@ -36,7 +44,7 @@ class StepTimeline:
         self._write("step,began,ended")
 
     def timed(self, run: Callable[P, T]) -> Callable[P, T]:
-        """The same function; each call that returns is a step."""
+        """Returns the same function, timed; each call that returns is a step."""
 
         def timed(*args: P.args, **kwargs: P.kwargs) -> T:
             began = time.time()

@@ -1,4 +1,4 @@
-"""What a worker that is not the chief does beside making steps."""
+"""The duties of a worker that is not the chief."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from ps_train.training.worker_training import WorkerTraining
 
 
 class WorkerDuties(Duties):
-    """A worker that is not the chief: it agrees with the chief, and waits for it."""
+    """Duties of a worker that is not the chief: it agrees with the chief, and waits for it.
+
+    Args:
+      training: the worker's training; its `duties` are set to this object.
+    """
 
     def __init__(self, training: WorkerTraining) -> None:
         self._training, self._context = training, training.context
@@ -44,4 +48,4 @@ class WorkerDuties(Duties):
             self._training.wait_for_more(self._training.run_loop(session))
 
     def before_release(self) -> None:
-        """A worker has nothing of its own in a session."""
+        """Does nothing: a worker has no work of its own in a session."""

@@ -1,9 +1,9 @@
-"""What the training thread of a worker does: builds the graph, opens the session, runs the loop until all is done.
+"""The training thread of a worker: it builds the graph, opens the session, and runs the loop until the job is done.
 
-When a ps is lost the session is given up, and training goes on in a new one as soon as all ps answer and the chief has
-seen to it that the model is there.  How long that may take is watched by the heart.
+When a ps is lost, the session is abandoned.  Training continues in a new session as soon as all ps answer and the chief
+has restored the model.  The heartbeat limits the time that this may take.
 
-The chief does more; see `chief.py`.
+`worker_duties.py` and `chief_duties.py` hold the part that differs between a worker and the chief.
 """
 
 from __future__ import annotations
@@ -35,12 +35,7 @@ from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
 from ps_train.training.input import Input
 from ps_train.training.loop import INPUT, STEPS, STOPPED, LockstepSource, StepSource, TrainingLoop
-from ps_train.training.session import (
-    PS_LOST_ERRORS,
-    LostConnectionError,
-    LostInputError,
-    TrainingSessionCreator,
-)
+from ps_train.training.session import PS_LOST_ERRORS, LostConnectionError, LostInputError, TrainingSessionCreator
 from ps_train.training.shard_client import ShardClient
 from ps_train.training.step_timeline import StepTimeline
 from ps_train.training.stuck_calls import StuckCallDetector
@@ -51,17 +46,24 @@ log = logging.getLogger(__name__)
 POLL_SECS = 0.1
 SHORT_CALL = v1.RunOptions(timeout_in_ms=3000)
 _MAX_SESSIONS_WITHOUT_STEP = 5
-"""How many sessions in turn may be lost before a single step was made."""
+"""The maximum number of consecutive sessions that are lost before a step was made."""
 
 _CANCEL_SECS = 1.0
-"""A call may take so long to end after its session was closed; one that still connects to a ps does not end."""
+"""Seconds for calls to end after their session was closed.  A call that still connects to a ps does not end."""
 
 
 class WorkerTraining:
-    """Trains one replica, in one session after the other.
+    """One replica in training, in one session after the other.
 
     Attributes:
-      duties: the part that differs between a worker and the chief; sets itself.
+      duties: the part that differs between a worker and the chief; its constructor sets this attribute.
+      step: the training graph; set by `run`.
+      session: the current session; None if there is none.
+      sessions: creator of the current session.
+      shard_client: the client of dynamic sharding; None under static sharding.
+      budget: the step budget of the current generation.
+      input_ended: True if this worker's input has ended.
+      begun: True once the worker has begun to make steps.
     """
 
     duties: Duties
@@ -78,20 +80,17 @@ class WorkerTraining:
         self.begun = False
 
     def run(self) -> None:
-        """Trains until the job has no more for this worker; raises what goes wrong."""
-        job, cluster, task = self.context.job, self.context.cluster, self.context.task
+        """Trains until the job has no more steps for this worker; raises the error that ends the training."""
+        context, job, cluster, task = self.context, self.context.job, self.context.cluster, self.context.task
         self.duties.agree()
         server = start_server(cluster.address(task), job)
         replica = self.replica = Replica.of(cluster, task)
-        context = self.context
         spec = GraphSpec(job, context.model, context.source, context.variables, context.plan, replica, device_of(task))
         self.step = build_train_step(spec)
-        own = own_config(cluster, task, job)
-        self._input = Input(server.target, own, self.step)
+        self._input = Input(server.target, own_config(cluster, task, job), self.step)
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_secs)
-        sharers = replica.declared
         self.shard_client = (
-            ShardClient(self.step, replica, job, sharers, self._input.begin) if self.step.assigned else None
+            ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
         )
         with self.step.graph.as_default():
             hooks = [*self.duties.hooks(), *self._shard_hooks()]
@@ -102,13 +101,13 @@ class WorkerTraining:
             except (*PS_LOST_ERRORS, LostConnectionError, LostTaskError) as error:
                 if isinstance(error, LostInputError):
                     self._input_open = False
-                    log.warning("%s: its input was interrupted when a ps was lost, and begins anew", self.context.task)
+                    log.warning("%s: the input was interrupted when a ps was lost; it starts again", self.context.task)
                 self._wait_for_ps(cause_of(error))
 
     def _attempt(self, target: str, hooks: list[Any]) -> None:
-        """Trains in one session, and in a thread of its own: a call with a ps that fell silent does not end."""
-        # Before the addresses: else a ps that moves now would go unnoticed.
-        known = self.context.heartbeat.lives.incarnations()
+        """Trains in one session, in a separate thread: a call to a ps that fell silent does not end."""
+        # Read before the addresses: otherwise a ps that moves now would go unnoticed.
+        known = self.context.heartbeat.ps_liveness.incarnations()
         config = session_config(self.context.resolver.current(), self.context.task, self.context.job)
         sessions = self.sessions = TrainingSessionCreator(target, self.step.graph, config, self.duties.prepare)
 
@@ -117,14 +116,14 @@ class WorkerTraining:
                 self._train_in_session(sessions, hooks)
 
         def has_ended() -> bool:
-            replaced = self.session_is_over() or self.context.heartbeat.lives.incarnations() != known
-            return replaced or self._calls.is_stuck(time.monotonic())
+            is_replaced = self.session_is_over() or self.context.heartbeat.ps_liveness.incarnations() != known
+            return is_replaced or self._calls.is_stuck(time.monotonic())
 
         run_abandonable(train, sessions.group, has_ended)
 
     def _train_in_session(self, sessions: TrainingSessionCreator, hooks: list[Any]) -> None:
         """Trains in one session."""
-        # Not a context manager: what ends the job closes nothing, since closing may hang with a dead ps.
+        # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
         session = v1.train.MonitoredSession(sessions, hooks)
         self.session = sessions.session
         self._loop = self._new_loop(sessions.first_step)
@@ -132,34 +131,34 @@ class WorkerTraining:
         self.duties.train(session)
 
     def _wait_for_ps(self, cause: str) -> None:
-        """Comes to rest after the session was lost; returns when all ps answer."""
-        log.debug("the session is given up: %s", cause)
-        self._sessions_without_step = (
-            0 if self._loop is not None and self._loop.made_any else self._sessions_without_step + 1
-        )
+        """Stops training after the session was lost; returns when all ps answer."""
+        log.debug("the session is abandoned: %s", cause)
+        made_any = self._loop is not None and self._loop.made_any
+        self._sessions_without_step = 0 if made_any else self._sessions_without_step + 1
         self.session = self._loop = None
         self._generation = dataclasses.replace(self._generation, generation="")
         self._release_session()
         if self._sessions_without_step >= _MAX_SESSIONS_WITHOUT_STEP:
-            names = ", ".join(board.name for board in self.context.stores)
+            names = ", ".join(store.name for store in self.context.stores)
             raise UnreachableError(
-                f"{_MAX_SESSIONS_WITHOUT_STEP} sessions in turn were lost before a step was made with {names}: {cause}"
+                f"{_MAX_SESSIONS_WITHOUT_STEP} consecutive sessions with {names} were lost before a step was made: "
+                f"{cause}"
             )
         since = time.monotonic()
         self.context.heartbeat.probe_ps()
         with contextlib.suppress(LostTaskError):
             self.context.heartbeat.set_state(RECOVERING)
-        while not self.context.heartbeat.lives.all_answered_since(since):
+        while not self.context.heartbeat.ps_liveness.all_answered_since(since):
             if self.context.events.stop.is_set():
                 self.park_forever()
             time.sleep(POLL_SECS)
-        self.context.heartbeat.set_state(RECOVERING)  # on ps 0, which may be a new one
+        self.context.heartbeat.set_state(RECOVERING)  # again, since ps 0 may be a new process
 
     def _release_session(self) -> None:
-        """Ends what is still under way in the lost session: nothing of it may reach a ps any more."""
+        """Ends the calls that still run in the lost session: none of them may reach a ps later."""
         self.duties.before_release()
         if self.shard_client is not None:
-            self.shard_client.drop()  # its input may have threads that use the session's device
+            self.shard_client.drop()  # the input's threads may use the session's device
         group = self.sessions.group
         group.close()
         deadline = time.monotonic() + _CANCEL_SECS
@@ -167,8 +166,8 @@ class WorkerTraining:
             time.sleep(POLL_SECS)
 
     def session_is_over(self) -> bool:
-        """Whether the world in which this task trains is no more."""
-        return self._generation.generation != "" and self.context.heartbeat.lives.generation_changed(
+        """Returns True if the generation in which this task trains has ended."""
+        return self._generation.generation != "" and self.context.heartbeat.ps_liveness.generation_changed(
             self._generation.generation, self._generation.since
         )
 
@@ -176,67 +175,66 @@ class WorkerTraining:
         return self.context.events.stop.is_set() or self.session_is_over()
 
     def _shard_hooks(self) -> list[Any]:
-        ticket = self.step.batches.ticket
-        return (
-            [ShardProgressHook(ticket, self.shard_client.step_done)] if self.shard_client and ticket is not None else []
-        )
+        progress = self.step.batches.progress
+        if self.shard_client is None or progress is None:
+            return []
+        return [ShardProgressHook(progress, self.shard_client.step_done)]
 
     def enter_generation(self, ready: ModelReady) -> None:
-        """This task trains in that world from now on."""
+        """Makes this task train in the generation of `ready`; raises RefusedError if it belongs to another run."""
         if self._generation.run_id not in ("", ready.run_id):
             raise RefusedError(f"{self.context.task} belongs to a run that is over: the ps now serve another one.")
         self._generation = Generation(ready.generation, ready.run_id, time.monotonic())
-        self.budget = StepBudget(
-            self.context.stores[0],
-            self.context.job.max_steps,
-            self.context.cluster.num_replicas,
-            world=ready.generation,
-        )
+        job, num_replicas = self.context.job, self.context.cluster.num_replicas
+        self.budget = StepBudget(self.context.stores[0], job.max_steps, num_replicas, generation=ready.generation)
 
     def open_input(self, step: int) -> None:
-        """Once: the input is this process's own and outlives a session.  The order of the examples depends on the
-        step, so that a resumed job does not begin with the same ones."""
-        if self._input_open or self.shard_client:  # what is shared is opened whenever the loop begins
+        """Opens the input once: it belongs to this process and outlives a session.
+
+        The order of the examples depends on the step: a resumed job does not begin with the same examples.
+        """
+        if self._input_open or self.shard_client:  # dynamic shards are opened whenever the loop begins
             return
         self._input_open = True
-        seed = derived_seed(self.context.job.seed, "shuffle", self.replica.index, step)
-        self._input.begin(seed)
+        self._input.begin(derived_seed(self.context.job.seed, "shuffle", self.replica.index, step))
 
     def run_loop(self, session: Any) -> str:
-        """Steps until there are none left for now; then nobody waits for this worker.  Returns why."""
+        """Makes steps until none are left, then leaves the rounds; returns the reason, `STEPS` or `INPUT`."""
         self.context.heartbeat.set_state(TRAINING)
-        assert self._loop is not None, "there is one for each session"
+        assert self._loop is not None, "each session has a loop"
         if self.shard_client is not None and self.session is not None:
             self.shard_client.begin(self.session, self._step_source())
-        why = self._loop.run(session)
-        if why == STOPPED and not self.context.events.stop.is_set():
+        reason = self._loop.run(session)
+        if reason == STOPPED and not self.context.events.stop.is_set():
             raise LostConnectionError("a ps was restarted")
-        if why == STOPPED:
+        if reason == STOPPED:
             self.park_forever()
         self._leave()
-        if self.shard_client is not None:  # there may be nothing to take now, but later
-            why = INPUT if self.shard_client.is_over() else STEPS
-        self.context.heartbeat.set_state(INPUT_ENDED if why == INPUT else WAITING)
-        self.input_ended = why == INPUT
-        if why == INPUT:
+        if self.shard_client is not None:  # shards may become free later
+            reason = INPUT if self.shard_client.is_over() else STEPS
+        self.context.heartbeat.set_state(INPUT_ENDED if reason == INPUT else WAITING)
+        self.input_ended = reason == INPUT
+        if reason == INPUT:
             log.info("%s: input ended", self.context.task)
-        return why
+        return reason
 
     def _leave(self) -> None:
-        """Nobody waits for this task any more.  As it lives nobody else would see to that: it tries again where a busy
-        ps did not answer in time."""
+        """Removes this living task from the rounds (the chief removes dead ones); retries if a ps is busy."""
         while not self.remove_replica(self.replica.index) and not self.session_is_over():
             time.sleep(POLL_SECS)
 
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
-        """Sees to it that no step waits for a replica, until it makes one again.  Whether that was possible."""
+        """Removes a replica from the rounds until it makes a step again; returns True if that was possible.
+
+        The `session` defaults to the current one.
+        """
         ops, session = self.step.ops, session or self.session
         if ops.remove is None or session is None:
             return True
         try:
             session.run(ops.remove, {ops.removed_replica: index}, options=SHORT_CALL)
         except PS_LOST_ERRORS as error:
-            log.debug("replica %d could not be dismissed: %s", index, cause_of(error))
+            log.debug("replica %d could not be removed: %s", index, cause_of(error))
             return False
         return True
 
@@ -244,27 +242,25 @@ class WorkerTraining:
         return LockstepSource(self.context.job.max_steps) if self.step.lockstep else self.budget
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
-        pace = self.shard_client or self._step_source()
-        job = self.context.job
-        name, save_steps, rhythm = str(self.context.task), self.duties.save_steps, BurstScheduler.of(job)
-        slow = slowdown_factor(job.inject, name)
+        source, job = self.shard_client or self._step_source(), self.context.job
+        name, save_steps, bursts = str(self.context.task), self.duties.save_steps, BurstScheduler.of(job)
+        slowness = slowdown_factor(job.inject, name)
         return TrainingLoop(
-            name, self.step, pace, self._should_stop, first_step, save_steps, rhythm, self._timeline, slow
+            name, self.step, source, self._should_stop, first_step, save_steps, bursts, self._timeline, slowness
         )
 
     @functools.cached_property
     def _timeline(self) -> StepTimeline | None:
-        return (
-            StepTimeline(self.context.job.clocks_dir, str(self.context.task)) if self.context.job.clocks_dir else None
-        )
+        directory = self.context.job.clocks_dir
+        return StepTimeline(directory, str(self.context.task)) if directory else None
 
     def park(self, within_secs: float) -> bool:
-        """From another thread: makes no steps any more; returns whether that was so in time."""
+        """Stops making steps; called by another thread.  Returns True if training stopped in time."""
         self.context.events.stop.set()
         return self._parked.wait(within_secs)
 
     def leave_job(self, within_secs: float) -> None:
-        """From another thread: makes no steps any more, and nobody waits for this worker; or the job has ended."""
+        """Stops making steps, and removes this worker from the rounds; returns early when the job has ended."""
         deadline = time.monotonic() + within_secs
         self.context.events.stop.set()
         while self.begun and self.context.events.terminal_error is None and time.monotonic() < deadline:
@@ -273,14 +269,17 @@ class WorkerTraining:
                 return
 
     def park_forever(self) -> None:
-        """Does nothing any more; the main thread ends the process."""
+        """Blocks this thread; the main thread ends the process."""
         self._parked.set()
         while True:
             time.sleep(60)
 
-    def wait_for_more(self, why: str) -> None:
-        """Returns when steps are handed out again; else the heart hears of the outcome and the main thread exits."""
-        while not self.has_more_steps(why):
+    def wait_for_more(self, reason: str) -> None:
+        """Waits until steps are allocated again, and scores test data for the chief.
+
+        If the job ends instead, the heartbeat receives the outcome and the main thread exits.
+        """
+        while not self.has_more_steps(reason):
             if self.context.events.stop.is_set():
                 self.park_forever()
             if self.session_is_over():
@@ -288,11 +287,11 @@ class WorkerTraining:
             self._eval_worker.update(self.sessions)
             time.sleep(POLL_SECS)
 
-    def has_more_steps(self, why: str) -> bool:
-        """Whether there are steps for this worker after its loop has ended."""
+    def has_more_steps(self, reason: str) -> bool:
+        """Returns True if there are steps for this worker after its loop has ended."""
         if self.shard_client is not None:
             return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
-        return why != INPUT and not self.step.lockstep and self._steps_left()
+        return reason != INPUT and not self.step.lockstep and self._steps_left()
 
     def _steps_left(self) -> bool:
         return self.budget.allocated() < self.context.job.max_steps

@@ -1,1 +1,1 @@
-"""Pull and push: how values reach a worker and gradients a ps."""
+"""Pull and push: transfer of values to a worker and of gradients to a ps."""

@@ -1,13 +1,13 @@
-"""State that a model assigns itself, in forward() or loss(): moving averages, counters.
+"""State that a model assigns itself, in forward() or loss(), such as moving averages and counters.
 
     state = ModelState({"mean": pulled})        # on the worker, for the length of a step
     with state.loaded():
         loss = ...                              # made with state.variables["mean"], an ordinary variable
     state.values(after=[loss])                  # to be pushed
 
-A step pulls the model's state with everything else, into variables of the worker; the model reads and assigns these in
-the order that it says.  Worker 0 pushes the values at the end of the step, and each ps assigns them in the update that
-the step makes, under its lock (docs/decisions/0023-state-of-a-model.md).
+A step pulls the model's state with all other values, into variables of the worker.  The model reads and assigns these
+variables in the order of its own code.  Worker 0 pushes the values at the end of the step.  Each ps assigns them in the
+step's update, under its mutex (docs/decisions/0023-state-of-a-model.md).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ps_train.transport.parcels import Parcel
 
 @dataclasses.dataclass(frozen=True)
 class PushedState:
-    """The model's state on its way to one ps.
+    """The model's state as it is sent to one ps.
 
     Attributes:
-      parcels: of the slices there.
-      vectors: one for each parcel; none where the replica does not push its state.
+      parcels: parcels of the state's slices on that ps.
+      vectors: one for each parcel; empty if the replica does not push its state.
     """
 
     parcels: tuple[Parcel, ...] = ()
     vectors: tuple[tf.Tensor, ...] = ()
 
     def on_ps(self) -> PushedState:
-        """See `Arrived.here`."""
+        """Returns identities of the vectors on the ps; see `ReceivedPush.on_ps`."""
         return dataclasses.replace(self, vectors=tuple(tf.identity(vector) for vector in self.vectors))
 
     def by_slice(self) -> dict[str, tf.Tensor]:
-        """Returns slice name to value, in its shape."""
+        """Returns slice name to value, in the slice's shape."""
         found: dict[str, tf.Tensor] = {}
         for parcel, vector in zip(self.parcels, self.vectors, strict=False):
             found |= parcel.split(vector)[0]
@@ -48,13 +48,13 @@ class PushedState:
 
 
 class ModelState:
-    """Worker-side variables for one step.
+    """Worker-side variables of the model's state for one step.
 
     Args:
-      pulled: name to value, whole, on the worker (the device scope of the caller).
+      pulled: variable name to whole value, on the worker (the device scope of the caller).
 
     Attributes:
-      variables: name to variable.
+      variables: variable name to the worker's variable.
     """
 
     def __init__(self, pulled: Mapping[str, tf.Tensor]) -> None:
@@ -66,24 +66,26 @@ class ModelState:
 
     @contextlib.contextmanager
     def loaded(self) -> Iterator[None]:
-        """Makes what is built in the body follow the loading, or the batch before it in the same step."""
+        """Makes operations built in the body run after the loading, or after the step's previous batch."""
         with tf.control_dependencies(self._after):
             yield
 
     def used(self, by: Sequence[Any]) -> None:
-        """Makes what is built from now on follow these operations or tensors."""
+        """Makes later bodies of `loaded`, and `values`, run after these operations or tensors."""
         if self.variables:
             self._after = list(by)
 
     def values(self) -> dict[str, tf.Tensor]:
-        """Returns the values at the end of the step, by name."""
+        """Returns variable name to value at the end of the step."""
         with tf.control_dependencies(self._after):
             return {name: variable.read_value() for name, variable in self.variables.items()}
 
 
 def _variable(name: str, value: tf.Tensor) -> Any:
-    """Makes one in no collection: every step gives it a value first.  It says the name that the model gave it, of which
-    TensorFlow makes names of other variables."""
+    """Makes a variable in no collection, since every step assigns it first.
+
+    The variable reports the name that the model gave it, because TensorFlow derives other variables' names from it.
+    """
     variable = v1.Variable(
         lambda: tf.zeros(value.shape, value.dtype),
         trainable=False,

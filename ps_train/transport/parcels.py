@@ -1,10 +1,10 @@
-"""Parcels: the slices of one ps that travel together, and how they lie in the vector that is sent.
+"""Parcels: slices of one ps that travel together as one vector (a fusion buffer in Horovod, a bucket in DDP).
 
-    parcels = with_header(pack(plan.on(0), ps=0), ps=0, size=4)
-    vector = parcels[0].join({"w": ..., "b": ...}, header)      # where it is sent from
-    values, header = parcels[0].split(vector)                   # where it has arrived
+    parcels = with_header(pack(plan.slices_on(0), ps=0), ps=0, size=4)
+    vector = parcels[0].join({"w": ..., "b": ...}, header)      # at the sender
+    values, header = parcels[0].split(vector)                   # at the receiver
 
-Pure but for `join` and `split`: every process computes the same parcels.
+Every process computes the same parcels.  All functions except `join` and `split` are pure.
 """
 
 from __future__ import annotations
@@ -17,22 +17,28 @@ import tensorflow as tf
 from ps_train.placement.plan import Slice
 
 ALONE_BYTES = 1 << 20
-"""A slice of at least this size is not joined with others."""
+"""Size in bytes from which a slice is not joined with others."""
 
 PARCEL_BYTES = 4 << 20
-"""A parcel is closed when it would grow beyond this: receiving, copying and applying several parcels overlap."""
+"""Maximum size of a parcel of several slices: receiving, copying and applying several parcels overlap."""
 
 _ALIGNED_BYTES = 64
-"""TensorFlow splits a vector without copying it where every part begins and ends at a multiple of this
+"""Alignment at which TensorFlow splits a vector without copying it: every part must begin and end at a multiple of it
 (`SplitHasAlignedOutputsInFirstDimension` in its kernel)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Parcel:
-    """Slices of one ps and dtype that travel as one vector, followed by a header of so many elements.
+    """Slices of one ps and dtype that travel as one vector, with an optional header at its end.
 
-    Slices that fill whole units of _ALIGNED_BYTES come first, so that the receiver need not copy them; the others,
-    mostly biases, and the header make up the rest, which is filled up to such a unit.
+    Slices whose size is a multiple of _ALIGNED_BYTES come first, so that the receiver need not copy them.  The other
+    slices, mostly biases, and the header follow; padding fills them up to such a multiple.
+
+    Attributes:
+      ps: index of the ps.
+      dtype: name of the dtype of all slices.
+      slices: the slices, in the order in which they lie in the vector.
+      header: number of elements of the header; 0 without one.
     """
 
     ps: int
@@ -42,29 +48,35 @@ class Parcel:
 
     @property
     def sizes(self) -> list[int]:
-        """Elements of what lies in the vector one after the other: slices, what fills up, header."""
+        """Numbers of elements of the vector's parts, in order: slices, padding, header."""
         pieces = [piece.size for piece in self.slices]
         return pieces + [size for size in (self.padding, self.header) if size]
 
     @property
     def length(self) -> int:
+        """Number of elements of the vector."""
         return sum(self.sizes)
 
     @property
     def aligned(self) -> int:
-        """How many slices at the beginning fill whole units."""
+        """Number of slices, all at the beginning, whose size is a multiple of _ALIGNED_BYTES."""
         return sum(_is_aligned(piece) for piece in self.slices)
 
     @property
     def padding(self) -> int:
-        """How many elements without a meaning lie before the header."""
+        """Number of padding elements before the header."""
         if not self.aligned:
             return 0
         unit = _ALIGNED_BYTES // tf.as_dtype(self.dtype).size
         return -(sum(piece.size for piece in self.slices) + self.header) % unit
 
     def join(self, values: Mapping[str, tf.Tensor], header: tf.Tensor | None = None) -> tf.Tensor:
-        """Slice name to its elements, a vector; and a vector for the header.  Of one part nothing is copied."""
+        """Joins slices and header into one vector; a single part is not copied.
+
+        Args:
+          values: slice name to its elements, a vector.
+          header: the header's elements, a vector; None for a parcel without a header.
+        """
         parts = [values[piece.name] for piece in self.slices]
         if self.padding:
             parts.append(tf.zeros([self.padding], self.dtype))
@@ -73,14 +85,14 @@ class Parcel:
         return tf.concat(parts, 0) if len(parts) > 1 else parts[0]
 
     def split(self, vector: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
-        """Slice name to its value, in its shape; and the header, if there is one."""
+        """Splits a vector into slice name to value, in the slice's shape, and the header (None without one)."""
         sizes = self.sizes
         first, rest = sizes[: self.aligned], sizes[self.aligned :]
         parts = _split(vector, [*first, sum(rest)] if rest else first)
         if rest:
             parts += _split(parts.pop(), rest)
-        mine = zip(self.slices, parts[: len(self.slices)], strict=True)
-        return {piece.name: tf.reshape(part, piece.shape) for piece, part in mine}, parts[-1] if self.header else None
+        pairs = zip(self.slices, parts[: len(self.slices)], strict=True)
+        return {piece.name: tf.reshape(part, piece.shape) for piece, part in pairs}, parts[-1] if self.header else None
 
 
 def _split(vector: tf.Tensor, sizes: list[int]) -> list[tf.Tensor]:
@@ -92,20 +104,20 @@ def _is_aligned(piece: Slice) -> bool:
 
 
 def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
-    """The slices of one ps as parcels, in an order that every process computes alike."""
+    """Packs the slices of one ps into parcels, in the same order in every process."""
     parcels: list[Parcel] = []
     for dtype in sorted({piece.dtype for piece in slices}):
-        together: list[Slice] = []
+        joined: list[Slice] = []
         for piece in (piece for piece in slices if piece.dtype == dtype):
             if piece.bytes >= ALONE_BYTES:
                 parcels.append(Parcel(ps, dtype, (piece,)))
                 continue
-            if sum(p.bytes for p in together) + piece.bytes > PARCEL_BYTES:
-                parcels.append(_parcel(ps, dtype, together))
-                together = []
-            together.append(piece)
-        if together:
-            parcels.append(_parcel(ps, dtype, together))
+            if sum(p.bytes for p in joined) + piece.bytes > PARCEL_BYTES:
+                parcels.append(_parcel(ps, dtype, joined))
+                joined = []
+            joined.append(piece)
+        if joined:
+            parcels.append(_parcel(ps, dtype, joined))
     return parcels
 
 
@@ -114,7 +126,10 @@ def _parcel(ps: int, dtype: str, slices: list[Slice]) -> Parcel:
 
 
 def with_header(parcels: list[Parcel], ps: int, size: int) -> list[Parcel]:
-    """The same parcels, the first joined float32 one also carrying a header (or one more for it)."""
+    """Returns the parcels with a header of `size` elements in the first joined float32 parcel.
+
+    Without such a parcel the header travels in an additional one.
+    """
     for number, parcel in enumerate(parcels):
         if parcel.dtype == "float32" and parcel.slices[0].bytes < ALONE_BYTES:
             return [*parcels[:number], dataclasses.replace(parcel, header=size), *parcels[number + 1 :]]

@@ -1,8 +1,8 @@
-"""Sparse gradients of variables that travel whole: which rows they touch travels with them.
+"""Row masks: the touched rows of a sparse gradient that is sent as a dense one.
 
-An optimizer treats a row that no example has touched differently from one whose gradient is zero (Momentum lets it
-rest), and an L2 term must leave it alone.  So a gradient that TensorFlow gives as IndexedSlices is sent as a dense one
-and a mask of its rows, and becomes sparse again on the ps.
+An optimizer treats a row that no example has touched differently from a row with gradient zero; Momentum, for example,
+does not move an untouched row.  An L2 term must not change an untouched row either.  So TensorFlow's IndexedSlices are
+sent as a dense gradient with a mask of its rows.  The ps makes them sparse again.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ _PREFIX = "touched:"
 
 
 def mask_name(name: str) -> str:
-    """Under which name the mask of a variable, or of a slice, travels."""
+    """Returns the name under which the mask of a variable, or of a slice, is sent."""
     return _PREFIX + name
 
 
 def is_mask(name: str) -> bool:
+    """Returns whether a name is that of a mask."""
     return name.startswith(_PREFIX)
 
 
 def mask_slice(piece: Slice) -> Slice:
-    """What travels beside a slice of a sparse gradient: one float32 for each of its rows."""
+    """Returns the mask's slice for a slice of a sparse gradient: one float32 for each row."""
     rows = piece.shape[0]
     return dataclasses.replace(
         piece, variable=mask_name(piece.variable), shape=(rows,), dtype="float32", bytes=rows * tf.float32.size
@@ -35,23 +36,28 @@ def mask_slice(piece: Slice) -> Slice:
 
 
 def row_mask(gradient: tf.IndexedSlices, rows: int) -> tf.Tensor:
-    """1 for each row that the gradient touches, else 0; float32 [rows]."""
+    """Returns 1 for each row that the gradient touches, else 0; float32 [rows]."""
     ones = tf.ones_like(gradient.indices, tf.float32)
     return tf.minimum(tf.math.unsorted_segment_sum(ones, gradient.indices, rows), 1.0)
 
 
 def apply_masks(values: Mapping[str, tf.Tensor], masks: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The values that a batch has touched: untouched rows are zero."""
-    found = dict(values)
+    """Sets the untouched rows of values to zero.
+
+    Args:
+      values: variable name to value.
+      masks: variable name to row mask, see `row_mask`; a value without a mask stays as it is.
+    """
+    masked = dict(values)
     for name, mask in masks.items():
-        value = found[name]
+        value = masked[name]
         rows = tf.reshape(tf.cast(mask > 0, value.dtype), [-1] + [1] * (value.shape.rank - 1))
-        found[name] = value * rows
-    return found
+        masked[name] = value * rows
+    return masked
 
 
 def to_indexed_slices(gradients: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor | tf.IndexedSlices]:
-    """Gradients without their masks; those that had one as IndexedSlices of the rows that were touched."""
+    """Removes the masks from gradients and returns masked gradients as IndexedSlices of their touched rows."""
     found: dict[str, tf.Tensor | tf.IndexedSlices] = {}
     for name, gradient in gradients.items():
         if mask_name(name) in gradients:

@@ -1,4 +1,4 @@
-"""When a pushed gradient becomes a new value."""
+"""Update modes: the rules by which pushed gradients become new values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ps_train.updates.base import UpdateMode
 
 
 def make_update(job: Job) -> UpdateMode:
-    """The update mode that a job asks for."""
+    """Returns the update mode that the job asks for."""
     from ps_train.updates.asynchronous import Asynchronous
     from ps_train.updates.bounded import Bounded
     from ps_train.updates.synchronous import Synchronous
 
-    may_be_empty = job.on_nan == "skip" or job.may_run_dry or job.is_dynamic or dropped_share(job.inject) > 0
+    may_be_empty = job.on_nan == "skip" or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject) > 0
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
-    stale: dict[str, Any] = {
+    options: dict[str, Any] = {
         "may_be_empty": may_be_empty,
         "max_steps": job.max_steps,
         "max_staleness": job.max_staleness,
         "staleness_lr": job.staleness_lr,
         "delay_compensation": job.delay_compensation,
     }
-    return Bounded(job.staleness, **stale) if job.update == "bounded" else Asynchronous(**stale)
+    return Bounded(job.staleness, **options) if job.update == "bounded" else Asynchronous(**options)

@@ -1,11 +1,11 @@
-"""How a ps makes new values of gradients: by the optimizers that the model asks for.
+"""Application of gradients on one ps, by the optimizers that the model asks for.
 
-    rule = Rule(ps=0, job=job, model=model, variables=variables, clock=clock)
-    rule.apply({"w/part_0": gradient})
+    optimizer = PsOptimizer(ps=0, job=job, model=model, variables=variables, update_count=update_count)
+    optimizer.apply({"w/part_0": gradient})
 
-Every ps has optimizers of its own, so that rates and powers of beta live where they are used.  They are made where the
-update is, under the ps's lock: what depends on the global step (a schedule of the learning rate, AdagradDA) is computed
-from the ps's own clock at the moment of the update (docs/decisions/0022-the-step-of-an-update.md).
+Every ps has its own optimizers, so rates and powers of beta live where they are used.  The optimizers are built inside
+the update, under the ps's mutex.  Values that depend on the global step, such as a learning rate schedule, use the ps's
+own update count at the time of the update (docs/decisions/0022-the-step-of-an-update.md).  AdagradDA has such values.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ from ps_train.placement.variables import ps_device, scatter_rows
 from ps_train.tables.vocabulary import Vocabulary
 from ps_train.transport.sparse_mask import to_indexed_slices
 
-_WHOLE = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
-"""How the types of operations begin that read or write all rows of a table."""
+_WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
+"""Prefixes of the types of operations that read or write all rows of a table."""
 
 
-_ADDING_UP = v1.train.Optimizer._resource_apply_sparse_duplicate_indices
+_SUM_DUPLICATES = v1.train.Optimizer._resource_apply_sparse_duplicate_indices
 
 
 class PsOptimizer:
-    """One ps's optimizers.
+    """Optimizers of one ps.
 
     Args:
+      ps: index of the ps.
+      job: the job, for the optimizer's name and learning rate.
+      model: the model, which makes the optimizers.
       variables: slice name to variable.
-      clock: int64 variable on this ps, the number of updates made; it is the global step of its optimizers.
+      update_count: int64 variable on this ps, the number of updates made; the global step of its optimizers.
       tables: names of the slices of tables.
-      vocabularies: slice name to vocabulary, of those that are open.
+      vocabularies: slice name to vocabulary, for slices with an open vocabulary.
 
     Attributes:
-      made: group to the variables that its optimizer has made, in order.
+      slots: group to the variables that its optimizer has made, in order.
     """
 
     def __init__(
@@ -51,30 +54,30 @@ class PsOptimizer:
         job: Job,
         model: Model,
         variables: Mapping[str, Any],
-        clock: tf.Variable,
+        update_count: tf.Variable,
         tables: frozenset[str] = frozenset(),
         vocabularies: Mapping[str, Vocabulary] | None = None,
     ) -> None:
         self._vocabularies = vocabularies or {}
         self._job, self._model, self._variables, self._tables = job, model, variables, tables
-        self._device, self._clock = ps_device(ps), clock
-        self._first: dict[str, Any] = {}
+        self._device, self._update_count = ps_device(ps), update_count
+        self._first_optimizers: dict[str, Any] = {}
         self.slots: dict[str, list[Any]] = {}
 
-    def apply(self, gradients: Mapping[str, Any], slowdown: tf.Tensor | None = None) -> tf.Operation:
-        """See `Shard.apply`.  May be built more than once; all that is built uses the same slots."""
+    def apply(self, gradients: Mapping[str, Any], lr_divisor: tf.Tensor | None = None) -> tf.Operation:
+        """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
         with tf.device(self._device):
-            optimizers = self._optimizers(slowdown)
+            optimizers = self._optimizers(lr_divisor)
             admitted = {name: self._vocabularies[name].admit(gradients[name]) for name in self._open(gradients)}
-            ready = tf.group(*[some.done for some in admitted.values()])
+            ready = tf.group(*[admission.done for admission in admitted.values()])
             pairs: dict[str, list[tuple[Any, Any]]] = {}
             for name, gradient in to_indexed_slices(gradients).items():
                 gradient = admitted[name].gradient if name in admitted else gradient
                 pairs.setdefault(optimizer_prefix(name, optimizers), []).append((gradient, self._variables[name]))
             with tf.control_dependencies([ready]):
                 done = [self._apply(optimizers[group], group, some) for group, some in pairs.items()]
-            # Which slots there are is only known when the optimizers have been built.
-            ready._add_control_inputs([self._reset_slots(name, some.fresh) for name, some in admitted.items()])
+            # The slots are known only now that the optimizers have been built.
+            ready._add_control_inputs([self._reset_slots(name, some.new_rows) for name, some in admitted.items()])
         self._check_tables(gradients)
         return tf.group(*done)
 
@@ -82,14 +85,14 @@ class PsOptimizer:
         return [name for name in self._vocabularies if name in gradients]
 
     def _reset_slots(self, name: str, fresh: tf.Tensor) -> tf.Operation:
-        """Gives those rows of the slots of a slice (int64 [k]) the values that slots begin with."""
+        """Resets rows (int64 [k]) of a slice's slots to the slots' initial values."""
         rows, done = self._variables[name].shape[0], []
-        for slot in (variable for made in self.slots.values() for variable in made):
+        for slot in (variable for slots in self.slots.values() for variable in slots):
             if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]:
-                first = slot.sparse_read(
-                    tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].pristine, tf.int64))
+                initial = slot.sparse_read(
+                    tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].unassigned_row, tf.int64))
                 )
-                done.append(scatter_rows(slot, fresh, first))
+                done.append(scatter_rows(slot, fresh, initial))
         return tf.group(*done)
 
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
@@ -111,23 +114,23 @@ class PsOptimizer:
             handle = self._variables[name].handle
             inside = handle if handle.graph is graph else graph.capture(handle)
             for reader in inside.consumers():
-                if reader.type.startswith(_WHOLE) and not _of_the_variable(reader, self._variables[name]):
+                if reader.type.startswith(_WHOLE_TABLE_OPS) and not _of_the_variable(reader, self._variables[name]):
                     raise ModelError(
                         f"the optimizer would touch all rows of table {name} at every step, by {reader.name} "
                         f"({reader.type}): use sgd, momentum, adagrad, ftrl, rmsprop, lazy_adam or rowwise_adagrad."
                     )
 
-    def _optimizers(self, slowdown: tf.Tensor | None) -> dict[str, Any]:
-        """The beginning of variables' names to their optimizer."""
+    def _optimizers(self, lr_divisor: tf.Tensor | None) -> dict[str, Any]:
+        """Returns prefix of variables' names to their optimizer."""
         name = self._job.optimizer or self._model.default_optimizer
         rate = self._job.learning_rate or self._model.default_learning_rate
-        with overriding_global_step(self._clock):
-            found = self._model.optimizer(name, rate if slowdown is None else rate / slowdown)
+        with overriding_global_step(self._update_count):
+            found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)
         groups = dict(found) if isinstance(found, Mapping) else {"": found}
         return {group: self._own(group, optimizer) for group, optimizer in groups.items()}
 
     def _own(self, group: str, optimizer: Any) -> Any:
-        """A copy, in case that the model gives the same one twice, with the slots of the first one of its group."""
+        """Copies an optimizer, which the model may return twice, and gives the copy its group's slots."""
         if not isinstance(optimizer, v1.train.Optimizer):
             raise ModelError(
                 f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer, or a "
@@ -135,7 +138,7 @@ class PsOptimizer:
             )
         own = copy.copy(optimizer)
         own._slots, own._non_slot_dict = {}, {}
-        first = self._first.setdefault(group, own)
+        first = self._first_optimizers.setdefault(group, own)
         own._slots, own._non_slot_dict = first._slots, first._non_slot_dict
         if self._job.update != "sync":
             _skip_deduplication(own)
@@ -143,14 +146,20 @@ class PsOptimizer:
 
 
 def _skip_deduplication(optimizer: Any) -> None:
-    """TensorFlow's optimizers add up the gradients of rows that come more than once, which takes as long as to read
-    them.  One worker's push has every row once; in a round the same row may come from several."""
-    if type(optimizer)._resource_apply_sparse_duplicate_indices is _ADDING_UP:
+    """Turns off the summing of duplicate rows, which takes as long as reading the rows.
+
+    One worker's push has every row once.  Only in a round may the same row come from several workers.
+    """
+    if type(optimizer)._resource_apply_sparse_duplicate_indices is _SUM_DUPLICATES:
         optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
 
 
 def optimizer_prefix(name: str, groups: Mapping[str, Any]) -> str:
-    """The longest of the groups that a variable's name begins with."""
+    """Returns the longest of the groups' prefixes that the variable's name begins with.
+
+    Raises:
+      ModelError: the name begins with none of them.
+    """
     found = [group for group in groups if name.startswith(group)]
     if not found:
         raise ModelError(
@@ -161,7 +170,7 @@ def optimizer_prefix(name: str, groups: Mapping[str, Any]) -> str:
 
 
 def _of_the_variable(reader: tf.Operation, variable: Any) -> bool:
-    """Made together with the variable itself: its initial value, and the reading that nobody uses."""
+    """Tells an operation made with the variable itself: its initializer, or a read without consumers."""
     return reader is variable.initializer or (
         not any(output.consumers() for output in reader.outputs) and (reader.type == "ReadVariableOp")
     )

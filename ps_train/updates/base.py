@@ -1,7 +1,7 @@
-"""The one interface of all update modes.
+"""Common interface of all update modes.
 
-A mode is given the parcels that one replica's push brings to each ps, and the shards that can apply gradients; it says
-which operations make up one step of that replica.  It knows nothing of models, optimizers or transport.
+A mode receives the parcels that one replica's push brings to each ps, and the shards that can apply gradients.  It
+returns the operations of one step of that replica.  It knows nothing of models, optimizers or transport.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ps_train.transport.dense import Header, ReceivedPush
 
 @dataclasses.dataclass(frozen=True)
 class RunCounters:
-    """What is counted over the whole run, in variables on ps 0.
+    """Counters of the whole run, in variables on ps 0.
 
     Attributes:
       examples: float64 scalar, the examples that all updates stand for.
-      skipped: int64 scalar, gradients that were left out because they were no finite numbers.
+      skipped: int64 scalar, gradients that were left out because they were not finite.
       dropped: int64 scalar, gradients that were left out because they were too old.
       staleness: int64 [replicas, staleness.BINS], updates by replica and staleness.
-      waiting: float64 [replicas, 2], seconds that steps waited for other replicas, and seconds that they took in all.
+      waiting: float64 [replicas, 2], seconds that steps waited for other replicas, and total seconds of steps.
     """
 
     examples: tf.Variable
@@ -45,39 +45,45 @@ class ParameterShard:
     """One ps's part of the model.
 
     Attributes:
-      ps: its index.
-      apply: given slice name to gradient (on this ps), and by what to divide the learning rate (float32 scalar or
-        None), the operation that applies the optimizer's rule to them all.
-      clock: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
-      stamp: int64 scalar, what was read before the values of this step; see `Update.stamps`.
-      counts: on ps 0; None elsewhere.
+      ps: index of the ps.
+      apply: function of gradients (slice name to gradient, on this ps) and of the learning rate's divisor (float32
+        scalar or None).  It returns the operation that applies the optimizers to all of them.
+      update_count: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
+      version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
+      counters: the run's counters, on ps 0; None elsewhere.
       values: slice name to variable, on this ps.
-      backups: slice name to the variable that holds what this replica pulled last; empty where none is kept.
-      ledger: which examples were used; None where shards of the data are not handed out.
+      backups: slice name to the variable that holds the value this replica pulled last; empty without
+        delay compensation.
+      progress: the examples that were used; None without dynamic sharding.
     """
 
     ps: int
     apply: Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]
     update_count: tf.Variable
     version: tf.Tensor
-    counts: RunCounters | None = None
+    counters: RunCounters | None = None
     values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     backups: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
-    ledger: ShardProgress | None = None
+    progress: ShardProgress | None = None
 
     def update(
         self,
         gradients: Mapping[str, tf.Tensor],
         header: Header,
         only_if: tf.Tensor | None = None,
-        slowdown: tf.Tensor | None = None,
+        lr_divisor: tf.Tensor | None = None,
         state: Mapping[str, tf.Tensor] | None = None,
         state_if: tf.Tensor | None = None,
     ) -> tf.Operation:
-        """Applies gradients and counts the update; where `only_if` (bool scalar) is given and false, nothing.
+        """Applies gradients and counts the update.
 
         Args:
-          state: slice name to a value that the model has assigned; used where `state_if` (bool scalar) is true or None.
+          gradients: slice name to gradient.
+          header: header of the push, or of the round.
+          only_if: bool scalar; the update is skipped where it is false.  None: the update is always made.
+          lr_divisor: float32 scalar that divides the learning rate; None: 1.
+          state: slice name to a value that the model has assigned.
+          state_if: bool scalar; `state` is assigned where it is true.  None: `state` is always assigned.
         """
 
         def assign() -> tf.Operation:
@@ -86,25 +92,26 @@ class ParameterShard:
             )
 
         def do() -> tf.Operation:
-            with tf.control_dependencies([self.apply(gradients, slowdown)]):
-                counted = [self.update_count.assign_add(1, read_value=False)]
+            with tf.control_dependencies([self.apply(gradients, lr_divisor)]):
+                done = [self.update_count.assign_add(1, read_value=False)]
                 if state:
-                    counted.append(assign() if state_if is None else v1.cond(state_if, assign, tf.no_op))
-                if self.counts is not None:
+                    done.append(assign() if state_if is None else v1.cond(state_if, assign, tf.no_op))
+                if self.counters is not None:
                     examples = tf.cast(header.examples, tf.float64)
-                    counted.append(self.counts.examples.assign_add(examples, read_value=False))
-                return tf.group(*counted)
+                    done.append(self.counters.examples.assign_add(examples, read_value=False))
+                return tf.group(*done)
 
         return do() if only_if is None else v1.cond(only_if, do, tf.no_op)
 
 
 @dataclasses.dataclass(frozen=True)
 class Replica:
-    """Which of the processes that compute gradients.
+    """A replica's place among the processes that compute gradients.
 
     Attributes:
-      count: how many there may be.
-      declared: how many there are from the beginning, the first ones; the others may join.
+      index: index of this replica.
+      count: largest possible number of replicas.
+      declared: number of replicas at the start, which are the first ones; the others may join.
     """
 
     index: int
@@ -113,32 +120,34 @@ class Replica:
 
     @classmethod
     def of(cls, cluster: Cluster, task: Task) -> Replica:
+        """Returns the replica that a task of the cluster is."""
         return cls(cluster.replica_index(task), len(cluster.possible_replicas()), cluster.num_replicas)
 
     def is_declared(self) -> bool:
+        """Returns whether the replica is one of those at the start."""
         return self.index < self.declared
 
     def each(self, declared: int, other: int) -> list[int]:
-        """One number for each that there may be."""
+        """Returns one number for each possible replica: `declared` for the declared ones, `other` for the rest."""
         return [declared if index < self.declared else other for index in range(self.count)]
 
 
 @dataclasses.dataclass(frozen=True)
 class StepOps:
-    """What a replica runs.
+    """The operations of a replica.
 
     Attributes:
       train: one step, from pull to update.
       step_after: int64 scalar, the global step after that update; fetch it together with `train`.
-      leave: from now on nobody waits for the replica `leaver`, until it makes a step again; None where
-        nobody ever does.
-      leaver: int64 scalar, to be fed.
-      awaited: bool [replicas], for whom steps of others wait at the moment; None where nobody ever waits.
-      reset: begins anew after state was lost: everybody is a member and nobody has arrived, whoever waits goes on,
-        and what is still on its way from before will not count; None where there is nothing of the kind.
-      marks: of each ps that is pushed to a variable there, int64 of one shape, written under the ps's lock: all have
-        the same value when no update is made in part.
-      gate: a lock on ps 0 that every step passes at its end; None where there is none.
+      remove: ends all waiting for `removed_replica`, until that replica makes a step again; None in modes without
+        waiting.
+      removed_replica: int64 scalar placeholder, a replica's index.
+      awaited: bool [replicas], the replicas that other replicas' steps wait for now; None in modes without waiting.
+      reset: starts again after state was lost.  Every declared replica is a member, no replica has arrived, all
+        waiting steps continue, and pushes from before do not count.  None in modes without such state.
+      push_counters: one int64 variable, all of one shape, on each ps that is pushed to.  They are written under the
+        ps's mutex and are equal when no update is half applied.
+      step_gate: name of a mutex on ps 0 that every step passes at its end; None without one.
     """
 
     train: list[tf.Operation]
@@ -155,10 +164,10 @@ class UpdateMode(abc.ABC):
     """An update mode.
 
     Args:
-      may_be_empty: gradients that stand for no example may arrive, and must change nothing.
+      may_be_empty: gradients that stand for no example may arrive; they must change nothing.
 
     Attributes:
-      lockstep: all replicas make every step together; one whose input ends must not fail in the middle of a step.
+      lockstep: all replicas make every step together; a replica whose input ends must not fail within a step.
       scaled: parcels carry gradients multiplied by their number of examples.
     """
 
@@ -168,15 +177,28 @@ class UpdateMode(abc.ABC):
     def __init__(self, may_be_empty: bool = False) -> None:
         self.may_be_empty = may_be_empty
 
-    def read_versions(self, clocks: list[Any], replica: Replica) -> list[tf.Tensor]:
-        """For each ps an int64 scalar there that is read before the values of a step are: by it an update mode knows
-        how old the gradients are.  `clocks`: the number of updates made on each ps."""
-        stamps = []
-        for ps, clock in enumerate(clocks):
+    def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
+        """Reads each ps's version before the values of a step, so that the age of the gradients is known.
+
+        Args:
+          update_counts: for each ps an int64 variable, the number of updates made there.
+          replica: the replica that makes the step.
+
+        Returns:
+          For each ps an int64 scalar on that ps.
+        """
+        versions = []
+        for ps, update_count in enumerate(update_counts):
             with tf.device(ps_device(ps)):
-                stamps.append(clock.read_value())
-        return stamps
+                versions.append(update_count.read_value())
+        return versions
 
     @abc.abstractmethod
-    def build(self, shards: list[ParameterShard], arrived: list[ReceivedPush], replica: Replica) -> StepOps:
-        """Adds this mode's operations to the graph."""
+    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        """Adds this mode's operations to the graph.
+
+        Args:
+          shards: one for each ps.
+          received: the push, as each ps received it.
+          replica: the replica that makes the step.
+        """

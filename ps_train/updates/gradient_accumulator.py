@@ -1,9 +1,9 @@
-"""What a round's gradients add up to on one ps: one vector for each parcel that replicas push.
+"""Accumulator of a round's gradients on one ps: one vector for each parcel that replicas push.
 
-Parcels carry gradients multiplied by their number of examples, but of a dtype below 32 bits the gradients themselves:
-those are multiplied here, and all of them are added up and divided in their accumulation dtype.
-Gradients of rows are not added up but kept as they came (`kept.py`), since no two replicas push those of the same rows.
-To be used under the ps's lock.
+Parcels carry gradients multiplied by their number of examples.  Gradients of a dtype below 32 bits arrive unscaled and
+are multiplied here.  All gradients are added and divided in their accumulation dtype.
+Gradients of table rows are stored as they arrive (`sparse_accumulator.py`), since replicas push different rows.
+The accumulator must be used under the ps's mutex.
 """
 
 from __future__ import annotations
@@ -21,38 +21,50 @@ from ps_train.updates.sparse_accumulator import SparseAccumulator, StateAccumula
 
 
 class GradientAccumulator:
-    """Make it on the ps's device; `name` is unique on that ps."""
+    """The sum of a round's gradients; make it on the ps's device.
 
-    def __init__(self, name: str, arrived: ReceivedPush, replica: Replica) -> None:
-        self._parcels = arrived.parcels
-        self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(arrived.parcels)]
-        self._rows = SparseAccumulator(f"{name}/rows", arrived.rows, replica) if arrived.rows else None
-        self._state = StateAccumulator(f"{name}/state", arrived.state.parcels) if arrived.state.parcels else None
+    Args:
+      name: name of the variables, unique on that ps.
+      received: a push as it arrives on that ps.
+      replica: the replica that pushes.
+    """
+
+    def __init__(self, name: str, received: ReceivedPush, replica: Replica) -> None:
+        self._parcels = received.parcels
+        self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(received.parcels)]
+        self._rows = SparseAccumulator(f"{name}/rows", received.rows, replica) if received.rows else None
+        self._state = StateAccumulator(f"{name}/state", received.state.parcels) if received.state.parcels else None
 
     def add(self, here: ReceivedPush, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
-        """Adds what has arrived; the first of a round takes the place of what was there, which copies nothing."""
+        """Adds a push; a round's first push replaces the old sums, which copies nothing.
 
-        def both() -> list[tuple[Any, tf.Tensor]]:
+        Args:
+          here: the push, on the ps.
+          only_if: bool scalar; the push is ignored where it is false.
+          first: bool scalar, whether this push is the round's first.
+        """
+
+        def pairs() -> list[tuple[Any, tf.Tensor]]:
             return list(zip(self._totals, _terms(here), strict=True))
 
-        def keep(first: bool) -> list[tf.Operation]:
-            kept, counts = [], here.header().examples > 0
+        def store(first: bool) -> list[tf.Operation]:
+            stored, is_valid = [], here.header().examples > 0
             if self._rows is not None and here.rows is not None:
-                kept += self._rows.add(here.rows, counts, first)
+                stored += self._rows.add(here.rows, is_valid, first)
             if self._state is not None:
-                kept += self._state.assign(here.state, counts, first)
-            return kept
+                stored += self._state.assign(here.state, is_valid, first)
+            return stored
 
-        def put() -> tf.Operation:
-            return tf.group(*[total.assign(vector, read_value=False) for total, vector in both()], *keep(True))
+        def replace() -> tf.Operation:
+            return tf.group(*[total.assign(vector, read_value=False) for total, vector in pairs()], *store(True))
 
         def add() -> tf.Operation:
-            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in both()], *keep(False))
+            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in pairs()], *store(False))
 
-        return v1.cond(only_if, lambda: v1.cond(first, put, add), tf.no_op)
+        return v1.cond(only_if, lambda: v1.cond(first, replace, add), tf.no_op)
 
     def mean(self) -> tuple[dict[str, Any], Header]:
-        """Slice name to the mean gradient over all examples, of tables as IndexedSlices; and their header."""
+        """Returns slice name to the mean gradient over all examples, IndexedSlices for tables; and the header."""
         totals, header = unpack(self._parcels, [total.read_value() for total in self._totals])
         weight = tf.maximum(header.examples, 1.0)
         dtypes = {piece.name: tf.as_dtype(piece.dtype) for parcel in self._parcels for piece in parcel.slices}
@@ -62,7 +74,11 @@ class GradientAccumulator:
         return means | (self._rows.mean(weight) if self._rows else {}), header
 
     def state(self) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
-        """Slice name to the value that the model has assigned in this round; and whether there is any (bool scalar)."""
+        """Returns the model's own state of this round.
+
+        Returns:
+          Slice name to the value that the model has assigned; and whether there is any (bool scalar, None: never).
+        """
         return self._state.values() if self._state else ({}, None)
 
     @staticmethod
@@ -72,5 +88,5 @@ class GradientAccumulator:
 
 
 def _terms(here: ReceivedPush) -> list[tf.Tensor]:
-    """The vectors that arrived, multiplied by their number of examples and ready to be added up."""
+    """Returns the received vectors multiplied by their number of examples, in their accumulation dtype."""
     return [widen(vector) * here.header().examples if is_narrow(vector.dtype) else vector for vector in here.vectors]

@@ -1,11 +1,11 @@
-"""Who takes part in a round of synchronous updates, and when the round is complete.  Pure functions of tensors.
+"""Membership and completion of a round of synchronous updates, as pure functions of tensors.
 
-A round is one update in the making.  Its members are LIVE; who comes (again) while it is being made is COMING and a
-member of the next one.  It is complete when all members but the backups have arrived.  Who leaves is waited for no
-more; if he has arrived already, his gradient counts.
+A round is one update in the making.  Its members are MEMBER.  A replica that joins or returns during a round is
+JOINING and becomes a member of the next round.  A round is complete when all members but the backups have arrived.  A
+replica that leaves is no longer waited for.  Its gradient counts if it has already arrived.
 
-All tensors are int64 [replicas]; `me` is true at the replica that a function is about.  (`tf.equal`, because in a
-TensorFlow 1 graph `==` compares Python objects.)
+All tensors are int64 [replicas].  `me` (bool [replicas]) is true at the replica that a method is about.  The code uses
+`tf.equal` because in a TensorFlow 1 graph `==` compares Python objects.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ import dataclasses
 import tensorflow as tf
 
 LEFT, MEMBER, JOINING = 0, 1, 2
-"""A replica's standing."""
+"""A replica's membership in a round."""
 
 UNKNOWN, WANTED, UNWANTED = 0, 1, 2
-"""Whether a ps that is told who belongs to the round is to wait for a replica's gradient."""
+"""Decision for a follower ps about each replica of a round: still unknown, wait for its gradient, or do not wait."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundState:
-    """The state of a round on the first ps: everybody's standing, and 1 for those that have arrived."""
+    """The state of a round on the first ps.
+
+    Attributes:
+      membership: int64 [replicas], LEFT, MEMBER or JOINING.
+      arrived: int64 [replicas], 1 for the replicas whose gradient has arrived.
+    """
 
     membership: tf.Tensor
     arrived: tf.Tensor
@@ -31,37 +36,47 @@ class RoundState:
     def visit(
         self, me: tf.Tensor, in_time: tf.Tensor, is_open: tf.Tensor, backups: int
     ) -> tuple[RoundState, tf.Tensor]:
-        """After a replica's push.
+        """Computes the state after a replica's push.
 
         Args:
-          in_time: its gradient is of this round, and its first.
-          is_open: there are rounds to be made; else nobody comes any more.
+          me: the replica that pushes.
+          in_time: bool scalar; the gradient belongs to this round and is the replica's first in it.
+          is_open: bool scalar; there are rounds left to make.  Where it is false, no replica joins.
+          backups: number of members that a round does not wait for.
 
         Returns:
-          the new state, and whether the round is complete (bool scalar).
+          The new state, and whether the round is complete (bool scalar).
         """
-        nobody = ~tf.reduce_any(tf.equal(self.membership, MEMBER))
-        entering = tf.where(nobody, tf.constant(MEMBER, tf.int64), tf.constant(JOINING, tf.int64))
-        standing = tf.where(me & tf.equal(self.membership, LEFT) & is_open, entering, self.membership)
+        no_member = ~tf.reduce_any(tf.equal(self.membership, MEMBER))
+        entering = tf.where(no_member, tf.constant(MEMBER, tf.int64), tf.constant(JOINING, tf.int64))
+        membership = tf.where(me & tf.equal(self.membership, LEFT) & is_open, entering, self.membership)
         arrived = tf.where(me & in_time, tf.ones_like(self.arrived), self.arrived)
-        after = RoundState(standing, arrived)
+        after = RoundState(membership, arrived)
         return after, in_time & after._complete(backups)
 
     def leave(self, me: tf.Tensor, backups: int) -> tuple[RoundState, tf.Tensor, tf.Tensor]:
-        """After a replica has left: the new state, whether the round is complete now, and whether it must be given up
-        because nobody is left who could complete it while somebody waits for the next one."""
+        """Computes the state after a replica has left.
+
+        Args:
+          me: the replica that leaves.
+          backups: number of members that a round does not wait for.
+
+        Returns:
+          The new state; whether the round is complete now; and whether it must be given up, because no member is left
+          to complete it while a replica waits to join the next one.
+        """
         after = RoundState(tf.where(me, tf.zeros_like(self.membership), self.membership), self.arrived)
         complete = tf.reduce_any(tf.equal(self.arrived, 1)) & after._complete(backups)
-        nobody = ~tf.reduce_any(tf.equal(after.membership, MEMBER))
-        return after, complete, ~complete & nobody & tf.reduce_any(tf.equal(after.membership, JOINING))
+        no_member = ~tf.reduce_any(tf.equal(after.membership, MEMBER))
+        return after, complete, ~complete & no_member & tf.reduce_any(tf.equal(after.membership, JOINING))
 
     def next_if(self, over: tf.Tensor) -> RoundState:
-        """The beginning of the next round, where this one is over (bool scalar)."""
-        standing = tf.where(over & tf.equal(self.membership, JOINING), tf.ones_like(self.membership), self.membership)
-        return RoundState(standing, tf.where(over, tf.zeros_like(self.arrived), self.arrived))
+        """Returns the initial state of the next round where this round is over (bool scalar), else this state."""
+        membership = tf.where(over & tf.equal(self.membership, JOINING), tf.ones_like(self.membership), self.membership)
+        return RoundState(membership, tf.where(over, tf.zeros_like(self.arrived), self.arrived))
 
     def awaited(self) -> tf.Tensor:
-        """For whom those wait that have arrived; bool [replicas]."""
+        """Returns the replicas that the arrived replicas wait for; bool [replicas]."""
         return tf.equal(self.membership, MEMBER) & tf.equal(self.arrived, 0) & tf.reduce_any(tf.equal(self.arrived, 1))
 
     def _complete(self, backups: int) -> tf.Tensor:
@@ -71,11 +86,12 @@ class RoundState:
 
 @dataclasses.dataclass(frozen=True)
 class FollowerRoundState:
-    """The state of a round on another ps, which is told by the first who belongs to it.
+    """The state of a round on a follower ps, which learns from the first ps which replicas belong to the round.
 
     Attributes:
-      present: 0 for those that have left and did not come again.
-      wanted: UNKNOWN for all, until the first ps has completed the round; then WANTED or UNWANTED.
+      present: int64 [replicas], 0 for replicas that have left and not returned, else 1.
+      arrived: int64 [replicas], 1 for the replicas whose gradient has arrived.
+      wanted: int64 [replicas], UNKNOWN for all until the first ps has completed the round; then WANTED or UNWANTED.
     """
 
     present: tf.Tensor
@@ -83,7 +99,16 @@ class FollowerRoundState:
     wanted: tf.Tensor
 
     def visit(self, me: tf.Tensor, in_time: tf.Tensor, wanted: tf.Tensor) -> tuple[FollowerRoundState, tf.Tensor]:
-        """After a push; `wanted` is UNKNOWN for all unless it completed the round on the first ps."""
+        """Computes the state after a replica's push.
+
+        Args:
+          me: the replica that pushes.
+          in_time: bool scalar; the gradient belongs to this round and is the replica's first in it.
+          wanted: the first ps's decision; UNKNOWN for all unless the push completed the round there.
+
+        Returns:
+          The new state, and whether the round is complete (bool scalar).
+        """
         ones = tf.ones_like(self.present)
         after = FollowerRoundState(
             tf.where(me, ones, self.present),
@@ -93,6 +118,7 @@ class FollowerRoundState:
         return after, after._complete()
 
     def leave(self, me: tf.Tensor, wanted: tf.Tensor) -> tuple[FollowerRoundState, tf.Tensor]:
+        """Computes the state after a replica has left, and whether the round is complete now (bool scalar)."""
         after = FollowerRoundState(
             tf.where(me, tf.zeros_like(self.present), self.present),
             self.arrived,
@@ -101,6 +127,7 @@ class FollowerRoundState:
         return after, after._complete()
 
     def next_if(self, over: tf.Tensor) -> FollowerRoundState:
+        """Returns the initial state of the next round where this round is over (bool scalar), else this state."""
         zeros = tf.zeros_like(self.arrived)
         return FollowerRoundState(self.present, tf.where(over, zeros, self.arrived), tf.where(over, zeros, self.wanted))
 

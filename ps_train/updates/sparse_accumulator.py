@@ -1,7 +1,7 @@
-"""Gradients of rows of a round on one ps: kept as each replica pushed them, until the round is complete.
+"""Accumulator of a round's row gradients on one ps, stored as each replica pushed them until the round is complete.
 
-There is nothing of the size of a table, and nothing is copied: a variable of each replica takes over the tensor that
-arrived.  Rows that several replicas have touched are added up by the optimizer.  To be used under the ps's lock.
+Nothing has the size of a table and nothing is copied: each replica has a variable that takes over the received tensor.
+The optimizer adds up rows that several replicas have touched.  The accumulator must be used under the ps's mutex.
 """
 
 from __future__ import annotations
@@ -20,22 +20,34 @@ from ps_train.updates.base import Replica
 
 
 class SparseAccumulator:
-    """Make it on the ps's device; `name` is unique on that ps."""
+    """Row gradients of a round; make it on the ps's device.
+
+    Args:
+      name: name of the variables, unique on that ps.
+      rows: the row gradients of a push.
+      replica: the replica that pushes.
+    """
 
     def __init__(self, name: str, rows: RowPush, replica: Replica) -> None:
         self._slices, self._widths, self._me = rows.slices, rows.widths, np.arange(replica.count) == replica.index
         self._index = replica.index
         self._messages = [self._variable(f"{name}/message_{i}", tf.int32) for i in range(replica.count)]
         self._gradients = [self._variable(f"{name}/gradients_{i}", tf.float32) for i in range(replica.count)]
-        # Which of them are of this round.  (To clear those that are not would assign values of a known shape, which
-        # TensorFlow 2.21's constant folding then takes for the shape of whatever is read afterwards.)
+        # Marks the entries of this round.  Old entries are not cleared: that would assign values of a known shape,
+        # which TensorFlow 2.21's constant folding then takes for the shape of all later reads.
         self._valid = v1.get_variable(
             f"{name}/valid", [replica.count], tf.int32, v1.zeros_initializer(), trainable=False, use_resource=True
         )
 
-    def add(self, rows: RowPush, counts: tf.Tensor, first: bool) -> list[tf.Operation]:
-        """Keeps what this replica has pushed, if it `counts` (bool scalar), as one of a round, or its first."""
-        own = tf.cast(self._me & counts, tf.int32)
+    def add(self, rows: RowPush, is_valid: tf.Tensor, first: bool) -> list[tf.Operation]:
+        """Stores this replica's push.
+
+        Args:
+          rows: the row gradients of the push.
+          is_valid: bool scalar; the push counts where it is true.
+          first: whether this push is the round's first, which removes the pushes of the round before.
+        """
+        own = tf.cast(self._me & is_valid, tf.int32)
         valid = own if first else tf.where(self._me, own, self._valid.read_value())
         return [
             self._messages[self._index].assign(rows.message, read_value=False),
@@ -44,21 +56,22 @@ class SparseAccumulator:
         ]
 
     def mean(self, weight: tf.Tensor) -> dict[str, tf.IndexedSlices]:
-        """Slice name to the sum of all gradients over `weight`; a row may come more than once."""
-        kept = [
+        """Returns slice name to the sum of all gradients, divided by `weight`; a row may occur more than once."""
+        pushes = [
             self._cut(message.read_value(), gradients.read_value(), valid)
             for message, gradients, valid in zip(
                 self._messages, self._gradients, tf.unstack(self._valid.read_value()), strict=True
             )
         ]
-        found = {}
-        for name, one in kept[0].items():
-            values = tf.concat([some[name].values for some in kept], 0) / weight
-            found[name] = tf.IndexedSlices(values, tf.concat([some[name].indices for some in kept], 0), one.dense_shape)
-        return found
+        means = {}
+        for name, one in pushes[0].items():
+            values = tf.concat([push[name].values for push in pushes], 0) / weight
+            indices = tf.concat([push[name].indices for push in pushes], 0)
+            means[name] = tf.IndexedSlices(values, indices, one.dense_shape)
+        return means
 
     def _cut(self, message: tf.Tensor, gradients: tf.Tensor, valid: tf.Tensor) -> dict[str, tf.IndexedSlices]:
-        """What a replica has pushed, or nothing where it is not valid (int32 scalar)."""
+        """Returns a replica's row gradients by slice; empty ones where `valid` (int32 scalar) is 0."""
         if len(self._slices) > 1:
             sizes = message[: len(self._slices)] * valid
             message = tf.concat([sizes, message[len(self._slices) :][: tf.reduce_sum(sizes)]], 0)
@@ -67,7 +80,7 @@ class SparseAccumulator:
         return by_slice(self._slices, self._widths, message, gradients[: tf.size(gradients) * valid])
 
     def _variable(self, name: str, dtype: tf.DType) -> Any:
-        """Of any length.  (`get_variable` has none.)"""
+        """Makes a vector variable of variable length, which `get_variable` cannot make."""
         return v1.Variable(
             lambda: tf.zeros([len(self._slices)], dtype),
             trainable=False,
@@ -79,9 +92,11 @@ class SparseAccumulator:
 
 
 class StateAccumulator:
-    """The model's state that worker 0 has pushed in a round, until the round is complete.
+    """The model's own state, as worker 0 has pushed it, until the round is complete; make it on the ps's device.
 
-    Make it on the ps's device; `name` is unique on that ps.
+    Args:
+      name: name of the variables, unique on that ps.
+      parcels: the parcels of the state on that ps.
     """
 
     def __init__(self, name: str, parcels: Sequence[Parcel]) -> None:
@@ -95,15 +110,21 @@ class StateAccumulator:
         ]
         self._valid = v1.get_variable(f"{name}/valid", [], tf.bool, zeros, trainable=False, use_resource=True)
 
-    def assign(self, state: PushedState, counts: tf.Tensor, first: bool) -> list[tf.Operation]:
-        """Keeps what has arrived, if it `counts` (bool scalar); the first push of a round forgets the round before."""
+    def assign(self, state: PushedState, is_valid: tf.Tensor, first: bool) -> list[tf.Operation]:
+        """Stores a push's state.
+
+        Args:
+          state: the state; without vectors if the replica does not push any.
+          is_valid: bool scalar; the state counts where it is true.
+          first: whether this push is the round's first, which removes the state of the round before.
+        """
         if not state.vectors:
             return [self._valid.assign(False, read_value=False)] if first else []
         pairs = zip(self._vectors, state.vectors, strict=True)
-        kept = [variable.assign(vector, read_value=False) for variable, vector in pairs]
-        return [*kept, self._valid.assign(counts, read_value=False)]
+        stored = [variable.assign(vector, read_value=False) for variable, vector in pairs]
+        return [*stored, self._valid.assign(is_valid, read_value=False)]
 
     def values(self) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Returns slice name to value, and whether they are of this round (bool scalar)."""
+        """Returns slice name to value, and whether these values belong to this round (bool scalar)."""
         vectors = tuple(vector.read_value() for vector in self._vectors)
         return PushedState(self._parcels, vectors).by_slice(), self._valid.read_value()

@@ -1,8 +1,8 @@
-"""How stale updates were: of each, the updates that were made between its pull and its apply.
+"""Summary of staleness: the number of updates made between a gradient's pull and its apply.
 
     summary(counts)         # {"mean": 0.9, "p95": 2, "max": 5, "conflict_rate": 0.6, "histogram": {"0": 400, ...}}
 
-Counts are int64 [replicas, BINS], as they are kept on ps 0; the last bin holds what is stale by BINS - 1 or more.
+Counts are int64 [replicas, BINS], as they are kept on ps 0.  The last bin counts staleness of BINS - 1 or more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ BINS = 257
 
 
 def summary(counts: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Of all replicas together (or of one row).  `conflict_rate` is the share of updates with any staleness."""
+    """Summarizes the staleness of all replicas together, or of one row.
+
+    Args:
+      counts: int64 [replicas, BINS] or [BINS], updates by staleness.
+
+    Returns:
+      mean, p95 and max of the staleness, its histogram, and `conflict_rate`: the share of updates with any staleness.
+    """
     total = counts if counts.ndim == 1 else counts.sum(axis=0)
     updates = int(total.sum())
     if updates == 0:
@@ -31,5 +38,5 @@ def summary(counts: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def report(counts: np.ndarray[Any, Any], names: list[str]) -> dict[str, Any]:
-    """The summary of all, and of each replica by its name."""
+    """Returns the summary of all replicas, and under `per_worker` that of each replica by its name."""
     return {**summary(counts), "per_worker": {name: summary(row) for name, row in zip(names, counts, strict=True)}}

@@ -1,12 +1,12 @@
-"""Synchronous updates: each is the mean, over the examples of all, of one gradient from every replica of its round.
+"""Synchronous updates: each is the mean, weighted by examples, of one gradient from every replica of its round.
 
 Chen et al. 2016, "Revisiting Distributed Synchronous SGD": with b backup workers a round is complete when all but b
-have arrived; a gradient that comes later is dropped.  Unlike TensorFlow's SyncReplicasOptimizer nobody counts twice:
-a replica is known by its index, a gradient by its round.
+have arrived.  A gradient that arrives later is dropped.  Unlike in TensorFlow's SyncReplicasOptimizer no replica
+counts twice: a replica is identified by its index, a gradient by its round.
 
-Whoever completes the round makes the update within his own step; there is no leader that could be missing.  The
-others' steps end when it is made (`turnstile.py`), so nobody pulls values of a round that he does not belong to.  The
-first ps decides who belongs to a round, and tells the others with one small message a step.
+The replica whose push completes the round makes the update within its own step, so no leader can be missing.  The other
+replicas' steps end after the update (`updates/token_gate.py`), so no replica pulls values of another round.  The first
+ps decides which replicas belong to a round, and informs the other ps with one small message a step.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from ps_train.updates.sync_rounds import CoordinatorShard, FollowerShard
 from ps_train.updates.wait_time import now_on_ps, record
 
 _FAR = (1 << 32) + 1
-"""To begin anew the rounds jump so far that no gradient from before is ever taken for one of them."""
+"""Distance that the round number jumps in a reset, so that no gradient from before matches a later round."""
 
 
 class Synchronous(UpdateMode):
-    """Args beside those of all modes:
-    max_steps: no round is begun when the global step is there.
-    backups: how many replicas of a round need not be waited for.
+    """Synchronous updates.
+
+    Args:
+      may_be_empty: see `UpdateMode`.
+      max_steps: no round begins once the global step has reached it.
+      backups: number of a round's replicas that are not waited for.
     """
 
     lockstep = True
@@ -39,34 +42,34 @@ class Synchronous(UpdateMode):
         super().__init__(may_be_empty)
         self._max_steps, self._backups = max_steps, backups
 
-    def stamps(self, clocks: list[Any], replica: Replica) -> list[tf.Tensor]:
+    def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         self._rounds = []
-        for ps in range(len(clocks)):
+        for ps in range(len(update_counts)):
             with tf.device(ps_device(ps)):
                 zero = v1.zeros_initializer()
                 self._rounds.append(
                     v1.get_variable(f"ps_train/round_{ps}", [], tf.int64, zero, trainable=False, use_resource=True)
                 )
-        self._began = now_on_ps([])
+        self._started_at = now_on_ps([])
         return super().read_versions(self._rounds, replica)
 
-    def build(self, shards: list[ParameterShard], arrived: list[ReceivedPush], replica: Replica) -> StepOps:
-        pushed = [(shard, parcels) for shard, parcels in zip(shards, arrived, strict=True) if parcels.parcels]
+    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
         first = CoordinatorShard(
             *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups
         )
         others = [FollowerShard(*pair, self._rounds[pair[0].ps], replica, self.may_be_empty) for pair in pushed[1:]]
         train = [first.visit(), *[other.visit(first.push_decision) for other in others]]
-        counts = shards[0].counts
-        assert counts is not None, "they are on ps 0"
+        counters = shards[0].counters
+        assert counters is not None, "they are on ps 0"
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].update_count.read_value()
-        train.append(record(counts, replica.index, self._began, first.pushed_at, now_on_ps(train[:1])))
-        leaver = v1.placeholder(tf.int64, [], "leaver")
-        goodbye = first.leave(leaver, [shard.ps for shard, _ in pushed[1:]])
-        leave = tf.group(goodbye, *[other.leave(leaver, first.leave_decision) for other in others])
+        train.append(record(counters, replica.index, self._started_at, first.pushed_at, now_on_ps(train[:1])))
+        removed = v1.placeholder(tf.int64, [], "leaver")
+        removed_on_first = first.leave(removed, [shard.ps for shard, _ in pushed[1:]])
+        remove = tf.group(removed_on_first, *[other.leave(removed, first.leave_decision) for other in others])
         with tf.device(ps_device(0)):
-            fresh = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
-        reset = tf.group(*[side.reset(fresh) for side in (first, *others)])
-        marks = [self._rounds[shard.ps] for shard, _ in pushed]
-        return StepOps(train, step_after, leave, leaver, first.awaited(), reset, marks)
+            next_round = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
+        reset = tf.group(*[shard.reset(next_round) for shard in (first, *others)])
+        push_counters = [self._rounds[shard.ps] for shard, _ in pushed]
+        return StepOps(train, step_after, remove, removed, first.awaited(), reset, push_counters)

@@ -1,11 +1,11 @@
-"""Where replicas wait, on a ps, for a number there to grow.
+"""Gate on a ps at which replicas wait for a number there to grow.
 
-    waiting = turnstile.wait(replica.index, until=round + 1)        # under the ps's lock
-    release = turnstile.release(reached=round_now)                  # under the ps's lock, by whoever makes it grow
-    passed = turnstile.passed(replica.index, waits, locked)         # outside, the end of a step that has to wait
+    waiting = gate.wait(replica.index, until=round + 1)              # under the ps's mutex
+    release = gate.release(reached=round_now)                        # under the mutex, in the step that raises it
+    passed = gate.wait_for_token(replica.index, waits, locked)       # outside: the end of a step that must wait
 
-Everybody has a queue of his own, so that nobody takes what another waits for.  To wait costs no message: the part of
-a step that runs on the ps simply does not end yet.
+Every replica has its own token queue, so no replica takes another's token.  Waiting costs no message: the part of a
+step that runs on the ps does not end yet.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 NEVER = 1 << 62
-"""What somebody waits for who does not wait."""
+"""Sentinel for a replica that is not waiting."""
 
 
 class TokenGate:
-    """Make it on the ps's device; `name` is unique on that ps."""
+    """A gate with one token queue for each replica; make it on the ps's device.
+
+    Args:
+      name: name of its variable and queues, unique on that ps.
+      replicas: number of replicas.
+    """
 
     def __init__(self, name: str, replicas: int) -> None:
         self._waiting_for: Any = v1.get_variable(
@@ -32,22 +37,27 @@ class TokenGate:
             use_resource=True,
         )
         self._replicas = replicas
-        # Unbounded: who releases holds the lock, and must not wait for room.
+        # Unbounded, because a release runs under the mutex and must not wait for room.
         self._queues = [tf.queue.FIFOQueue(-1, tf.bool, [()], shared_name=f"{name}/{i}") for i in range(replicas)]
 
     def wait(self, index: int, until: tf.Tensor) -> tf.Operation:
-        """Notes that a replica waits until `release` is told that `until` (int64 scalar) is reached."""
+        """Registers a replica as waiting until `release` is called with `until` (int64 scalar) or more."""
         queue = self._queues[index]
-        # An earlier process of this replica may have died between its release and its leaving.
+        # An earlier process of this replica may have died after its release and before it took its token.
         stale = queue.dequeue_many(queue.size())
         with tf.control_dependencies([stale]):
             return self._waiting_for.scatter_nd_update([[index]], [until]).op
 
-    def release(self, reached: tf.Tensor, who: tf.Tensor | None = None) -> tf.Operation:
-        """Lets go on whoever waits for no more than `reached`; and those of `who` (bool [replicas]) whatever they wait
-        for, even where nothing is known of their waiting: a step of a process that died may still be there."""
+    def release(self, reached: tf.Tensor, forced: tf.Tensor | None = None) -> tf.Operation:
+        """Releases the replicas that wait for `reached` or less, and those of `forced` in any case.
+
+        Args:
+          reached: int64 scalar, the present number.
+          forced: bool [replicas]; they get a token even if they are not registered as waiting, because a step of a
+            dead process may still wait.  None: no replica.
+        """
         needs = self._waiting_for.read_value()
-        go = needs <= reached if who is None else (needs <= reached) | who
+        go = needs <= reached if forced is None else (needs <= reached) | forced
         times = tf.unstack(tf.cast(go, tf.int32))
         tokens = [queue.enqueue_many([tf.fill([n], True)]) for queue, n in zip(self._queues, times, strict=True)]
         with tf.control_dependencies([needs]):
@@ -57,15 +67,17 @@ class TokenGate:
         return tf.group(cleared, *tokens)
 
     def release_all(self) -> tf.Operation:
-        """Lets everybody go."""
+        """Releases every replica."""
         return self.release(tf.constant(-1, tf.int64), tf.ones([self._replicas], tf.bool))
 
     def wait_for_token(self, index: int, waits: tf.Tensor, locked: tf.Operation) -> tf.Operation:
-        """Ends when the replica, if it waits (bool scalar), has been released.
+        """Waits until the replica has been released, if it must wait at all.
 
         Args:
-          locked: the end of the locked part that called `wait`.  A replica that took a token before would take it from
-            under `wait`, which then waited for it with the lock held.
+          index: the replica's index.
+          waits: bool scalar, whether the replica must wait.
+          locked: the end of the locked part that called `wait`.  A token taken earlier could be one that `wait` is
+            about to remove, and `wait` would then block with the mutex held.
         """
         with tf.control_dependencies([locked]):
             return tf.group(v1.cond(waits, lambda: tf.group(self._queues[index].dequeue()), tf.no_op))

@@ -1,4 +1,4 @@
-"""How long steps wait for other replicas: measured on ps 0, by its own clock."""
+"""Time that steps wait for other replicas, measured on ps 0 by its own clock."""
 
 from __future__ import annotations
 
@@ -12,20 +12,35 @@ from ps_train.updates.base import RunCounters
 
 
 def now_on_ps(after: list[tf.Operation]) -> tf.Tensor:
-    """Seconds, float64 scalar, on ps 0."""
+    """Reads ps 0's time after these operations: seconds, float64 scalar."""
     with tf.device(ps_device(0)), tf.control_dependencies(after):
         return tf.timestamp()
 
 
-def record(counts: RunCounters, index: int, began: tf.Tensor, pushed: tf.Tensor, passed: tf.Tensor) -> tf.Operation:
-    """Adds one step of a replica to what is counted: when it began, when its push was there, when it might go on."""
+def record(
+    counters: RunCounters, index: int, started_at: tf.Tensor, pushed_at: tf.Tensor, ended_at: tf.Tensor
+) -> tf.Operation:
+    """Adds one step of a replica to the counters.
+
+    Args:
+      counters: the run's counters.
+      index: the replica's index.
+      started_at: time at which the step started; as the others float64 scalar, seconds.
+      pushed_at: time at which its push had arrived.
+      ended_at: time at which its waiting ended.
+    """
     with tf.device(ps_device(0)):
-        spent = [[passed - pushed, passed - began]]
-        return counts.waiting.scatter_nd_add([[index]], spent).op
+        spent = [[ended_at - pushed_at, ended_at - started_at]]
+        return counters.waiting.scatter_nd_add([[index]], spent).op
 
 
 def report(waiting: np.ndarray[Any, Any], names: list[str]) -> dict[str, Any]:
-    """Of the time of all steps, and of each replica's, the share spent waiting; 0 where no step was made."""
+    """Returns the share of time spent waiting, in all steps and in each replica's; 0 where no step was made.
+
+    Args:
+      waiting: float64 [replicas, 2], see `RunCounters.waiting`.
+      names: the replicas' names.
+    """
     waited, total = waiting.T
 
     def share(part: float, whole: float) -> float:

@@ -95,7 +95,7 @@ def test_to_close_the_sessions_cancels_a_call_and_refuses_those_of_other_threads
         run_abandonable(waiting.wait, waiting.group, lambda: True)
     waiting.group.close()
     eventually(waiting.group.is_idle, 10, "the end of the call")
-    with pytest.raises(tf.errors.AbortedError, match="given up"):
+    with pytest.raises(tf.errors.AbortedError, match="abandoned"):
         waiting.session.run(waiting._nothing)
     assert waiting.learned == []
 

@@ -169,15 +169,15 @@ def test_lost_steps_are_handed_out_again_only_if_nothing_happened_since(board_of
     while budget.take(100):
         continue
     assert budget.take(1) == 0
-    assert not budget.reclaim(granted=99, step=80) and budget.take(1) == 0
-    assert budget.reclaim(granted=100, step=80) and budget.take(1) == 1
+    assert not budget.reclaim(allocated=99, step=80) and budget.take(1) == 0
+    assert budget.reclaim(allocated=100, step=80) and budget.take(1) == 1
 
 
 def test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected(server: v1.train.Server) -> None:
     address = Address.parse(server.target.removeprefix("grpc://"), "a test")
     shared = {"ps_hosts": [str(address)], "worker_hosts": ["a:1"], "chief_hosts": [], "elastic": False}
     me = Task("worker", 0)
-    with pytest.raises(NotReadyError, match="does not say that it is ps:0"):
+    with pytest.raises(NotReadyError, match="has not yet identified itself as ps:0"):
         connect_ps(Task("ps", 0), address, me, shared)
     KeyValueStore(server.target, "itself").set(records.IDENTITY, new_identity("ps:0", shared).to_json())
     board = connect_ps(Task("ps", 0), address, me, shared)

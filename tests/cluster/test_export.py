@@ -106,9 +106,9 @@ def test_features_may_have_any_names(tmp_path: pathlib.Path) -> None:
 
 def test_a_directory_that_holds_something_else_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "letters").write_text("dear to somebody")
-    with pytest.raises(ConfigError, match=r"export_dir=.* holds something that is no SavedModel"):
+    with pytest.raises(ConfigError, match=r"export_dir=.* holds something that is not a SavedModel"):
         prepare_export(str(tmp_path))
-    with pytest.raises(ConfigError, match="holds something that is no SavedModel"):
+    with pytest.raises(ConfigError, match="holds something that is not a SavedModel"):
         prepare_export(str(tmp_path / "letters"))
     with pytest.raises(ConfigError, match="cannot be written"):
         prepare_export(str(tmp_path / "letters" / "export"))

@@ -60,7 +60,7 @@ def test_a_layer_that_keeps_state_is_refused(name: str) -> None:
         return tf.keras.layers.Dense(1)(layer(x, training=True))
 
     model = UserModel(forward)
-    with pytest.raises(ModelError, match=f"a Keras layer keeps .*Use tf.nn.*for {name}"):
+    with pytest.raises(ModelError, match=f"a Keras layer makes the variable .*use tf.nn.*for {name}"):
         trace(model, DataSource(lambda: model.data("train", "")), 4)
 
 

@@ -44,11 +44,11 @@ def together(cluster: InProcessCluster, count: int) -> dict[str, float]:
     for index in range(1, count):
         session, scoring = cluster.scoring(DataShard(index, count), worker=1)
         run_batches(session, scoring)
-        session.run(scoring.totals.publish)
+        session.run(scoring.metric_sums.publish)
     session, scoring = cluster.scoring(DataShard(0, count))
     run_batches(session, scoring)
-    totals = scoring.totals
-    total = sum(session.run([totals.vector, *totals.of_share[1:]]))
+    totals = scoring.metric_sums
+    total = sum(session.run([totals.vector, *totals.of_shard[1:]]))
     session.run(totals.load, {totals.feed: total})
     return metric_values(session, scoring)
 
@@ -83,4 +83,4 @@ def test_what_may_be_no_sum_is_not_shared() -> None:
     cluster = InProcessCluster(Longest(), 1, 1)
     cluster.start()
     _, scoring = cluster.scoring()
-    assert scoring.totals is None and cluster.score()["longest"] > 0
+    assert scoring.metric_sums is None and cluster.score()["longest"] > 0

@@ -217,7 +217,7 @@ def test_what_is_filled_in_parts_begins_with_the_same_values(
     cluster_of, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cluster_of(2, 1, optimizer=optimizer)[1]
-    monkeypatch.setattr(initialization, "PART_BYTES", 7 * 4 * DIMENSION)
+    monkeypatch.setattr(initialization, "CHUNK_BYTES", 7 * 4 * DIMENSION)
     cluster, parts = cluster_of(2, 1, optimizer=optimizer)
     assert any(op.type == "Empty" for op in cluster.steps[0].graph.get_operations())
     assert whole.keys() == parts.keys()

@@ -86,7 +86,7 @@ def test_rows_are_given_and_taken_as_declared(declared: dict) -> None:
 
 
 def test_a_table_that_is_filled_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initialization, "PART_BYTES", 7 * 4 * DIMENSION)
+    monkeypatch.setattr(initialization, "CHUNK_BYTES", 7 * 4 * DIMENSION)
     assert_replayed("adagrad", {"capacity": 20})
 
 

@@ -43,7 +43,10 @@ def test_more_malformed_lines_than_allowed_end_the_job_and_no_more_do_not(proces
     ]
     refused = processes.run(*arguments, "--max_bad_lines=0", "--model_dir=refused")
     assert refused.wait(90) == 2, refused.output
-    said = "2 columns instead of 40. That is malformed line number 1, and max_bad_lines=0: mend the data or allow more."
+    said = (
+        "2 columns instead of 40. That is malformed line number 1, and max_bad_lines=0: "
+        "correct the data or raise max_bad_lines."
+    )
     assert said in refused.output
     allowed = processes.run(*arguments, "--max_bad_lines=1", "--model_dir=allowed")
     assert allowed.wait(90) == 0, allowed.output

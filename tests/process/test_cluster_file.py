@@ -77,7 +77,7 @@ def test_a_file_with_another_number_of_ps_is_for_the_next_run_which_goes_on_wher
     servers, workers = cluster.start_all("--max_steps=500")
     workers[0].wait_for("step ")
     cluster.write(cluster.hosts(2))
-    workers[0].wait_for("names 2 ps now, and this run has 1: it will be the next one's that starts", 20)
+    workers[0].wait_for("names 2 ps now, and this run has 1: the file takes effect in the next run", 20)
     for process in (*workers, *servers):
         assert process.wait(60) == 0, process.output
     servers, workers = cluster.start_all("--max_steps=600")
@@ -95,7 +95,7 @@ def test_a_file_that_is_spoilt_while_training_changes_nothing_and_is_told(proces
     workers[0].wait_for("step ")
     cluster.path.write_text("{")
     workers[0].wait_for("is not JSON", 20)
-    assert "until it is mended all stays as it was" in workers[0].output
+    assert "the addresses stay as they were until the file is valid" in workers[0].output
     for process in (*workers, *servers):
         assert process.wait(60) == 0, process.output
 

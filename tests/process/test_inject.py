@@ -39,7 +39,7 @@ def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_
     result = result_of(processes, run)
     assert result["global_step"] == 600
     assert "kill:ps:0@100 strikes at step 1" in run.output and "stop:worker:1@300+2s strikes at step 3" in run.output
-    assert "ps:0 was ended by signal 9 (SIGKILL); it is started again" in run.output
+    assert "ps:0 was ended by signal 9 (SIGKILL); it will restart" in run.output
     assert "ps:0 restarted; restored step" in run.output
     assert result["save"]["count"] >= 5 and 0 < result["save"]["hold_secs_mean"] <= result["save"]["hold_secs_max"]
     for step, path in checkpoints_in(str(processes.directory / "model")):

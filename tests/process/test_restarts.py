@@ -33,7 +33,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
     )  # fmt: skip
     run.wait_for("step ")
     os.kill(pid_of(run, "worker", 1), signal.SIGKILL)
-    run.wait_for("worker:1 was ended by signal 9 (SIGKILL); it is started again in 0.5s (restart 1 of 3)")
+    run.wait_for("worker:1 was ended by signal 9 (SIGKILL); it will restart in 0.5s (restart 1 of 3)")
     os.kill(pid_of(run, "ps", 0), signal.SIGKILL)
     run.wait_for("ps:0 restarted; restored step", 40)
     assert run.wait(80) == 0, run.output
@@ -48,7 +48,7 @@ def test_restarts_are_bounded_and_the_last_lines_of_the_failed_child_are_shown(p
         f"--model_dir={processes.directory}/m",
     )  # fmt: skip
     assert run.wait(60) == 1
-    assert len(re.findall(r"worker:0 failed with exit code 1; it is started again", run.output)) == 1
+    assert len(re.findall(r"worker:0 failed with exit code 1; it will restart", run.output)) == 1
     assert "the last lines of worker:0:" in run.output and "my own mistake" in run.lines[-1]
 
 

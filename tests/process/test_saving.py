@@ -51,7 +51,7 @@ def test_a_chief_that_is_killed_while_it_holds_the_pushes_holds_nobody_up(proces
     last = checkpoints_in(str(cluster.model_dir))[0][0]
     time.sleep(2.0)  # the other worker goes on alone
     chief = cluster.start("worker", 0, "--save_steps=100")
-    chief.wait_for("the model is still there: training goes on at step", 60)
+    chief.wait_for("the ps still hold the model: training continues at step", 60)
     resumed = int(chief.output.split("training goes on at step ")[1].split()[0])
     assert resumed > last + 50
     for process in (chief, workers[1], *servers):

@@ -30,8 +30,8 @@ def test_every_worker_scores_a_share(processes: Processes, update: str) -> None:
     servers, (chief, *others) = cluster.start_all()
     for process in (*servers, chief, *others):
         assert process.wait(60) == 0, process.output
-    handed_in = sorted(line for worker in others for line in worker.lines if "is handed in" in line)
-    assert handed_in == [f"share {number} of 3 of the test data is handed in" for number in (1, 2)]
+    scored = sorted(line for worker in others for line in worker.lines if "of the test data is scored" in line)
+    assert scored == [f"shard {number} of 3 of the test data is scored" for number in (1, 2)]
     check_result(cluster)
 
 
@@ -44,9 +44,9 @@ def test_the_chief_scores_the_share_of_a_worker_that_does_not(processes: Process
     )
     (server,), (chief, broken, worker) = cluster.start_all()
     if trouble == "killed":
-        worker.wait_for("is handed in", 60)
+        worker.wait_for("of the test data is scored", 60)
         broken.send(signal.SIGKILL)
     for process in (server, chief, worker, *([] if trouble == "killed" else [broken])):
         assert process.wait(60) == 0, process.output
-    assert "the chief scores the share of worker:1, too" in chief.output
+    assert "the chief scores the shard of worker:1 too" in chief.output
     check_result(cluster)

@@ -56,7 +56,7 @@ def pace_for(cluster: InProcessCluster) -> StepSource:
 def run_worker(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> str:
     """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
     rhythm = BurstScheduler.of(cluster.job)
-    loop = TrainingLoop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, rhythm=rhythm)
+    loop = TrainingLoop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, bursts=rhythm)
     why = loop.run(LoopSession(cluster.sessions[index]))
     cluster.dismiss(index, by=index)
     return why

@@ -132,7 +132,7 @@ class SharingWorker:
             self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart)
         )
         rhythm = BurstScheduler.of(cluster.job)
-        self._loop = TrainingLoop(f"worker:{index}", self.step, self.shares, self._stops, 0, rhythm=rhythm)
+        self._loop = TrainingLoop(f"worker:{index}", self.step, self.shares, self._stops, 0, bursts=rhythm)
         self._should_stop: Callable[[], bool] = lambda: False
 
     def begin(self) -> None:
@@ -170,7 +170,7 @@ class SharingWorker:
         return step_fn(_Context(self.session, self._run_with_hooks))
 
     def _run_with_hooks(self, fetches):
-        fetched, ticket = self.session.run([fetches, self.step.batches.ticket])
+        fetched, ticket = self.session.run([fetches, self.step.batches.progress])
         self.shares.step_done(ticket)
         self.made += 1
         self._pause()

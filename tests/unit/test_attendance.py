@@ -163,7 +163,7 @@ class TestMembers:
         with caplog.at_level(logging.WARNING, "ps_train"):
             logging.getLogger("ps_train").propagate = True
             assert made.update([seat(index, 1, INPUT_ENDED) for index in range(3)], 101.0) is None
-        assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; nobody is left to train"
+        assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; no worker is left to train"
 
     @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])
     def test_more_than_there_are_workers_is_refused(self, field, value, most):
@@ -174,20 +174,20 @@ class TestMembers:
 
 class TestStall:
     def test_a_step_that_grows_is_none(self):
-        stall = StallDetector(tell_secs=30)
+        stall = StallDetector(warn_secs=30)
         assert all(stall.update(step, ["worker:1"], 20.0 * step) is None for step in range(20))
 
     def test_one_that_stands_still_while_nobody_waits_is_none(self):
-        stall = StallDetector(tell_secs=30)
+        stall = StallDetector(warn_secs=30)
         assert [stall.update(5, [], now) for now in (0.0, 100.0, 200.0)] == [None] * 3
 
     def test_one_that_stands_still_is_told_after_a_while_and_again_when_that_has_doubled(self):
-        stall = StallDetector(tell_secs=30)
+        stall = StallDetector(warn_secs=30)
         told = [now for now in range(0, 200, 10) if stall.update(5, ["worker:1", "worker:2"], float(now))]
         assert told == [30, 60, 120]
 
     def test_after_a_new_step_the_time_begins_anew(self):
-        stall = StallDetector(tell_secs=30)
+        stall = StallDetector(warn_secs=30)
         stall.update(5, ["worker:1"], 0.0)
         stall.update(6, ["worker:1"], 29.0)
         assert stall.update(6, ["worker:1"], 58.0) is None

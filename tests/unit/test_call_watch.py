@@ -22,7 +22,7 @@ class Calls:
 
 
 def watch_of(calls: Calls) -> StuckCallDetector:
-    watch = StuckCallDetector(calls.ask, most_secs=10)
+    watch = StuckCallDetector(calls.ask, max_secs=10)
     watch.begin(calls)
     return watch
 
@@ -65,7 +65,7 @@ def test_the_patience_doubles_as_the_network_may_be_slow() -> None:
 
 def test_a_call_whose_graph_is_prepared_begins_sooner_and_a_session_that_works_makes_the_patience_what_it_was() -> None:
     calls = Calls()
-    watch = StuckCallDetector(calls.ask, most_secs=100)
+    watch = StuckCallDetector(calls.ask, max_secs=100)
     found = []
     for begin, count in ((0, 3), (1000, 3), (2000, 30), (3000, 3)):
         calls.calls, calls.is_prepared = 0, True

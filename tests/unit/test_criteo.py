@@ -181,7 +181,7 @@ def test_labelled_test_files_are_the_test_split_and_nothing_is_held_out(store, t
 
 def test_files_without_a_single_line_are_refused(store):
     path = store("train.txt", [], last="")
-    with pytest.raises(DataError, match=r"train\.txt: there is not one line in it"):
+    with pytest.raises(DataError, match=r"train\.txt: no lines found"):
         whole(path)()
 
 

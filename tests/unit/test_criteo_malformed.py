@@ -38,9 +38,9 @@ BAD = {
     changed(13, "1.5"): "integer 13 is '1.5'",
     changed(3, "-"): "integer 3 is '-'",
     changed(3, " 4"): "integer 3 is ' 4'",
-    changed(3, "9" * 19): "integer 3 is '9999999999999999999', which is no number of up to 18 digits",
+    changed(3, "9" * 19): "integer 3 is '9999999999999999999', which is not an integer of up to 18 digits",
     changed(14, "xyz"): "category 1 is 'xyz'",
-    changed(39, "123456789"): "category 26 is '123456789', which is no hexadecimal number of up to 8 digits",
+    changed(39, "123456789"): "category 26 is '123456789', which is not a hexadecimal number of up to 8 digits",
     changed(20, "y" * 500): "category 7 is '" + "y" * 40 + "...'",
     changed(20, "\N{EURO SIGN}"): "category 7 is",
 }

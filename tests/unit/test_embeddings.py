@@ -283,7 +283,7 @@ REFUSED = {
     "an initializer of the whole table": (
         {"dimension": 2, "capacity": 3, "initializer": tf.keras.initializers.GlorotUniform},
         [1],
-        "initializer=GlorotUniform, which is not possible with capacity: use a number",
+        "initializer=GlorotUniform, which does not work with capacity: use a number",
     ),
     "too great a capacity": ({"dimension": 2, "capacity": 2**31}, [1], "at most 2147483647"),
     "strings without buckets": ({"dimension": 2, "rows": 3}, ["a"], "declare it with hash_buckets"),

@@ -70,8 +70,8 @@ def test_nobody_gets_what_somebody_has_and_those_furthest_behind_come_first():
         [progress_value(1), progress_value(0), progress_value(0, 8), progress_value(0), progress_value(0)]
     )
     assert free_shards(holders, progress, epochs=0) == [0, 2, 3]
-    assert [chosen.shard for chosen in choose_shards(holders, progress, 0, wanted=5)] == [2, 3, 0]
-    assert choose_shards(holders, progress, 0, wanted=1) == [Assignment(2, progress_value(0, 8), progress_value(1))]
+    assert [chosen.shard for chosen in choose_shards(holders, progress, 0, max_shards=5)] == [2, 3, 0]
+    assert choose_shards(holders, progress, 0, max_shards=1) == [Assignment(2, progress_value(0, 8), progress_value(1))]
 
 
 def test_when_the_epochs_are_through_there_is_nothing_to_get():

@@ -43,7 +43,7 @@ class Reading:
         with tf.Graph().as_default():
             self.leased = ShardedBatches(reader_of(data() if callable(data) else data, job), job.batch_size)
             batches = self.leased.batches
-            self._fetches = (batches.labels, batches.examples, batches.ticket, batches.features)
+            self._fetches = (batches.labels, batches.examples, batches.progress, batches.features)
             self._session = v1.Session()
             self._session.run(batches.initializer)
 
@@ -152,7 +152,7 @@ def test_the_blocks_of_criteo_files_are_all_lines_once(tmp_path):
 
 
 def test_a_gzipped_file_and_a_size_of_shards_for_a_stream_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="sharding=dynamic needs data that can be read at any place"):
+    with pytest.raises(ConfigError, match="sharding=dynamic needs data with random access"):
         Reading(lambda: criteo(tmp_path, "train.gz"))
     with pytest.raises(ConfigError, match=r"shard_examples=8 is for Arrays, but data\(\) returned Uneven"):
         Reading(lambda: Uneven(3), shard_examples=8)

@@ -7,7 +7,7 @@ from ps_train.coordination.ps_liveness import PsLiveness
 
 def lives():
     """Two ps, heard at 10 in the world w."""
-    made = PsLiveness(["ps:0 (a:1)", "ps:1 (b:1)"], ["one", "two"], patience_secs=60)
+    made = PsLiveness(["ps:0 (a:1)", "ps:1 (b:1)"], ["one", "two"], recovery_secs=60)
     assert made.record_answer(0, "one", "w", 10.0) is None
     assert made.record_answer(1, "two", "w", 10.0) is None
     return made
@@ -15,14 +15,14 @@ def lives():
 
 def test_a_silent_ps_is_told_once_with_its_address_and_the_cause():
     made = lives()
-    assert made.silent(1, "refused") == "lost ps:1 (b:1): refused; waiting up to 60s for it (recovery_secs)"
-    assert made.silent(1, "refused") is None
+    assert made.record_silence(1, "refused") == "lost ps:1 (b:1): refused; waiting up to 60s for it (recovery_secs)"
+    assert made.record_silence(1, "refused") is None
     assert made.is_silent(1) and not made.is_silent(0)
 
 
 def test_a_ps_that_only_was_away_has_lost_nothing():
     made = lives()
-    made.silent(1, "refused")
+    made.record_silence(1, "refused")
     assert not made.all_answered_since(10.5)
     assert made.record_answer(1, "two", "w", 12.0) == "ps:1 (b:1) answers again"
     assert not made.generation_changed("w", 0.0)
@@ -30,7 +30,7 @@ def test_a_ps_that_only_was_away_has_lost_nothing():
 
 def test_a_ps_that_moved_is_told_with_both_addresses_and_goes_by_the_new_one():
     made = lives()
-    made.silent(1, "refused")
+    made.record_silence(1, "refused")
     assert made.record_move(1, "ps:1 (c:2)") == "ps:1 (b:1) is now ps:1 (c:2) (cluster_file)"
     told = made.record_answer(1, "three", "", 12.0)
     assert told is not None and told.startswith("ps:1 (c:2) is back, as a new process")
@@ -38,7 +38,7 @@ def test_a_ps_that_moved_is_told_with_both_addresses_and_goes_by_the_new_one():
 
 def test_a_ps_that_was_restarted_is_in_no_world():
     made = lives()
-    made.silent(1, "refused")
+    made.record_silence(1, "refused")
     told = made.record_answer(1, "three", "", 12.0)
     assert told is not None and told.startswith("ps:1 (b:1) is back, as a new process")
     assert made.generation_changed("w", 11.0)
@@ -61,7 +61,7 @@ def test_what_was_asked_before_a_world_began_says_nothing_about_it():
 def test_a_silent_ps_may_still_be_in_the_same_world():
     made = lives()
     made.record_answer(0, "one", "other", 11.0)
-    made.silent(0, "frozen")
+    made.record_silence(0, "frozen")
     assert not made.generation_changed("w", since=10.0)
 
 

@@ -210,7 +210,7 @@ class TestEnding:
     def ending(self, step=200, made=50):
         zeros = np.zeros([1, 2], np.int64)
         tally = RunCounterValues("async", ["worker:0"], 1, 6400.0, skipped=0, dropped=0, staleness=zeros, waiting=zeros)
-        return RunSummary(step, made, 32.0 * made, wall_secs=4.0, loss=0.5, metrics={}, tally=tally)
+        return RunSummary(step, made, 32.0 * made, wall_secs=4.0, loss=0.5, metrics={}, counters=tally)
 
     def test_rates_are_of_this_run_and_counts_of_the_whole_job(self):
         result = self.ending().result(Job())

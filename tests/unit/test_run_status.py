@@ -118,7 +118,7 @@ class TestWatch:
 
 class TestFile:
     def test_it_is_touched_while_the_process_lives_and_says_how_it_ended(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(run_status, "BEAT_SECS", 0.01)
+        monkeypatch.setattr(run_status, "HEARTBEAT_SECS", 0.01)
         directory = str(tmp_path)
         assert read_status(directory) is None
         file = StatusFile(directory, "me", 100)

@@ -115,11 +115,11 @@ def test_it_knows_the_last_checkpoint_that_was_written(caplog: pytest.LogCapture
     hook = hook_of(saves, every_steps=10, step=4)
     assert hook.step == 4
     saves.outcome = 12
-    hook.look()
+    hook.poll()
     assert hook.step == 12
     saves.outcome = SaveError("no space left")
-    hook.look()
+    hook.poll()
     assert hook.step == 12
     assert "no space left; training goes on, the last checkpoint is that of step 12" in caplog.text
-    hook.look()
+    hook.poll()
     assert hook.step == 12

@@ -124,7 +124,7 @@ def test_a_dataset_of_the_same_graph_is_sharded_like_arrays():
 
 def test_a_dataset_that_was_made_outside_of_the_graph_is_refused_with_what_to_do():
     dataset = tf.data.Dataset.from_tensor_slices((np.arange(9) * 10, np.arange(9)))
-    with tf.Graph().as_default(), pytest.raises(ModelError, match="anew each time"):
+    with tf.Graph().as_default(), pytest.raises(ModelError, match="must make a new"):
         training_batches(dataset, ALONE, 4, 1, 0)
 
 

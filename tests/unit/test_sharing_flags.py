@@ -32,7 +32,7 @@ def test_data_that_cannot_be_read_at_any_place_are_refused():
     job = Job(sharding="dynamic", sources={"sharding": "the command line"})
     with tf.Graph().as_default(), pytest.raises(ConfigError) as caught:
         reader_of(tf.data.Dataset.range(5), job)
-    assert str(caught.value).startswith("sharding=dynamic (from the command line) needs data that can be read at any")
+    assert str(caught.value).startswith("sharding=dynamic (from the command line) needs data with random access")
     assert "use --sharding=static" in str(caught.value)
 
 

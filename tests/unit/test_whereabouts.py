@@ -73,7 +73,7 @@ def test_a_file_that_is_replaced_or_gone_for_a_moment_changes_nothing(file, wher
     [
         ("{", "is not JSON"),
         ({"ps": ["a:1", "b"], "worker": ["w:1"]}, '"b" in ps_hosts'),
-        ({"ps": ["a:1"], "worker": ["w:1"]}, "names 1 ps now, and this run has 2: it will be the next one's"),
+        ({"ps": ["a:1"], "worker": ["w:1"]}, "names 1 ps now, and this run has 2: the file takes effect"),
     ],
 )
 def test_what_cannot_be_used_is_told_once_and_all_stays_as_it_was(file, whereabouts, said, content, told):

@@ -1,12 +1,12 @@
-"""The format of the Criteo Display Advertising Challenge: clicks, a line each, of 40 columns parted by tabs.
+"""The format of the Criteo Display Advertising Challenge: one click record a line, in 40 columns separated by tabs.
 
-    data = criteo.load("data/criteo", "train")      # a Stream: what a model's `data` returns
+    data = criteo.load("data/criteo", "train")      # a Stream for a model's `data` to return
 
-A line is a label (0 or 1), 13 integers and 26 hexadecimal numbers that stand for categories; each of the 39 may be
-missing.  Examples are given as `({"integers", "present", "categories"}, label)`; see `reader.py`.
+A line has a label (0 or 1), 13 integers and 26 hexadecimal numbers that stand for categories.  Each of the 39 features
+may be missing.  Examples are `({"integers", "present", "categories"}, label)`; see `reader.py`.
 
-Files: a directory's train* and test* (or only part* or day_*), or one file; plain, or gzipped where they end in .gz;
-see `files.py`.  TensorFlow is imported by the reader alone.
+The files are a directory's train* and test* (or only part* or day_*), or one file; see `files.py`.  They are plain, or
+gzipped if their names end in .gz.  Only the reader imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 
 def load(data_dir: str, split: str, max_bad_lines: int | None = None) -> Criteo:
-    """The split "train" or "test" of a directory or file; raises DataError where there is none.
+    """Returns the split "train" or "test" of a directory or file.
 
     Args:
-      max_bad_lines: how many malformed lines each process skips; None: --max_bad_lines says it.
+      data_dir: the directory or file.
+      split: "train" or "test".
+      max_bad_lines: malformed lines that each process may skip; None: the flag --max_bad_lines decides.
+
+    Raises:
+      DataError: there is no such file.
     """
     from ps_train.data.criteo.files import files_of
     from ps_train.data.criteo.reader import Criteo

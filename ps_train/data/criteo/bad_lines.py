@@ -1,7 +1,7 @@
-"""Lines that are not of the format: said what is wrong with them, counted, and too many of them refused.
+"""Malformed lines: described, counted, and refused above a limit.
 
     bad_lines = BadLines(files, limit=100)
-    bad_lines.add(file=0, position=4711, line=b"1\\tx")      # None, or what to say when it is one too many
+    bad_lines.add(file=0, position=4711, line=b"1\\tx")      # None, or an error message above the limit
 
 Standard library only.
 """
@@ -19,18 +19,18 @@ from ps_train.data.criteo.format import COLUMNS, INTEGERS
 log = logging.getLogger(__name__)
 
 SHOWN = 5
-"""How many bad lines are shown one by one; after them every tenfold number is told."""
+"""The first bad lines are logged one by one; after them only the counts 10, 100, 1000 and so on."""
 
 _MOST_SHOWN = 40
 
 INTEGER = "-?[0-9]{1,18}"
 CATEGORY = "[0-9a-fA-F]{1,8}"
 LINE = f"[01](?:\t(?:{INTEGER})?){{{INTEGERS}}}(?:\t(?:{CATEGORY})?){{{COLUMNS - 1 - INTEGERS}}}"
-"""A line, as a regular expression both of Python and of TensorFlow."""
+"""Regular expression of a well-formed line, valid in Python and in TensorFlow."""
 
 
 def describe_error(line: bytes) -> str:
-    """The first fault of a line that LINE does not match."""
+    """Returns the first fault of a line that does not match LINE, for a message."""
     fields = line.decode("utf-8", "backslashreplace").split("\t")
     if len(fields) != COLUMNS:
         hint = ", as in a file without labels" if len(fields) == COLUMNS - 1 else ""
@@ -39,18 +39,19 @@ def describe_error(line: bytes) -> str:
         return f"the label is {_shown(fields[0])} instead of 0 or 1"
     for number, field in enumerate(fields[1:], 1):
         if number <= INTEGERS and field and not re.fullmatch(INTEGER, field):
-            return f"integer {number} is {_shown(field)}, which is no number of up to 18 digits"
+            return f"integer {number} is {_shown(field)}, which is not an integer of up to 18 digits"
         if number > INTEGERS and field and not re.fullmatch(CATEGORY, field):
-            return f"category {number - INTEGERS} is {_shown(field)}, which is no hexadecimal number of up to 8 digits"
+            expected = "a hexadecimal number of up to 8 digits"
+            return f"category {number - INTEGERS} is {_shown(field)}, which is not {expected}"
     return "nothing"
 
 
 class BadLines:
-    """Counts the bad lines that a process has met: each once, however often the data are read.
+    """A counter of the bad lines that a process has read; each line counts once over all epochs.
 
     Attributes:
-      limit: how many are allowed.
-      count: how many there are.
+      limit: number of allowed lines.
+      count: number of lines so far.
     """
 
     def __init__(self, files: Sequence[pathlib.Path], limit: int) -> None:
@@ -64,7 +65,13 @@ class BadLines:
         return len(self._seen)
 
     def add(self, file: int, position: int, line: bytes) -> str | None:
-        """Returns what to say when it is one too many.  `position`: of a plain file the byte, else the line."""
+        """Counts a bad line, and returns an error message if it exceeds the limit, else None.
+
+        Args:
+          file: index of the file.
+          position: byte offset in a plain file, line number from 0 in a gzipped file.
+          line: the line.
+        """
         with self._lock:
             if (file, position) in self._seen:
                 return None
@@ -73,7 +80,7 @@ class BadLines:
             if self.count > self.limit:
                 return (
                     f"{where}: {describe_error(line)}. That is malformed line number {self.count}, and "
-                    f"max_bad_lines={self.limit}: mend the data or allow more."
+                    f"max_bad_lines={self.limit}: correct the data or raise max_bad_lines."
                 )
             if self.count <= SHOWN:
                 log.warning("%s: %s; the line is skipped", where, describe_error(line))

@@ -1,13 +1,13 @@
-"""Which files hold a split, and whether a part of their lines is held out of it.
+"""The files of a split, and the rule that holds out a part of their lines.
 
-    chosen = files_of("data/criteo", "test")       # Chosen(files=(...), part=HELD_OUT)
+    split_files = files_of("data/criteo", "test")       # SplitFiles(files=(...), part=HELD_OUT)
 
 The challenge's own test file has no labels, so there are two rules:
 
-1. Where a directory has labelled files test*, these are the test split, and train* are the training split.
-2. Otherwise every tenth line or so of the labelled files is held out as the test split: a line whose fingerprint is
-   divisible by 10.  That depends on nothing but the line, so it is the same for any number of replicas and parts, and
-   equal lines never come into both splits.
+1. If a directory has labelled files test*, these are the test split, and train* are the training split.
+2. Otherwise about every tenth line of the labelled files is held out as the test split: a line whose hash is divisible
+   by 10.  The hash depends on the line alone.  The split is therefore the same for any number of replicas and files,
+   and equal lines never come into both splits.
 """
 
 from __future__ import annotations
@@ -30,27 +30,36 @@ _TRAINING = ("train", "part", "day_")
 
 @dataclasses.dataclass(frozen=True)
 class SplitFiles:
-    """The files of a split in the order of their names, and which of their lines belong to it."""
+    """The files of a split.
+
+    Attributes:
+      files: in the order of their names.
+      part: the lines that belong to the split: ALL, HELD_OUT or NOT_HELD_OUT.
+    """
 
     files: tuple[pathlib.Path, ...]
     part: str
 
 
 def files_of(data_dir: str, split: str) -> SplitFiles:
-    """Raises DataError, with what is allowed, where there is no such file."""
+    """Returns the files of the split "train" or "test" of a directory or file.
+
+    Raises:
+      DataError: there is no such file, or it cannot be read.
+    """
     path = pathlib.Path(data_dir)
     if data_dir and path.is_file():
         return SplitFiles((path,), HELD_OUT if split == "test" else NOT_HELD_OUT)
     if not data_dir or not path.is_dir():
         raise DataError(
             f"data_dir={data_dir or '(not given)'} is neither a file nor a directory: use --data_dir=PATH, or make "
-            "data with python -m ps_train.data.criteo --make PATH."
+            "data with python -m ps_train.models.clicks --make PATH."
         )
     training = _named(path, _TRAINING)
     if not training:
         raise DataError(
             f"data_dir={data_dir} has no file that begins with {', '.join(_TRAINING)}: put the challenge's train.txt "
-            "or train.txt.gz there, or make data with python -m ps_train.data.criteo --make PATH."
+            "or train.txt.gz there, or make data with python -m ps_train.models.clicks --make PATH."
         )
     test = [file for file in _named(path, ("test",)) if _labelled(file)]
     if test:
@@ -59,13 +68,13 @@ def files_of(data_dir: str, split: str) -> SplitFiles:
 
 
 def _named(directory: pathlib.Path, prefixes: tuple[str, ...]) -> list[pathlib.Path]:
-    """Of a file that is there both plain and gzipped the plain one."""
+    """Returns files by the beginnings of their names; the plain one where a file also exists gzipped."""
     found = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name.startswith(prefixes)]
     return [path for path in found if not (path.suffix == ".gz" and path.with_suffix("") in found)]
 
 
 def _labelled(path: pathlib.Path) -> bool:
-    """Only a line of one column less is taken for one without a label; other faults are for the reader to name."""
+    """Returns False if the first line lacks exactly one column, the label; the reader reports all other faults."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             columns = file.readline().count(b"\t") + 1

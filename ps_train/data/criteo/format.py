@@ -6,4 +6,4 @@ INTEGERS, CATEGORIES = 13, 26
 COLUMNS = 1 + INTEGERS + CATEGORIES
 
 MAX_BAD_LINES = 100
-"""How many malformed lines one process skips before it gives up, if nobody says otherwise."""
+"""Default number of malformed lines that one process skips before it fails."""

@@ -1,12 +1,12 @@
-"""Lines become tensors: a Stream of clicks, read and parsed many lines at a time by TensorFlow's own string operations.
+"""A Stream of click records, parsed many lines at a time by TensorFlow's string operations.
 
     data = Criteo(files_of("data/criteo", "train"), max_bad_lines=100)
 
 An example is `(features, label)`:
 
-    integers     float32 [13]   the integers as they are; 0 where missing
-    present      float32 [13]   1, or 0 where the integer is missing
-    categories   int64 [26]     the number that the hexadecimal digits stand for, 0 .. 2**32 - 1; -1 where missing
+    integers     float32 [13]   the unscaled integers; 0 if missing
+    present      float32 [13]   1, or 0 if the integer is missing
+    categories   int64 [26]     the value of the hexadecimal digits, 0 .. 2**32 - 1; -1 if missing
     label        float32        1 for a click
 """
 
@@ -34,31 +34,31 @@ class Criteo(Stream):
     """The lines of files that belong to a split.
 
     Args:
-      chosen: the files and which of their lines.
-      max_bad_lines: how many malformed lines this process skips; one more is a `data_error`.  None: what `tolerate` is
-        told.
-      block_bytes: how much is read at once.
+      split: the files, and the rule that selects their lines.
+      max_bad_lines: malformed lines that this process may skip; one more raises a `data_error`.  None: the value of
+        `set_max_bad_lines` applies.
+      block_bytes: bytes of one read.
     """
 
-    def __init__(self, chosen: SplitFiles, max_bad_lines: int | None = None, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, split: SplitFiles, max_bad_lines: int | None = None, block_bytes: int = BLOCK_BYTES) -> None:
         if max_bad_lines is not None and max_bad_lines < 0:
             raise DataError(f"max_bad_lines={max_bad_lines} is not valid: use a number of at least 0.")
-        if not any(path.stat().st_size for path in chosen.files):
-            raise DataError(f"{', '.join(map(str, chosen.files))}: there is not one line in it.")
-        self._chosen, self._block_bytes = chosen, block_bytes
+        if not any(path.stat().st_size for path in split.files):
+            raise DataError(f"{', '.join(map(str, split.files))}: no lines found; put data into the file.")
+        self._split, self._block_bytes = split, block_bytes
         self._by_flag = max_bad_lines is None
-        self.bad_lines = BadLines(chosen.files, MAX_BAD_LINES if max_bad_lines is None else max_bad_lines)
+        self.bad_lines = BadLines(split.files, MAX_BAD_LINES if max_bad_lines is None else max_bad_lines)
 
-    def tolerate(self, bad_lines: int) -> None:
+    def set_max_bad_lines(self, bad_lines: int) -> None:
         if self._by_flag:
             self.bad_lines.limit = bad_lines
 
-    def chunks(self, share: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
-        lines = line_dataset(self._chosen.files, share, seed, self._block_bytes)
+    def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
+        lines = line_dataset(self._split.files, shard, seed, self._block_bytes)
         return lines.map(no_autograph(self._examples), num_parallel_calls=2).filter(no_autograph(_not_empty))
 
     def pieces(self) -> RandomAccessChunks | None:
-        files = self._chosen.files
+        files = self._split.files
         found = line_blocks(files, self._block_bytes)
         if found is None:  # a gzipped file can be read from its beginning only
             return None
@@ -69,28 +69,28 @@ class Criteo(Stream):
     def _examples(self, lines: LineRange) -> Any:
         well_formed = tf.strings.regex_full_match(lines.lines, LINE)
         kept = tf.cond(tf.reduce_all(well_formed), lambda: lines.lines, lambda: self._skip(lines, well_formed))
-        if self._chosen.part != ALL:
+        if self._split.part != ALL:
             held_out = tf.equal(tf.strings.to_hash_bucket_fast(kept, HOLD_OUT_EVERY), 0)
-            wanted = held_out if self._chosen.part == HELD_OUT else tf.logical_not(held_out)
-            kept = tf.boolean_mask(kept, wanted)
+            selected = held_out if self._split.part == HELD_OUT else tf.logical_not(held_out)
+            kept = tf.boolean_mask(kept, selected)
         return parse(kept)
 
     def _skip(self, lines: LineRange, well_formed: tf.Tensor) -> tf.Tensor:
-        def tell(file: Any, first: Any, step: Any, texts: Any, good: Any) -> Any:
+        def count(file: Any, first: Any, step: Any, texts: Any, good: Any) -> Any:
             lengths = np.array([len(text) + 1 for text in texts])
             offsets = np.arange(len(texts)) * step if step else np.cumsum(lengths) - lengths
             for index in np.flatnonzero(~good):
-                wrong = self.bad_lines.add(int(file), int(first + offsets[index]), texts[index])
-                if wrong:
-                    raise pipeline_error(wrong)
+                message = self.bad_lines.add(int(file), int(first + offsets[index]), texts[index])
+                if message:
+                    raise pipeline_error(message)
             return good
 
-        told = tf.numpy_function(tell, [*lines, well_formed], tf.bool)
-        return tf.boolean_mask(lines.lines, tf.ensure_shape(told, [None]))
+        counted = tf.numpy_function(count, [*lines, well_formed], tf.bool)
+        return tf.boolean_mask(lines.lines, tf.ensure_shape(counted, [None]))
 
 
 def parse(lines: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Examples of well-formed lines, string [n]."""
+    """Returns (features, labels) of well-formed lines, string [n]; see the module for shapes."""
     fields = tf.reshape(tf.strings.split(lines, "\t").values, [-1, COLUMNS])
     written = fields[:, 1 : 1 + INTEGERS]
     present = tf.not_equal(written, "")
@@ -103,10 +103,10 @@ def parse(lines: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
 
 
 def from_hexadecimal(digits: tf.Tensor) -> tf.Tensor:
-    """The numbers, int64, that strings of up to 8 hexadecimal digits stand for; -1 for the empty one.
+    """Returns the values of strings of up to 8 hexadecimal digits, int64 of the same shape; -1 for an empty string.
 
-    TensorFlow has no operation for it.  Eight digits are the eight bytes of one int64, the first digit its lowest
-    byte; all of them are made numbers at once, then neighbours joined: digits to bytes, bytes to pairs, pairs to all.
+    TensorFlow has no operation for it.  Eight digits are the eight bytes of one int64, with the first digit in the
+    lowest byte.  All bytes become digit values at once; then neighbours are joined in three steps, 2, 4 and 8 digits.
     """
     text = tf.squeeze(tf.io.decode_raw(digits, tf.int64, fixed_length=8), -1)
     letter = _shift_right(text, 6) & _EACH_BYTE  # only letters have this bit

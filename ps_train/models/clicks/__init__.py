@@ -1,1 +1,1 @@
-"""Synthetic click data in the format of the Criteo challenge, for models that are tried without data."""
+"""Synthetic click data in the format of the Criteo challenge, for trying models without data."""

@@ -1,6 +1,6 @@
-"""Made-up data for whoever has no data yet: made once for each user and machine, and found again.
+"""Synthetic data for users without data: made once for each user and machine, then reused.
 
-directory = made_once()         # ~/.cache/ps_train/criteo-300000, or under $XDG_CACHE_HOME
+directory = cached_synthetic_data()     # ~/.cache/ps_train/criteo-300000, or under $XDG_CACHE_HOME
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ log = logging.getLogger(__name__)
 
 
 def cached_synthetic_data(lines: int = LINES) -> str:
-    """The directory.  Of several processes that need it at once one makes it, and the others wait for it."""
+    """Returns the directory of the data, which it makes if needed.
+
+    If several processes need the data at the same time, one makes it and the others wait.
+
+    Args:
+      lines: number of training lines.
+
+    Raises:
+      DataError: the cache cannot be written.
+    """
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ps_train"
     folder = cache / f"criteo-{lines}"
     try:
@@ -28,14 +37,14 @@ def cached_synthetic_data(lines: int = LINES) -> str:
         with (cache / f"criteo-{lines}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.exists():
-                log.info("no data_dir is given: making %d lines of made-up clicks in %s", lines, folder)
+                log.info("no data_dir is given: making %d lines of synthetic clicks in %s", lines, folder)
                 unfinished = folder.with_suffix(".unfinished")
                 shutil.rmtree(unfinished, ignore_errors=True)
                 write_files(str(unfinished), lines)
                 unfinished.rename(folder)
     except OSError as error:
         raise DataError(
-            f"{cache} cannot be written ({error.strerror or error}): set XDG_CACHE_HOME to one that can, or use "
-            "--data_dir=PATH."
+            f"{cache} cannot be written ({error.strerror or error}): set XDG_CACHE_HOME to a writable directory, or "
+            "use --data_dir=PATH."
         ) from None
     return str(folder)

@@ -1,11 +1,11 @@
-"""Files of made-up clicks in the challenge's format, with a signal in them that is known.
+"""Files of synthetic clicks in the challenge's format, drawn from a known model.
 
-    make("data/criteo", lines=300_000, seed=1)     # train-00000.txt, test-00000.txt, planted.json
-    own_scores("data/criteo")                      # of the planted model, on the test lines: {"auc": ..., ...}
+    write_files("data/criteo", lines=300_000, seed=1)  # train-00000.txt, test-00000.txt, planted.json
+    best_scores("data/criteo")                         # the model's own scores on the test lines: {"auc": ..., ...}
 
-The same arguments make the same bytes, with one version of numpy.  The training lines are parted among files of
-different lengths; the test lines, a fifth as many more, are one file.  No TensorFlow: the files are written and read by
-plain Python, so that what the reader reads can be compared with it.
+With one version of numpy, the same arguments give the same bytes.  The training lines are divided among files of
+different lengths.  One more file has the test lines, a fifth of their number.  The module does not use TensorFlow:
+plain Python writes and reads the files, for comparison with the results of the reader.
 """
 
 from __future__ import annotations
@@ -23,39 +23,60 @@ from ps_train.errors import DataError
 from ps_train.models.clicks.synthetic_model import Array, Clicks, SyntheticClickModel
 
 LINES = 300_000
-"""Enough for the pairs of fields in the planted model to be learned, and few enough to be made in seconds."""
+"""Default number of training lines: enough to learn the model's pairs of fields, and written within seconds."""
 
 TEST_SHARE = 5
-_AT_ONCE = 20_000
+"""Training lines for each test line."""
+
+_CHUNK_LINES = 20_000
 _NOTE = "planted.json"
 
 
 def write_files(
     directory: str, lines: int = LINES, seed: int = 1, parts: int = 1, gz: bool = False
 ) -> list[pathlib.Path]:
-    """Returns the files; raises DataError where the directory already holds something."""
+    """Writes training and test files to a new directory, and returns their paths.
+
+    Args:
+      directory: the directory; it must be empty or missing.
+      lines: number of training lines.
+      seed: seed of the model and of the lines.
+      parts: number of training files.
+      gz: gzip the files.
+
+    Raises:
+      DataError: the directory is not empty, or cannot be written.
+    """
     folder = pathlib.Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise DataError(f"{directory} is not empty: choose a new directory, so that no other data are mixed in.")
-        planted = SyntheticClickModel(seed)
+            raise DataError(
+                f"{directory} is not empty: choose a new directory, because its other files would be read too."
+            )
+        model = SyntheticClickModel(seed)
         sizes = [lines * (2 + part) // (2 * parts + parts * (parts - 1) // 2) for part in range(parts)]
         sizes[-1] += lines - sum(sizes)
-        wanted = {f"train-{part:05}.txt": size for part, size in enumerate(sizes)}
-        wanted["test-00000.txt"] = max(1, lines // TEST_SHARE)
-        made = []
-        for stream, (name, size) in enumerate(wanted.items()):
-            made.append(folder / (name + ".gz" if gz else name))
-            _write(made[-1], planted, np.random.default_rng([seed, stream]), size)
-        (folder / _NOTE).write_text(json.dumps({"seed": seed, "lines": lines}) + "\n")  # last: all is there
+        lines_of = {f"train-{part:05}.txt": size for part, size in enumerate(sizes)}
+        lines_of["test-00000.txt"] = max(1, lines // TEST_SHARE)
+        paths = []
+        for stream, (name, size) in enumerate(lines_of.items()):
+            paths.append(folder / (name + ".gz" if gz else name))
+            _write(paths[-1], model, np.random.default_rng([seed, stream]), size)
+        (folder / _NOTE).write_text(
+            json.dumps({"seed": seed, "lines": lines}) + "\n"
+        )  # written last, as a sign that all files are complete
     except OSError as error:
         raise DataError(f"{directory} cannot be written: {error.strerror or error}.") from None
-    return made
+    return paths
 
 
 def best_scores(directory: str) -> dict[str, float]:
-    """AUC, log-loss and click rate of the planted model itself on the labelled test lines of a directory of `make`."""
+    """Returns AUC, log-loss and click rate of the model that drew the data, on the test lines.
+
+    Args:
+      directory: a directory made by `write_files`.
+    """
     labels, clicks = read(list(files_of(directory, "test").files))
     probabilities = SyntheticClickModel(seed_of(directory)).probabilities(clicks)
     return {
@@ -66,18 +87,20 @@ def best_scores(directory: str) -> dict[str, float]:
 
 
 def seed_of(directory: str) -> int:
-    """The seed of the planted model, from the note that `make` leaves beside its files."""
+    """Returns the seed of the model that drew the data, from the note beside the files.
+
+    Raises:
+      DataError: the directory has no readable note.
+    """
     path = pathlib.Path(directory, _NOTE)
     try:
         return int(json.loads(path.read_text())["seed"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(
-            f"{path} cannot be read: {directory} must be a directory that --make has made, and has made to the end."
-        ) from None
+        raise DataError(f"{path} cannot be read: {directory} must be a directory that --make has completed.") from None
 
 
 def read(files: list[pathlib.Path]) -> tuple[Array, Clicks]:
-    """Labels and examples of well-formed files, by plain Python."""
+    """Reads labels and examples of well-formed files, in plain Python."""
     labels, integers, categories = [], [], []
     for path in files:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
@@ -90,7 +113,12 @@ def read(files: list[pathlib.Path]) -> tuple[Array, Clicks]:
 
 
 def auc(labels: Array, scores: Array) -> float:
-    """The area under the ROC curve: how often a click has a higher score than none, ties counting half."""
+    """Returns the area under the ROC curve, with ties counting half.
+
+    Args:
+      labels: [n], 0 or 1.
+      scores: float64 [n].
+    """
     ordered = np.sort(scores)
     ranks = (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right") + 1) / 2
     clicks = int(labels.sum())
@@ -98,29 +126,29 @@ def auc(labels: Array, scores: Array) -> float:
     return float((ranks[labels == 1].sum() - clicks * (clicks + 1) / 2) / (clicks * others))
 
 
-def _write(path: pathlib.Path, planted: SyntheticClickModel, random: np.random.Generator, lines: int) -> None:
+def _write(path: pathlib.Path, model: SyntheticClickModel, random: np.random.Generator, lines: int) -> None:
     with path.open("wb") as raw:
-        # Without a name and a time in its header a gzipped file depends on its contents alone.
+        # No name and time in the header, so the bytes of a gzipped file depend on its contents alone.
         zipped = gzip.GzipFile("", "wb", 6, raw, mtime=0) if path.suffix == ".gz" else None
         out: Any = zipped or raw
-        for begin in range(0, lines, _AT_ONCE):
-            _write_some(out, planted, random, min(_AT_ONCE, lines - begin))
+        for begin in range(0, lines, _CHUNK_LINES):
+            _write_lines(out, model, random, min(_CHUNK_LINES, lines - begin))
         if zipped:
             zipped.close()
 
 
-def _write_some(out: BinaryIO, planted: SyntheticClickModel, random: np.random.Generator, count: int) -> None:
-    clicks = planted.draw(random, count)
-    labels = random.random(count) < planted.probabilities(clicks)
+def _write_lines(out: BinaryIO, model: SyntheticClickModel, random: np.random.Generator, count: int) -> None:
+    clicks = model.draw(random, count)
+    labels = random.random(count) < model.probabilities(clicks)
     columns = [labels.astype(np.int64).astype(str).tolist()]
     columns += (_texts(column, np.isnan(column), "%d") for column in clicks.integers.T)
     columns += (_texts(column, column < 0, "%08x") for column in clicks.categories.T)
     out.write("".join("\t".join(fields) + "\n" for fields in zip(*columns, strict=True)).encode())
 
 
-def _texts(column: Array, missing: Array, form: str) -> list[str]:
-    """Every different value is made a text once."""
-    values, places = np.unique(np.where(missing, 0, column).astype(np.int64), return_inverse=True)
-    texts = np.array([form % value for value in values.tolist()], object)[places]
+def _texts(column: Array, missing: Array, template: str) -> list[str]:
+    """Returns the values as texts; formats each distinct value once, for speed."""
+    values, inverse = np.unique(np.where(missing, 0, column).astype(np.int64), return_inverse=True)
+    texts = np.array([template % value for value in values.tolist()], object)[inverse]
     texts[missing] = ""
     return texts.tolist()

@@ -1,15 +1,16 @@
-"""The model that made-up clicks come from: known, so that what a learner reaches can be compared with what there is.
+"""The model that synthetic clicks are drawn from.  It is known, so a trained model can be compared with it.
 
-    planted = Planted(seed=1)
-    clicks = planted.draw(np.random.default_rng([1, 0]), 10_000)
-    planted.probabilities(clicks)                   # float64 [10000], about a quarter of them clicked
+    model = SyntheticClickModel(seed=1)
+    clicks = model.draw(np.random.default_rng([1, 0]), 10_000)
+    model.probabilities(clicks)                     # float64 [10000], about a quarter of them clicked
 
-    logit = bias + sum over integers of slope * (log(1 + integer) - its mean), or an effect of its own where missing
-                 + sum over categories of an effect of each value, a missing one being a value like others
-                 + sum over pairs of fields of an effect of each pair of values
+    logit = bias + sum over integers: slope * (log(1 + integer) - its mean), or the field's effect of a missing value
+                 + sum over categories: an effect of the value; missing is a value like any other
+                 + sum over pairs of fields: an effect of the pair of values
 
-Values of a category are Zipf-distributed; some fields have a handful of them, some two hundred.  Integers and
-categories are drawn independently of one another; some are always there and some mostly missing.  No TensorFlow.
+The values of a category are Zipf-distributed; fields have between three and two hundred values.  Integers and
+categories are drawn independently.  Some are always present, some are mostly missing.  The module does not use
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ps_train.data.criteo.format import CATEGORIES, INTEGERS
 Array = np.ndarray[Any, Any]
 
 CLICK_RATE = 0.25
+"""Mean probability of a click."""
 
 _VOCABULARY = (12, 30, 100, 100, 8, 6, 60, 10, 3, 100, 30, 100, 40, 6, 60, 100, 5, 40, 20, 4, 200, 4, 6, 100, 10, 60)
 _MISSING_CATEGORY = np.zeros(CATEGORIES)
@@ -32,27 +34,32 @@ _MISSING_CATEGORY[[5, 18, 19, 24, 25, 21]] = 0.12, 0.44, 0.44, 0.44, 0.44, 0.76
 _MISSING_INTEGER = (0.45, 0, 0.21, 0.22, 0.03, 0.22, 0.04, 0, 0.04, 0.45, 0.04, 0.76, 0.22)
 _ZIPF = 2.0
 _EVEN = 2
-"""Added to the rank of a value, so that the most frequent one is not nearly all there are."""
+"""Added to the rank of a value; it lowers the share of the most frequent value."""
 
 _PAIRS = ((8, 16), (5, 21))
-"""Fields, counted from 0, that act together; of few values each, or nobody could learn it from few lines."""
+"""Pairs of fields, counted from 0, with a joint effect; fields of few values, so few lines suffice to learn it."""
 
 _EFFECT, _PAIR_EFFECT, _SLOPE = 0.24, 0.25, 0.35
 """Standard deviations, in units of the logit."""
 
-_CALIBRATION = 50_000
+_CALIBRATION_EXAMPLES = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Clicks:
-    """Examples without labels: integers float64 [n, 13], NaN where missing; categories int64 [n, 26], -1 there."""
+    """Examples without labels.
+
+    Attributes:
+      integers: float64 [n, 13], NaN where missing.
+      categories: int64 [n, 26], -1 where missing.
+    """
 
     integers: Array
     categories: Array
 
 
 class SyntheticClickModel:
-    """One planted model, all of it from a seed."""
+    """A model of clicks whose parameters are drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
         random = np.random.default_rng([seed, 1 << 20])
@@ -61,28 +68,31 @@ class SyntheticClickModel:
         self._slope = random.normal(0, _SLOPE, INTEGERS) / self._spread
         self._missing_effect = random.normal(0, _SLOPE, INTEGERS)
         self._shares = [_zipf(size) for size in _VOCABULARY]
-        self._effects = [random.normal(0, _EFFECT, size + 1) for size in _VOCABULARY]  # the last: of a missing one
+        self._effects = [random.normal(0, _EFFECT, size + 1) for size in _VOCABULARY]  # the last is for a missing value
         self._pairs = [self._pair(random, *pair) for pair in _PAIRS]
         self._ids = [identities(field, size) for field, size in enumerate(_VOCABULARY)]
         self._order = [np.argsort(ids) for ids in self._ids]
         self._bias = 0.0
-        self._bias = _bias_for(self.logits(self.draw(random, _CALIBRATION)))
+        self._bias = _bias_for(self.logits(self.draw(random, _CALIBRATION_EXAMPLES)))
 
     def _pair(self, random: np.random.Generator, first: int, second: int) -> Array:
-        """Products of a number for each value of either field.  The numbers are around 1: gradient descent finds
-        products late whose mean over either field is 0."""
-        sides = []
+        """Returns the effects of all pairs of values of two fields, float64 [first values + 1, second values + 1].
+
+        An effect is a product of one factor for each field.  The factors vary around 1, because gradient descent is
+        slow to find products whose mean over either field is 0.
+        """
+        factors = []
         for field in (first, second):
             weights = np.append(
                 np.diff(self._shares[field], prepend=0) * (1 - _MISSING_CATEGORY[field]), _MISSING_CATEGORY[field]
             )
-            side = random.normal(0, 1, _VOCABULARY[field] + 1)
-            side -= np.sum(weights * side)
-            sides.append(1 + side / np.sqrt(np.sum(weights * side**2)))
-        return _PAIR_EFFECT * np.outer(*sides)
+            deviations = random.normal(0, 1, _VOCABULARY[field] + 1)
+            deviations -= np.sum(weights * deviations)
+            factors.append(1 + deviations / np.sqrt(np.sum(weights * deviations**2)))
+        return _PAIR_EFFECT * np.outer(*factors)
 
     def draw(self, random: np.random.Generator, count: int) -> Clicks:
-        """That many examples."""
+        """Draws `count` examples."""
         integers = np.floor(np.exp(self._mean + self._spread * random.standard_normal([count, INTEGERS])))
         integers[:, 1] -= 2  # the challenge's second integer is sometimes negative
         integers[random.random([count, INTEGERS]) < np.array(_MISSING_INTEGER)] = np.nan
@@ -94,7 +104,7 @@ class SyntheticClickModel:
         return Clicks(integers, categories)
 
     def logits(self, clicks: Clicks) -> Array:
-        """Of every example; categories that the model does not make count as missing."""
+        """Returns the logit of each example, float64 [n]; a category unknown to the model counts as missing."""
         deviation = np.log1p(np.maximum(clicks.integers, 0)) - self._mean
         terms = np.where(np.isnan(clicks.integers), self._missing_effect, self._slope * deviation)
         ranks = np.stack([self._ranks(field, clicks.categories[:, field]) for field in range(CATEGORIES)], axis=1)
@@ -106,18 +116,21 @@ class SyntheticClickModel:
         return logits
 
     def probabilities(self, clicks: Clicks) -> Array:
+        """Returns the probability that each example is clicked, float64 [n]."""
         return 1 / (1 + np.exp(-self.logits(clicks)))
 
     def _ranks(self, field: int, ids: Array) -> Array:
-        """Which value of its vocabulary each is: 0 the most frequent; the last place for missing ones."""
+        """Returns each id's rank in the field's vocabulary: 0 is the most frequent value, the last a missing one."""
         order, known = self._order[field], self._ids[field]
-        places = order[np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)]
-        return np.where(known[places] == ids, places, len(known))
+        ranks = order[np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)]
+        return np.where(known[ranks] == ids, ranks, len(known))
 
 
 def identities(field: int, count: int) -> Array:
-    """The 32-bit numbers that stand for the values of a field, all different: the finalizer of MurmurHash3,
-    which is one-to-one, of consecutive numbers."""
+    """Returns distinct 32-bit ids of a field's values, int64 [count].
+
+    They are consecutive numbers mixed by MurmurHash3's finalizer, which is one-to-one.
+    """
     mask = np.uint64(0xFFFFFFFF)
     numbers = (np.arange(count, dtype=np.uint64) + np.uint64(0x9E3779B9 * (field + 1))) & mask
     for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13), (1, 16)):
@@ -127,13 +140,13 @@ def identities(field: int, count: int) -> Array:
 
 
 def _zipf(count: int) -> Array:
-    """Cumulated shares of the ranks."""
+    """Returns the cumulative shares of the ranks."""
     shares = (np.arange(count) + float(_EVEN)) ** -_ZIPF
     return np.cumsum(shares) / shares.sum()
 
 
 def _bias_for(logits: Array) -> float:
-    """What to add to the logits so that CLICK_RATE is clicked, by bisection."""
+    """Returns the bias that makes the mean probability CLICK_RATE, found by bisection."""
     low, high = -20.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -52,7 +52,7 @@ MUTATIONS = [
     Mutation(
         "an older state is written after a newer one",
         "ps_train/coordination/heartbeat.py",
-        "with self._writing[index]:",
+        "with self._write_locks[index]:",
         "with threading.Lock():",
         ("tests/unit/test_heart.py",),
         within="Heartbeat.publish",
@@ -60,32 +60,32 @@ MUTATIONS = [
     Mutation(
         "a silent ps is reported at every beat",
         "ps_train/coordination/ps_liveness.py",
-        "life.answers = False",
+        "state.answers = False",
         "pass",
         (_LIVES,),
-        within="PsLiveness.silent",
+        within="PsLiveness.record_silence",
     ),
     Mutation(
         "an answer from before a world began ends it",
         "ps_train/coordination/ps_liveness.py",
-        "life.generation != world and life.last_asked > since and",
-        "life.generation != world and",
+        "state.generation != generation and state.last_asked > since and",
+        "state.generation != generation and",
         (_LIVES,),
         within="PsLiveness.generation_changed",
     ),
     Mutation(
         "ps that have not been asked since count as answering",
         "ps_train/coordination/ps_liveness.py",
-        "life.answers and life.last_asked > since for",
-        "life.answers for",
+        "state.answers and state.last_asked > since for",
+        "state.answers for",
         (_LIVES,),
         within="PsLiveness.all_answered_since",
     ),
     Mutation(
         "a worker without input is waited for",
         "ps_train/coordination/membership.py",
-        "record.status.state in _AWAY",
-        "record.status.state == LEFT",
+        "member.status.state in _AWAY",
+        "member.status.state == LEFT",
         (_ATTENDANCE,),
         within="Membership._absence_reason",
     ),
@@ -127,7 +127,7 @@ MUTATIONS = [
         "present - self._job.backup_workers",
         "present",
         (f"{_ATTENDANCE}::TestMembers",),
-        within="MembershipMonitor._update_in_background",
+        within="MembershipMonitor._consequence",
     ),
     Mutation(
         "a stall is asked about at every look",
@@ -164,8 +164,8 @@ MUTATIONS = [
     Mutation(
         "the examples of earlier runs count in the rate of this one",
         "ps_train/training/chief_duties.py",
-        "float(tally.examples) - first_examples",
-        "float(tally.examples)",
+        "float(counters.examples) - first_examples",
+        "float(counters.examples)",
         (
             "tests/process/test_training.py::"
             "test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_workers",
@@ -221,7 +221,7 @@ MUTATIONS = [
     Mutation(
         "a shard that another worker holds now is not noticed",
         "ps_train/training/shard_client.py",
-        "self._seen.holders[some.shard] == self._me and ",
+        "self._snapshot.owners[assignment.shard] == self._owner\n            and ",
         "",
         ("tests/cluster/test_sharing_late.py::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",),
         within="ShardClient._is_unchanged",
@@ -277,7 +277,7 @@ MUTATIONS = [
     Mutation(
         "a process that failed is started again for ever",
         "ps_train/launch/restart_policy.py",
-        "self._made[task] >= self.most",
+        "self._made[task] >= self.max_restarts",
         "self._made[task] > 10**6",
         ("tests/unit/test_restart_policy.py",),
     ),
@@ -316,7 +316,7 @@ MUTATIONS = [
     Mutation(
         "what is left of a save that was killed stays",
         "ps_train/checkpoint/files.py",
-        "shutil.rmtree(left, ignore_errors=True)",
+        "shutil.rmtree(leftover, ignore_errors=True)",
         "pass",
         (f"{_CHECKPOINT}::test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_the_next",),
         within="Checkpoints._write",
@@ -324,7 +324,7 @@ MUTATIONS = [
     Mutation(
         "a rehearsal counts as a hold",
         "ps_train/checkpoint/async_saver.py",
-        "self._held.pop()",
+        "self._hold_secs.pop()",
         "pass",
         (f"{_SNAPSHOTS}::test_a_rehearsal_is_not_a_checkpoint_and_not_reported",),
         within="AsyncSaver.warm_up",

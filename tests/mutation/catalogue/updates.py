@@ -36,7 +36,7 @@ MUTATIONS = [
     Mutation(
         "a replica counts twice in one round",
         "ps_train/updates/sync_rounds.py",
-        " & tf.equal(roll.arrived[index], 0)",
+        " & tf.equal(state.arrived[index], 0)",
         "",
         (f"{_ROUNDS}::test_nobody_is_taken_twice_into_one_round",),
         within="CoordinatorShard._visit",
@@ -52,8 +52,8 @@ MUTATIONS = [
     Mutation(
         "a round that is given up on ps 0 is not counted on the others",
         "ps_train/updates/sync_rounds.py",
-        "tf.where(given_up, farewell[0], 0)",
-        "tf.where(given_up, 0 * farewell[0], 0)",
+        "tf.where(given_up, decision[0], 0)",
+        "tf.where(given_up, 0 * decision[0], 0)",
         (f"{_ROUNDS}::test_one_who_waits_to_come_in_does_not_wait_for_a_round_that_nobody_is_left_to_make",),
         within="FollowerShard._leave",
     ),
@@ -100,7 +100,7 @@ MUTATIONS = [
     Mutation(
         "the first gradient of a round is added to the sums of the round before",
         "ps_train/updates/gradient_accumulator.py",
-        "v1.cond(first, put, add)",
+        "v1.cond(first, replace, add)",
         "v1.cond(first, add, add)",
         ("tests/cluster/test_tables.py::test_three_replicas_that_arrive_in_any_order_are_all_counted",),
         within="GradientAccumulator.add",
@@ -132,7 +132,7 @@ MUTATIONS = [
     Mutation(
         "a replica that was dismissed is not released",
         "ps_train/updates/token_gate.py",
-        "(needs <= reached) | who",
+        "(needs <= reached) | forced",
         "needs <= reached",
         (_TURNSTILE, f"{_ROUNDS}::test_nobody_is_taken_twice_into_one_round"),
         within="TokenGate.release",
@@ -140,8 +140,8 @@ MUTATIONS = [
     Mutation(
         "a batch that is out of turn is used",
         "ps_train/sharding/progress.py",
-        "tf.equal(self.progress.read_value()[tf.maximum(ticket[0], 0)], ticket[1])",
-        "tf.equal(ticket[1], ticket[1])",
+        "tf.equal(self.progress.read_value()[tf.maximum(batch[0], 0)], batch[1])",
+        "tf.equal(batch[1], batch[1])",
         (f"{_LEDGER}::test_a_push_of_what_others_have_used_meanwhile_changes_nothing",),
         within="ShardProgress.is_next",
     ),
@@ -156,16 +156,16 @@ MUTATIONS = [
     Mutation(
         "the cursor stays at the beginning of a batch that was used",
         "ps_train/sharding/progress.py",
-        "some[:, :1], some[:, 2]",
-        "some[:, :1], some[:, 1]",
+        "present[:, :1], present[:, 2]",
+        "present[:, :1], present[:, 1]",
         (f"{_LEDGER}::test_under_sync_too",),
         within="ShardProgress.advance_all",
     ),
     Mutation(
         "tickets of a round are kept for the next one",
         "ps_train/sharding/progress.py",
-        "self._ledger.advance_all(tickets), self.clear()",
-        "self._ledger.advance_all(tickets)",
+        "self._shard_progress.advance_all(batches), self.clear()",
+        "self._shard_progress.advance_all(batches)",
         (
             f"{_LEDGER}::test_under_sync_too",
             "tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
@@ -191,8 +191,8 @@ MUTATIONS = [
     Mutation(
         "pushes go on while they are held",
         "ps_train/checkpoint/push_barrier.py",
-        "before = acquire(mutex_of(ps_index(mark)), [before])",
-        "before = acquire(mutex_of(ps_index(mark)) + '_other', [before])",
+        "before = acquire(mutex_of(ps_index(counter)), [before])",
+        "before = acquire(mutex_of(ps_index(counter)) + '_other', [before])",
         (f"{_SNAPSHOTS}::test_every_checkpoint_is_the_state_at_one_global_step",),
     ),
     Mutation(
@@ -230,8 +230,8 @@ MUTATIONS = [
     Mutation(
         "staleness is one too large",
         "ps_train/updates/asynchronous.py",
-        "tf.maximum(clock - shard.version, 0)",
-        "tf.maximum(clock - shard.version + 1, 0)",
+        "tf.maximum(update_count - shard.version, 0)",
+        "tf.maximum(update_count - shard.version + 1, 0)",
         (f"{_STALE}::test_staleness_is_the_number_of_updates_between_pull_and_apply",),
     ),
     Mutation(
@@ -244,8 +244,8 @@ MUTATIONS = [
     Mutation(
         "an update is counted beyond max_steps",
         "ps_train/updates/asynchronous.py",
-        "clock < self._max_steps",
-        "clock >= 0",
+        "update_count < self._max_steps",
+        "update_count >= 0",
         (f"{_UPDATES}::test_a_worker_that_slept_makes_no_step_beyond_max_steps",),
     ),
     Mutation(
