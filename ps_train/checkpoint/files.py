@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.chunked_io import Chunk, split_into_chunks
 from ps_train.checkpoint.contents import DAMAGED_ERRORS, Kind, check_kind, read_kinds
-from ps_train.cluster.calls import CHUNK_CALL
+from ps_train.cluster.calls import CHUNK_CALL, PS_LOST_ERRORS
 from ps_train.coordination.kv_store import cause_of
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import ConfigError, ModelError, SaveError
@@ -40,8 +40,6 @@ _NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
 CHUNK_BYTES = 32 << 20
 """Size of a chunk, which the chief holds at once: large enough that the costs of each message and file are small."""
-
-_PS_LOST_ERRORS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 
 def prepare_directory(path: str) -> str:
@@ -183,7 +181,7 @@ class Checkpoints:
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
         except (tf.errors.OpError, OSError) as error:
-            if isinstance(error, _PS_LOST_ERRORS):
+            if isinstance(error, PS_LOST_ERRORS):
                 raise
             raise SaveError(f"checkpoint {path} could not be written ({cause_of(error)})") from None
         return step

@@ -33,6 +33,9 @@ import tensorflow.compat.v1 as v1
 
 log = logging.getLogger(__name__)
 
+PS_LOST_ERRORS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+"""Errors that TensorFlow raises when a ps is gone."""
+
 _REFUSALS = ("RunGraph (Worker) request was received twice", "RunStep (Master) request was received twice")
 _TRIES = 200
 """Bounds the tries if a task refuses every call; no task is known to do that."""
@@ -48,6 +51,17 @@ LONG_CALL = v1.RunOptions(timeout_in_ms=1_200_000)
 
 UNBOUNDED_CALL = v1.RunOptions()
 """Options of a call to this task alone, or of one that waits for other workers without a limit."""
+
+
+class LostConnectionError(Exception):
+    """Error that ends a session because a ps is gone or lost its state; the text is the cause."""
+
+
+class LostInputError(LostConnectionError):
+    """Error of an input that ended early: a lost session cancelled a call that waited for it."""
+
+    def __init__(self) -> None:
+        super().__init__("its input was cancelled")
 
 
 class AbandonedCallError(BaseException):

@@ -17,6 +17,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
+from ps_train.cluster.abandonable import run_within
+from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -30,7 +32,6 @@ from ps_train.hooks.fetches import StepFetches
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.save import SaveHook
 from ps_train.runtime import gc_control
-from ps_train.training.abandonable import run_within
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalCoordinator
 from ps_train.training.recovery import Recovery
@@ -42,7 +43,7 @@ from ps_train.training.result import (
     write_result,
 )
 from ps_train.training.saver_setup import make_savers
-from ps_train.training.session import PS_LOST_ERRORS, LostConnectionError, ready_records
+from ps_train.training.session import ready_records
 from ps_train.training.worker_training import POLL_SECS, SHORT_CALL, WorkerTraining
 
 log = logging.getLogger(__name__)

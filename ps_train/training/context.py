@@ -25,19 +25,14 @@ class TrainingContext:
     """The objects that a training thread works with.
 
     Attributes:
-      job: the job.
-      task: this task.
       resolver: current addresses of the ps.
       cluster: the cluster at the start of this task.
-      model: the model.
       source: the training data.
       variables: the model's variables.
       plan: placement of the variables on the ps.
       description: properties of the job on which all tasks must agree.
       stores: the key-value store of each ps.
-      heartbeat: the heartbeat of this task.
       events: events that wake the main thread.
-      console: receives the output.
       directory: the model directory; "" unless this task is the chief.
     """
 

@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import PS_LOST_ERRORS
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -29,7 +30,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
 from ps_train.graph.evaluation import BATCH, EvalGraph, build_eval_graph, evaluate, metric_values, run_batches
 from ps_train.training.context import TrainingContext
-from ps_train.training.session import PS_LOST_ERRORS, TrainingSessionCreator
+from ps_train.training.session import TrainingSessionCreator
 
 log = logging.getLogger(__name__)
 

@@ -40,11 +40,7 @@ class Input:
         return int(self._session.run(self._calls_begun))
 
     def begin(self, seed: int = 0) -> None:
-        """Restarts the input.
-
-        Args:
-          seed: seed of the order of the examples.
-        """
+        """Restarts the input; `seed` decides the order of the examples."""
         if self._batches.ended is not None:
             self._batches.ended.clear()
         feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed).items()}

@@ -17,16 +17,15 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from ps_train.cluster.calls import UNBOUNDED_CALL
+from ps_train.cluster.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, LostConnectionError, LostInputError
 from ps_train.coordination.kv_store import cause_of
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
 from ps_train.faults.slowdown import Slowdown
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.train_step import TrainStep
+from ps_train.hooks.step_timeline import StepTimeline
 from ps_train.training.burst_size import BurstScheduler
-from ps_train.training.session import PS_LOST_ERRORS, LostConnectionError, LostInputError
-from ps_train.training.step_timeline import StepTimeline
 
 log = logging.getLogger(__name__)
 STEPS, INPUT, STOPPED = "steps", "input", "stopped"
@@ -38,12 +37,7 @@ class StepSource(Protocol):
     """The source of the steps that a replica may make."""
 
     def take(self, wanted: int, global_step: int) -> int:
-        """Takes up to `wanted` steps; returns their number, 0 when none are left.
-
-        Args:
-          wanted: maximum number of steps.
-          global_step: the latest global step known to the replica.
-        """
+        """Takes up to `wanted` steps at the last known `global_step`; returns their number, 0 if none are left."""
 
     def give_back(self, count: int) -> None:
         """Returns steps that were taken but not made."""

@@ -41,11 +41,9 @@ class Recovery:
     """Initialization and restoring of the model.
 
     Args:
-      job: the job.
       stores: the store of each ps.
       step: the training graph.
       checkpoints: the checkpoints of this run.
-      console: receives one line for each restore.
       chief_process: process id of the chief.
       chief_task: task name of the chief, `worker:0`.
       members: returns the names of the replicas that are members now.
@@ -64,8 +62,7 @@ class Recovery:
         """Initializes or restores the missing parts of the model, and starts the step budget.
 
         Args:
-          session: a session on all ps.
-          found: the record of each ps; None for a ps without the model.
+              found: the record of each ps; None for a ps without the model.
           known_step: the latest global step known to this process; None if it has not trained yet.
 
         Returns:

@@ -87,12 +87,7 @@ class RunSummary:
     saving: dict[str, Any] | None = None
 
     def lines(self, job: Job, early_end_reason: str) -> list[str]:
-        """Returns the lines for the console.
-
-        Args:
-          job: the job.
-          early_end_reason: reason for an end below max_steps.
-        """
+        """Returns the lines for the console; `early_end_reason` is the reason for an end below max_steps."""
         if self.steps_made == 0 and self.step >= job.max_steps:
             return [f"this job is finished already, at step {self.step} of {job.max_steps}"]
         lines = [

@@ -18,7 +18,6 @@ def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple
     """Adds the operations that save and restore to the graph of the step.
 
     Args:
-      job: the job.
       step: the training graph; it must be the default graph and not finalized.
       directory: the model directory.
       device: the chief's device.

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import Session, SessionGroup
+from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError, Session, SessionGroup
 from ps_train.cluster.spec import Cluster
 from ps_train.coordination import records
 from ps_train.coordination.connect import NotReadyError, retry_until
@@ -28,31 +28,15 @@ from ps_train.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
-PS_LOST_ERRORS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
-"""Errors that TensorFlow raises when a ps is gone."""
-
 _never_closed: list[v1.Session] = []
 """Sessions that are never closed nor collected: the input in their graphs must not outlive its session."""
-
-
-class LostConnectionError(Exception):
-    """Error that ends a session because a ps is gone or lost its state; the text is the cause."""
-
-
-class LostInputError(LostConnectionError):
-    """Error of an input that ended early: a lost session cancelled a call that waited for it."""
-
-    def __init__(self) -> None:
-        super().__init__("its input was cancelled")
 
 
 class TrainingSessionCreator(v1.train.SessionCreator):
     """Creator of one training session.
 
     Args:
-      target: address of the task's own server.
-      graph: the graph of the session.
-      config: the configuration of the session.
+      target, graph, config: of the session.
       prepare: run once in the new session; returns the global step at which training begins.
 
     Attributes:

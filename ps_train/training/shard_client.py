@@ -52,7 +52,6 @@ class ShardClient:
     Args:
       step: the training graph, built with dynamic sharding.
       replica: the replica of this worker.
-      job: the job.
       num_replicas: number of replicas that share the data.
       restart: restarts the input.
     """
@@ -72,9 +71,7 @@ class ShardClient:
     def begin(self, session: v1.Session, source: StepSource) -> None:
         """Restarts the input, without any shard.
 
-        Args:
-          session: the new session.
-          source: limits the steps beside the shards.
+        The `source` limits the steps beside the shards.
         """
         self._session, self._source = session, source
         self._release_own(self._read_ownership())

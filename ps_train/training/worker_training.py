@@ -18,7 +18,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.abandonable import run_abandonable
+from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError, LostInputError
 from ps_train.cluster.server import device_of, own_config, session_config, start_server
+from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.records import INPUT_ENDED, RECOVERING, TRAINING, WAITING, ModelReady
@@ -28,17 +31,15 @@ from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
 from ps_train.hooks.shard_progress_hook import ShardProgressHook
-from ps_train.training.abandonable import run_abandonable
+from ps_train.hooks.step_timeline import StepTimeline
 from ps_train.training.burst_size import BurstScheduler
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
 from ps_train.training.input import Input
 from ps_train.training.loop import INPUT, STEPS, STOPPED, LockstepSource, StepSource, TrainingLoop
-from ps_train.training.session import PS_LOST_ERRORS, LostConnectionError, LostInputError, TrainingSessionCreator
+from ps_train.training.session import TrainingSessionCreator
 from ps_train.training.shard_client import ShardClient
-from ps_train.training.step_timeline import StepTimeline
-from ps_train.training.stuck_calls import StuckCallDetector
 from ps_train.updates.base import Replica
 
 log = logging.getLogger(__name__)
@@ -57,11 +58,7 @@ class WorkerTraining:
 
     Attributes:
       duties: the part that differs between a worker and the chief; its constructor sets this attribute.
-      step: the training graph; set by `run`.
-      session: the current session; None if there is none.
-      sessions: creator of the current session.
       shard_client: the client of dynamic sharding; None under static sharding.
-      budget: the step budget of the current generation.
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.
     """

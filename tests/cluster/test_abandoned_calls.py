@@ -12,15 +12,14 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import Session, SessionGroup, abandonable
+from ps_train.cluster import abandonable as attempts
+from ps_train.cluster.abandonable import run_abandonable, run_within
+from ps_train.cluster.calls import LostConnectionError, LostInputError, Session, SessionGroup, abandonable
 from ps_train.cluster.server import own_config, session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
-from ps_train.training import abandonable as attempts
-from ps_train.training.abandonable import run_abandonable, run_within
 from ps_train.training.input import Input
 from ps_train.training.loop import INPUT, STEPS, TrainingLoop
-from ps_train.training.session import LostConnectionError, LostInputError
 from tests.support.cluster import InProcessCluster
 from tests.support.loops import LoopSession, pace_for
 from tests.support.models import Linear

@@ -13,10 +13,10 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from ps_train.cluster.abandonable import run_within
 from ps_train.cluster.calls import UNBOUNDED_CALL
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.model import make_optimizer
-from ps_train.training.abandonable import run_within
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
 from tests.support.servers import POOL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ps_train.training.stuck_calls import StuckCallDetector
+from ps_train.cluster.stuck_calls import StuckCallDetector
 
 
 @dataclasses.dataclass

@@ -13,8 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ps_train.cluster.calls import AbandonedCallError, SessionGroup
-from ps_train.training.session import LostConnectionError
+from ps_train.cluster.calls import AbandonedCallError, LostConnectionError, SessionGroup
 
 GRACE_SECS = 1.0
 """Seconds for a call to end by itself after its session has ended."""
@@ -26,7 +25,6 @@ def run_abandonable(train: Callable[[], None], group: SessionGroup, has_ended: C
     """Runs `train` until it ends, or until it hangs in a call although its session has ended.
 
     Args:
-      train: the work.
       group: the sessions used by `train`.
       has_ended: returns True when the session has ended, and its running calls no longer count.
 
@@ -45,7 +43,6 @@ def run_within(work: Callable[[], None], within_secs: float, is_hopeless: Callab
     """Runs `work`; abandons it at the deadline or when it cannot succeed.
 
     Args:
-      work: the work.
       within_secs: seconds until the deadline.
       is_hopeless: returns True if the work cannot succeed.
 
