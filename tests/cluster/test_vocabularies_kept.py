@@ -108,7 +108,8 @@ def test_what_was_learned_after_the_checkpoint_is_unknown_when_it_is_restored(tm
 def test_a_checkpoint_that_is_taken_while_rows_change_hands_gives_no_id_the_row_of_another(
     tmp_path, monkeypatch, admit_after: int, async_save: bool
 ) -> None:
-    monkeypatch.setattr("ps_train.checkpoint.CHUNK_BYTES", 200)  # a few rows: much could happen between two of them
+    # A few rows: much could happen between two chunks.
+    monkeypatch.setattr("ps_train.checkpoint.files.CHUNK_BYTES", 200)
     ids = np.random.default_rng(3).geometric(0.02, (4000, 2))
     model = Visits(ids, capacity=40, admit_after=admit_after, initializer=None)
     settings = {"learning_rate": 1e-30, "batch_size": 12, "optimizer": "sgd"}  # every id keeps its first value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -38,7 +39,8 @@ def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_
     run = start(processes, "--max_steps=600", inject, "--restart=on_failure", "--save_steps=50")
     result = result_of(processes, run)
     assert result["global_step"] == 600
-    assert "kill:ps:0@100 strikes at step 1" in run.output and "stop:worker:1@300+2s strikes at step 3" in run.output
+    struck = dict(re.findall(r"ps_train: (\S+) strikes at step (\d+)", run.output))
+    assert int(struck["kill:ps:0@100"]) >= 100 and int(struck["stop:worker:1@300+2s"]) >= 300
     assert "ps:0 was ended by signal 9 (SIGKILL); it will restart" in run.output
     assert "ps:0 restarted; restored step" in run.output
     assert result["save"]["count"] >= 5 and 0 < result["save"]["hold_secs_mean"] <= result["save"]["hold_secs_max"]
