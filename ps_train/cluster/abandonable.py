@@ -63,7 +63,7 @@ class _AbandonableThread:
     def __init__(self, work: Callable[[], None], group: SessionGroup | None = None) -> None:
         self.ended = threading.Event()
         self.error: BaseException | None = None
-        threading.Thread(target=self._work, args=[work, group], daemon=True, name="attempt").start()
+        threading.Thread(target=self._work, args=[work, group], daemon=True, name="abandonable").start()
 
     def _work(self, work: Callable[[], None], group: SessionGroup | None) -> None:
         if group is not None:

@@ -26,11 +26,13 @@ class LivenessTracker:
           heartbeat: any value that differs from the one before while its owner lives.
           now: seconds of a monotonic clock.
         """
-        last, since = self._last.get(key, (None, now))
-        if last != heartbeat:
-            since = now
-        self._last[key] = (heartbeat, since)
-        return now - since
+        if self.has_changed(key, heartbeat):
+            self._last[key] = (heartbeat, now)
+        return now - self._last[key][1]
+
+    def has_changed(self, key: str, heartbeat: object) -> bool:
+        """Returns whether a heartbeat differs from the last one of `key`; True for a key that is new."""
+        return key not in self._last or self._last[key][0] != heartbeat
 
     def extend(self, secs: float) -> None:
         """Leaves out `secs` in which no heartbeat could be read."""

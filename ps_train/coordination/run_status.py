@@ -134,14 +134,13 @@ class RunMonitor:
         self._job = job
         self._tracker = LivenessTracker()
         self._tracker.silent_secs("chief", None, now)
-        self._last: StatusReading | None = None
         self._was_read = self._alive = False
 
     def update(self, found: StatusReading | None, now: float) -> Status | PsTrainError | None:
         """Returns how the run ended, or an error if it gives no sign of life; None while it may go on."""
+        if self._tracker.has_changed("chief", found):
+            self._alive = self._was_read
         silent_secs = self._tracker.silent_secs("chief", found, now)
-        if found != self._last:
-            self._last, self._alive = found, self._was_read
         self._was_read = True
         status = found.status if found is not None else Status(RUNNING)
         if silent_secs <= self._allowed_silence_secs(status):

@@ -7,7 +7,7 @@ state.update_counts[0]               # TensorFlow's global step
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
-from ps_train.placement.variables import make_variables, ps_device
+from ps_train.placement.variables import make_variables, ps_device, zeros_variable
 from ps_train.tables.vocabulary import Vocabulary, make_vocabularies
 from ps_train.updates.base import Replica, RunCounters, UpdateMode
 from ps_train.updates.staleness import BINS
@@ -68,7 +68,7 @@ def _make_backups(plan: Plan, model_variables: ModelVariables, replica: Replica)
         if piece.variable in model_variables.dense_trainable() and piece.variable not in model_variables.state():
             with tf.device(ps_device(piece.ps)):
                 name = f"ps_train/pulled_{replica.index}/{piece.name}"
-                backups[piece.name] = _zeros(name, tf.as_dtype(piece.dtype), piece.shape)
+                backups[piece.name] = zeros_variable(name, tf.as_dtype(piece.dtype), piece.shape)
     return backups
 
 
@@ -76,20 +76,16 @@ def _make_update_counts(num_ps: int) -> list[Any]:
     counts = []
     for ps in range(num_ps):
         with tf.device(ps_device(ps)):
-            counts.append(_zeros(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
+            counts.append(zeros_variable(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
     return counts
 
 
 def _make_counters(replicas: int) -> RunCounters:
     with tf.device(ps_device(0)):
         return RunCounters(
-            _zeros("ps_train/examples", tf.float64),
-            _zeros("ps_train/skipped", tf.int64),
-            _zeros("ps_train/dropped", tf.int64),
-            _zeros("ps_train/staleness", tf.int64, [replicas, BINS]),
-            _zeros("ps_train/waiting", tf.float64, [replicas, 2]),
+            zeros_variable("ps_train/examples", tf.float64),
+            zeros_variable("ps_train/skipped", tf.int64),
+            zeros_variable("ps_train/dropped", tf.int64),
+            zeros_variable("ps_train/staleness", tf.int64, [replicas, BINS]),
+            zeros_variable("ps_train/waiting", tf.float64, [replicas, 2]),
         )
-
-
-def _zeros(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:
-    return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)

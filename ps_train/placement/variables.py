@@ -47,6 +47,11 @@ def scatter_rows(variable: Any, rows: tf.Tensor, values: tf.Tensor) -> tf.Operat
     return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=rows, updates=values)
 
 
+def zeros_variable(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:
+    """Makes a variable of zeros on the present device, which no optimizer trains."""
+    return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)
+
+
 def make_variables(model_variables: ModelVariables, plan: Plan, seed: int) -> dict[str, Any]:
     """Makes a variable for each slice of a plan, and returns the variables by slice name.
 

@@ -93,8 +93,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     )  # fmt: skip
     training = WorkerTraining(context)
     chief = ChiefDuties(training, membership) if is_chief else None
-    if chief is None:
-        WorkerDuties(training)
+    training.duties = chief if chief is not None else WorkerDuties(training)
     heartbeat.start()
     return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.placement.mutex import with_mutex
-from ps_train.placement.variables import ps_device, ps_index
+from ps_train.placement.variables import ps_device, ps_index, zeros_variable
 
 _LOCK = "ps_train_lock/holders"
 
@@ -42,9 +42,7 @@ class OwnershipTable:
         self._before = v1.placeholder(tf.int64, [None], "swapped_before")
         self._after = v1.placeholder(tf.int64, [None], "swapped_after")
         with tf.device(ps_device(0)):
-            self._owners = v1.get_variable(
-                "ps_train/holders", [shards], tf.int64, v1.zeros_initializer(), trainable=False, use_resource=True
-            )
+            self._owners = zeros_variable("ps_train/holders", tf.int64, [shards])
         self.read = self._snapshot(self._owners.read_value(), [])
         self.compare_and_set = self._compare_and_set()
 

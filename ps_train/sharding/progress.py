@@ -11,13 +11,11 @@ changes nothing, whichever worker sends it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.placement.variables import ps_device
+from ps_train.placement.variables import ps_device, zeros_variable
 
 _NO_SHARD = -1
 
@@ -32,7 +30,7 @@ class ShardProgress:
     def __init__(self, ps: int, shards: int) -> None:
         self._ps = ps
         with tf.device(ps_device(ps)):
-            self.progress = _zeros(f"ps_train/progress_{ps}", [shards])
+            self.progress = zeros_variable(f"ps_train/progress_{ps}", tf.int64, [shards])
 
     def is_next(self, batch: tf.Tensor) -> tf.Tensor:
         """Returns whether a batch begins at its shard's cursor: bool scalar, false for a batch without a shard."""
@@ -94,7 +92,3 @@ class RoundProgress:
     def clear(self) -> tf.Operation:
         """Forgets the recorded batches."""
         return self._batches.assign(self._none, read_value=False)
-
-
-def _zeros(name: str, shape: list[int]) -> Any:
-    return v1.get_variable(name, shape, tf.int64, v1.zeros_initializer(), trainable=False, use_resource=True)

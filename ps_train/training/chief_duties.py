@@ -56,7 +56,7 @@ class ChiefDuties(Duties):
     """The chief's part of a worker's training: it initializes and saves the model, and ends the job.
 
     Args:
-      training: the chief's training; its `duties` are set to this object.
+      training: the chief's training.
       membership: the monitor of the replicas.
     """
 
@@ -65,7 +65,6 @@ class ChiefDuties(Duties):
 
     def __init__(self, training: WorkerTraining, membership: MembershipMonitor) -> None:
         self._training, self._context, self._membership = training, training.context, membership
-        training.duties = self
         self._start: tuple[float, int, float] | None = None
 
     def agree(self) -> None:

@@ -13,15 +13,10 @@ from ps_train.training.worker_training import WorkerTraining
 
 
 class WorkerDuties(Duties):
-    """Duties of a worker that is not the chief: it agrees with the chief, and waits for it.
-
-    Args:
-      training: the worker's training; its `duties` are set to this object.
-    """
+    """Duties of a worker that is not the chief: it agrees with the chief, and waits for it."""
 
     def __init__(self, training: WorkerTraining) -> None:
         self._training, self._context = training, training.context
-        training.duties = self
 
     def agree(self) -> None:
         context = self._context

@@ -57,7 +57,7 @@ class WorkerTraining:
     """One replica in training, in one session after the other.
 
     Attributes:
-      duties: the part that differs between a worker and the chief; its constructor sets this attribute.
+      duties: the part that differs between a worker and the chief; set it before `run`.
       shard_client: the client of dynamic sharding; None under static sharding.
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.

@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.gradients.precision import widen
 from ps_train.placement.mutex import mutex_of, with_mutex
-from ps_train.placement.variables import ps_device
+from ps_train.placement.variables import ps_device, zeros_variable
 from ps_train.transport.dense import ReceivedPush
 from ps_train.transport.sparse_mask import is_mask
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
@@ -143,9 +142,8 @@ class Asynchronous(UpdateMode):
 
 def _push_counter(ps: int, replicas: int) -> Any:
     """Makes the counter of each replica's pushes to a ps: int64 [replicas], on that ps."""
-    zeros = v1.zeros_initializer()
     with tf.device(ps_device(ps)):
-        return v1.get_variable(f"ps_train/pushes_{ps}", [replicas], tf.int64, zeros, trainable=False, use_resource=True)
+        return zeros_variable(f"ps_train/pushes_{ps}", tf.int64, [replicas])
 
 
 def _reset(counter: Any) -> tf.Operation:

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.gradients.precision import accumulation_dtype, is_narrow, widen
+from ps_train.placement.variables import zeros_variable
 from ps_train.transport.dense import Header, ReceivedPush, unpack
 from ps_train.transport.parcels import Parcel
 from ps_train.updates.base import Replica
@@ -84,7 +85,7 @@ class GradientAccumulator:
     @staticmethod
     def _total(name: str, parcel: Parcel) -> Any:
         dtype = accumulation_dtype(tf.as_dtype(parcel.dtype))
-        return v1.get_variable(name, [parcel.length], dtype, v1.zeros_initializer(), trainable=False, use_resource=True)
+        return zeros_variable(name, dtype, [parcel.length])
 
 
 def _terms(here: ReceivedPush) -> list[tf.Tensor]:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.placement.variables import zeros_variable
 from ps_train.tables.row_exchange import RowPush, by_slice
 from ps_train.transport.model_state import PushedState
 from ps_train.transport.parcels import Parcel
@@ -35,9 +36,7 @@ class SparseAccumulator:
         self._gradients = [self._variable(f"{name}/gradients_{i}", tf.float32) for i in range(replica.count)]
         # Marks the entries of this round.  Old entries are not cleared: that would assign values of a known shape,
         # which TensorFlow 2.21's constant folding then takes for the shape of all later reads.
-        self._valid = v1.get_variable(
-            f"{name}/valid", [replica.count], tf.int32, v1.zeros_initializer(), trainable=False, use_resource=True
-        )
+        self._valid = zeros_variable(f"{name}/valid", tf.int32, [replica.count])
 
     def add(self, rows: RowPush, is_valid: tf.Tensor, first: bool) -> list[tf.Operation]:
         """Stores this replica's push.
@@ -101,14 +100,10 @@ class StateAccumulator:
 
     def __init__(self, name: str, parcels: Sequence[Parcel]) -> None:
         self._parcels = tuple(parcels)
-        zeros = v1.zeros_initializer()
         self._vectors = [
-            v1.get_variable(
-                f"{name}_{number}", [parcel.length], parcel.dtype, zeros, trainable=False, use_resource=True
-            )
-            for number, parcel in enumerate(parcels)
+            zeros_variable(f"{name}_{number}", parcel.dtype, [parcel.length]) for number, parcel in enumerate(parcels)
         ]
-        self._valid = v1.get_variable(f"{name}/valid", [], tf.bool, zeros, trainable=False, use_resource=True)
+        self._valid = zeros_variable(f"{name}/valid", tf.bool)
 
     def assign(self, state: PushedState, is_valid: tf.Tensor, first: bool) -> list[tf.Operation]:
         """Stores a push's state.

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.placement.variables import ps_device
+from ps_train.placement.variables import ps_device, zeros_variable
 from ps_train.transport.dense import ReceivedPush
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.updates.sync_rounds import CoordinatorShard, FollowerShard
@@ -46,10 +46,7 @@ class Synchronous(UpdateMode):
         self._rounds = []
         for ps in range(len(update_counts)):
             with tf.device(ps_device(ps)):
-                zero = v1.zeros_initializer()
-                self._rounds.append(
-                    v1.get_variable(f"ps_train/round_{ps}", [], tf.int64, zero, trainable=False, use_resource=True)
-                )
+                self._rounds.append(zeros_variable(f"ps_train/round_{ps}", tf.int64))
         self._started_at = now_on_ps([])
         return super().read_versions(self._rounds, replica)
 

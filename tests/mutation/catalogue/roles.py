@@ -156,8 +156,8 @@ MUTATIONS = [
     Mutation(
         "a task lives for ever once its beat has grown",
         "ps_train/coordination/liveness.py",
-        "since = now",
-        "since = now + 1e9",
+        "(heartbeat, now)",
+        "(heartbeat, now + 1e9)",
         (f"{_POLICIES}::TestLiveness",),
         within="LivenessTracker.silent_secs",
     ),
