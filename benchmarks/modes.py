@@ -36,8 +36,8 @@ class Mode:
 
 MODES = {
     "async": Mode(("--update=async",), 600),
-    "bounded, staleness 4": Mode(("--update=bounded", "--staleness=4"), 400),
-    "bounded, staleness 1": Mode(("--update=bounded", "--staleness=1"), 400),
+    "bounded, staleness 4": Mode(("--update=bounded", "--max_steps_ahead=4"), 400),
+    "bounded, staleness 1": Mode(("--update=bounded", "--max_steps_ahead=1"), 400),
     "sync": Mode(("--update=sync",), 150),
     "sync, 1 backup": Mode(("--update=sync", "--backup_workers=1"), 150),
     WITHOUT: Mode(("--update=sync", "--backup_workers=1"), 150, slow=False),
@@ -77,12 +77,12 @@ def run(options: argparse.Namespace) -> int:
 
 def measure(mode: Mode) -> Measured:
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
-        model_dir, clocks_dir = pathlib.Path(directory, "model"), pathlib.Path(directory, "clocks")
+        model_dir, timeline_dir = pathlib.Path(directory, "model"), pathlib.Path(directory, "clocks")
         ports = free_ports(1 + WORKERS)
         hosts = [f"127.0.0.1:{port}" for port in ports]
         command = [sys.executable, "-m", "ps_train", f"--ps_hosts={hosts[0]}", f"--worker_hosts={','.join(hosts[1:])}"]
         command += ["--model=benchmarks.uneven:UnevenDigits", f"--max_steps={mode.max_steps}", *mode.flags]
-        command += [f"--clocks_dir={clocks_dir}", f"--save_steps={SAVE_STEPS}", "--save_secs=0"]
+        command += [f"--timeline_dir={timeline_dir}", f"--save_steps={SAVE_STEPS}", "--save_secs=0"]
         command += ["--keep_checkpoints=1000", "--log_secs=0.5"]
         processes.start(Program("ps:0", [*command, "--job_name=ps", "--task_index=0"]))
         workers = []
@@ -92,12 +92,12 @@ def measure(mode: Mode) -> Measured:
             program = Program(f"worker:{index}", [*command, *own], {PAUSE_VARIABLE: str(pause)})
             workers.append(processes.start(program))
         workers[0].wait_for(lambda line: line.text.startswith("checkpoint "), WITHIN_SECS)
-        return _read(model_dir, clocks_dir)
+        return _read(model_dir, timeline_dir)
 
 
-def _read(model_dir: pathlib.Path, clocks_dir: pathlib.Path) -> Measured:
+def _read(model_dir: pathlib.Path, timeline_dir: pathlib.Path) -> Measured:
     result = json.loads((model_dir / "result.json").read_text())
-    clocks = [read_clocks(path) for path in sorted(clocks_dir.glob("*.csv"))]
+    clocks = [read_clocks(path) for path in sorted(timeline_dir.glob("*.csv"))]
     began = min(steps[0].began for steps in clocks)
     reached = _first_good(model_dir)
     return Measured(

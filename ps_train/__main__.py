@@ -15,7 +15,8 @@ import traceback
 from ps_train.cluster.ports import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
-from ps_train.config.job import WATCH_STDIN_VARIABLE, Job, described
+from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
+from ps_train.config.job_values import described
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
@@ -27,8 +28,8 @@ _has_launcher = False
 
 def main(arguments: list[str], console: Console) -> int:
     """Runs one process of a job; returns its exit code."""
-    if any(argument in ("--help", "-help", "-h") for argument in arguments):
-        console.line(flags.help_text())
+    if any(argument in ("--help", "-help", "-h", "--helpfull", "-helpfull") for argument in arguments):
+        console.line(flags.help_text(full=any(argument.endswith("helpfull") for argument in arguments)))
         return EXIT_DONE
     try:
         return _run(flags.parse(arguments, os.environ), console)
@@ -51,7 +52,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
             Cluster.of(job)  # raises here once instead of in every child
         template = ForkTarget(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
-    if job.inject and not _has_launcher:
+    if job.inject_fault and not _has_launcher:
         raise ConfigError(f"{described(job, 'inject')} is for a cluster that one command starts on this machine.")
     task = flags.with_task(task)
     _name_process(str(task))

@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from ps_train.config.fields import source_of
-from ps_train.config.job import Job, described
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.config.validators import is_number
 from ps_train.errors import ConfigError
@@ -73,7 +74,7 @@ class Cluster:
       workers: by task index.  There may be gaps: a task need not know all other workers.
       chief_host: of the chief, where one is named; else None, and worker 0 is the chief.
       num_workers: the number of declared workers, with which the job begins.
-      max_workers: the largest number of workers at a time; above `num_workers` only under --elastic.
+      max_workers: the largest number of workers at a time; above `num_workers` only in an elastic job.
     """
 
     ps: tuple[Address, ...]
@@ -125,7 +126,7 @@ class Cluster:
         return self.possible_replicas()[: self.num_replicas]
 
     def possible_replicas(self) -> list[Task]:
-        """Returns `replicas()` followed by the tasks that may join under --elastic."""
+        """Returns `replicas()` followed by the tasks that may join in an elastic job."""
         named = [Task("chief", 0)] if self.chief_host else []
         return named + [Task("worker", index) for index in range(self.max_workers)]
 
@@ -187,7 +188,7 @@ def _by_task_index(texts: Iterable[str], where: str) -> tuple[dict[int, Address]
 def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
     """Returns the number of declared workers.  Shares of the data depend on it, so a guess would be a silent error."""
     if not sparse:
-        if job.elastic and job.num_workers is not None and job.num_workers < len(workers):
+        if job.is_elastic and job.num_workers is not None and job.num_workers < len(workers):
             return job.num_workers
         if job.num_workers is not None and job.num_workers != len(workers):
             raise ConfigError(
@@ -203,18 +204,18 @@ def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
             f"worker_hosts{source_of(job.sources, 'worker_hosts')} has only the workers {sorted(workers)}: "
             "give the number of workers with --num_workers."
         )
-    if max(workers) >= job.num_workers and not job.elastic:
+    if max(workers) >= job.num_workers and not job.is_elastic:
         raise ConfigError(
             f"worker_hosts has worker {max(workers)}, but "
             f"num_workers={job.num_workers}{source_of(job.sources, 'num_workers')}: "
-            f"use 0 to {job.num_workers - 1}, or --elastic."
+            f"use 0 to {job.num_workers - 1}, or --max_workers for workers that join."
         )
     return job.num_workers
 
 
 def _max_workers(job: Job, workers: Mapping[int, Address], declared: int) -> int:
     """Returns the largest number of workers at a time."""
-    if not job.elastic:
+    if not job.is_elastic:
         return declared
     named = max([declared - 1, *workers]) + 1
     if named > job.max_workers:

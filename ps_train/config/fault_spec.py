@@ -1,4 +1,4 @@
-"""Faults requested with --inject, which show how a job behaves when they happen.
+"""Faults requested with --inject_fault, which show how a job behaves when they happen.
 
     faults = parse(["kill:ps:0@200", "stop:worker:1@300+5s", "slow:worker:1x5", "drop_push:0.01"])
     schedule = Schedule(faults)
@@ -63,18 +63,20 @@ def _parse(text: str) -> Fault:
         if found := re.fullmatch(form, text):
             fault = make_fault(text, *found.groups())
             if fault.kind == "slow" and fault.amount < 1:
-                raise ConfigError(f"inject={text}: a factor of {fault.amount:g} is not slower: use 1 or more.")
+                raise ConfigError(f"inject_fault={text}: a factor of {fault.amount:g} is not slower: use 1 or more.")
             if fault.kind == "drop_push" and not 0 < fault.amount < 1:
-                raise ConfigError(f"inject={text}: a share of {fault.amount:g} is not valid: use one between 0 and 1.")
+                raise ConfigError(
+                    f"inject_fault={text}: a share of {fault.amount:g} is not valid: use one between 0 and 1."
+                )
             return fault
-    raise ConfigError(f"inject={text} is not understood: use {FORMS}.")
+    raise ConfigError(f"inject_fault={text} is not understood: use {FORMS}.")
 
 
 def check_tasks(faults: Sequence[Fault], tasks: Sequence[str]) -> None:
     """Raises ConfigError for a fault of an unknown task."""
     for fault in faults:
         if fault.task and fault.task not in tasks:
-            raise ConfigError(f"inject={fault.text}: there is no {fault.task}: the job has {', '.join(tasks)}.")
+            raise ConfigError(f"inject_fault={fault.text}: there is no {fault.task}: the job has {', '.join(tasks)}.")
 
 
 def slowdown_factor(texts: Iterable[str], task: str) -> float:

@@ -15,7 +15,13 @@ from ps_train.errors import ConfigError
 
 
 def job_field(
-    default: Any, section: str, help: str, check: Check = anything, *, shared: bool = False, kind: type | None = None
+    default: Any,
+    section: str,
+    help: str,
+    check: Check = anything,
+    *,
+    shared: bool = False,
+    common: bool = False,
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
@@ -25,15 +31,21 @@ def job_field(
       help: help of the flag.
       check: check of the value.
       shared: if True, every task of the job must have the same value.
-      kind: type of the value; None for the type of the default.
+      common: if True, --help shows the flag; otherwise only --helpfull.
     """
-    metadata = {"section": section, "help": help, "check": check, "shared": shared, "kind": kind or type(default)}
+    metadata = {"section": section, "help": help, "check": check, "shared": shared, "common": common}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def job_fields(kind: Any) -> list[dataclasses.Field[Any]]:
     """Returns the fields that are flags."""
     return [field for field in dataclasses.fields(kind) if field.metadata]
+
+
+def kind_of(field: dataclasses.Field[Any]) -> type:
+    """Returns the type of a flag's value: int for an annotation of `int | None`, tuple for `tuple[str, ...]`."""
+    annotation = str(field.type).removesuffix(" | None").partition("[")[0]
+    return {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple}[annotation]
 
 
 def check_fields(value: Any, sources: Mapping[str, str]) -> None:

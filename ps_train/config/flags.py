@@ -15,8 +15,10 @@ from typing import Any
 from absl import flags
 
 from ps_train.config import tf_config
-from ps_train.config.fields import check_fields, job_fields
-from ps_train.config.job import HOST_LISTS, Job
+from ps_train.config.cluster_fields import HOST_LISTS
+from ps_train.config.fields import check_fields, job_fields, kind_of
+from ps_train.config.job import Job
+from ps_train.config.renamed_flags import replacement_of
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
 
@@ -87,10 +89,13 @@ def with_task(task: Task) -> Task:
     return dataclasses.replace(task, task_index=0)
 
 
-def help_text() -> str:
-    """Returns a text with all flags, by section, with their defaults."""
+def help_text(full: bool) -> str:
+    """Returns a text with the flags that most users need, or all of them, by section, with their defaults."""
     lines, section = [USAGE], ""
-    for field in [*job_fields(Task), *job_fields(Job)]:
+    fields = [*job_fields(Task), *job_fields(Job)]
+    for field in fields:
+        if not full and not field.metadata["common"]:
+            continue
         if field.metadata["section"] != section:
             section = field.metadata["section"]
             lines.append(f"\n{section}:")
@@ -102,6 +107,8 @@ def help_text() -> str:
         allowed = f" ({allowed})" if allowed.startswith("one of") else ""
         lines.append(f"  --{field.name}: {field.metadata['help']}{allowed}{shown}")
     lines.append("\n  --flagfile: A file of flags, one a line; # starts a comment; the last value of a flag counts.")
+    if not full:
+        lines.append(f"\n--helpfull shows all {len(fields) + 1} flags.")
     return "\n".join(lines)
 
 
@@ -148,7 +155,10 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
     try:
         rest = values(["ps_train", *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
-        raise ConfigError(f"{_one_line(error)} (from {where}); see --help for all flags.") from None
+        replacement = replacement_of(error.flagname)
+        if replacement:
+            raise ConfigError(f"--{error.flagname} (from {where}) has a new name: use {replacement}.") from None
+        raise ConfigError(f"{_one_line(error)} (from {where}); see --helpfull for all flags.") from None
     except flags.Error as error:
         raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
     if rest:
@@ -165,10 +175,10 @@ def _define() -> flags.FlagValues:
         metadata = field.metadata
         if field.name == "model_arg":
             flags.DEFINE_multi_string(field.name, [], metadata["help"], flag_values=values)
-        elif metadata["kind"] is tuple:
+        elif kind_of(field) is tuple:
             flags.DEFINE_list(field.name, [], metadata["help"], flag_values=values)
         else:
-            define[metadata["kind"]](field.name, field.default, metadata["help"], flag_values=values)
+            define[kind_of(field)](field.name, field.default, metadata["help"], flag_values=values)
     return values
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
 
+from ps_train.config.job_values import JobValues, described
 from ps_train.errors import ConfigError
 
-Job = Any
-"""A `config.job.Job`, which calls this module from its constructor."""
 
-
-def validate_combinations(job: Job, named: Callable[[str], str]) -> None:
-    """Checks all combinations; raises ConfigError for the first invalid one.
-
-    Args:
-      job: the job.
-      named: returns `name=value (from source)` for the name of a field.
-    """
+def validate_combinations(job: JobValues) -> None:
+    """Checks all combinations; raises ConfigError for the first invalid one."""
+    named = functools.partial(described, job)
     if job.save_steps == 0 and job.save_secs == 0:
         raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
     _check_update(job, named)
@@ -26,12 +20,12 @@ def validate_combinations(job: Job, named: Callable[[str], str]) -> None:
     _check_elastic(job, named)
 
 
-def _check_update(job: Job, named: Callable[[str], str]) -> None:
-    for name in ("max_staleness", "staleness_lr", "delay_compensation"):
+def _check_update(job: JobValues, named: Callable[[str], str]) -> None:
+    for name in ("max_staleness", "divide_lr_by_staleness", "delay_compensation"):
         if getattr(job, name) not in (None, False, 0.0) and job.update == "sync":
             raise ConfigError(f"{named(name)} is not for {named('update')}.")
-    if "staleness" in job.sources and job.update != "bounded":
-        raise ConfigError(f"{named('staleness')} is for update=bounded, but {named('update')}.")
+    if "max_steps_ahead" in job.sources and job.update != "bounded":
+        raise ConfigError(f"{named('max_steps_ahead')} is for update=bounded, but {named('update')}.")
     if job.backup_workers and job.update != "sync":
         raise ConfigError(f"{named('backup_workers')} is for update=sync, but {named('update')}.")
     if job.ps_recovery == "partial" and job.update != "async":
@@ -41,7 +35,7 @@ def _check_update(job: Job, named: Callable[[str], str]) -> None:
         )
 
 
-def _check_prefetch(job: Job, named: Callable[[str], str]) -> None:
+def _check_prefetch(job: JobValues, named: Callable[[str], str]) -> None:
     if not job.prefetch_pulls:
         return
     fitting = {
@@ -53,7 +47,7 @@ def _check_prefetch(job: Job, named: Callable[[str], str]) -> None:
         raise ConfigError(f"{named('prefetch_pulls')} is not possible with {named(name)}.")
 
 
-def _check_sharding(job: Job, named: Callable[[str], str]) -> None:
+def _check_sharding(job: JobValues, named: Callable[[str], str]) -> None:
     if job.shard_examples is not None and not job.is_dynamic:
         raise ConfigError(f"{named('shard_examples')} is for sharding=dynamic, but {named('sharding')}.")
     if job.shard_examples is not None and job.shard_examples < job.batch_size:
@@ -67,11 +61,9 @@ def _check_sharding(job: Job, named: Callable[[str], str]) -> None:
         )
 
 
-def _check_elastic(job: Job, named: Callable[[str], str]) -> None:
-    if "max_workers" in job.sources and not job.elastic:
-        raise ConfigError(f"{named('max_workers')} is for --elastic, which is not given.")
-    if job.elastic and job.epochs and not job.is_dynamic:
+def _check_elastic(job: JobValues, named: Callable[[str], str]) -> None:
+    if job.is_elastic and job.epochs and not job.is_dynamic:
         raise ConfigError(
-            f"{named('elastic')} is not possible with {named('epochs')} and {named('sharding')}: the workers in the "
-            "host lists read all of an epoch between them, use --sharding=dynamic."
+            f"{named('max_workers')} is not possible with {named('epochs')} and {named('sharding')}: "
+            "the workers in the host lists read all of an epoch between them, use --sharding=dynamic."
         )

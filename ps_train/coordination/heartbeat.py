@@ -128,7 +128,7 @@ class Heartbeat:
         self._leaving = ""  # the last state; the lease may not have it yet while ps 0 is silent
         self.stop_request: StopRequest | None = None
         self.ps_liveness = PsLiveness(
-            [store.name for store in stores], [store.incarnation for store in stores], job.recovery_secs
+            [store.name for store in stores], [store.incarnation for store in stores], job.recovery_timeout_secs
         )
 
     @property
@@ -200,8 +200,8 @@ class Heartbeat:
             except LostTaskError as error:
                 if not self._probe(index):
                     self._record_silence(index, str(error).removeprefix(store.name + " "))
-                if time.monotonic() - answered > self._job.recovery_secs:
-                    secs = f"{self._job.recovery_secs:g}s (recovery_secs)"
+                if time.monotonic() - answered > self._job.recovery_timeout_secs:
+                    secs = f"{self._job.recovery_timeout_secs:g}s (recovery_timeout_secs)"
                     return self._events.set_terminal_error(LostTaskError(f"lost {store.name} for {secs}: {error}"))
             time.sleep(HEARTBEAT_SECS)
 

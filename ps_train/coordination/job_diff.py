@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.cluster.spec import Cluster
-from ps_train.config.job import HOST_LISTS, Job
+from ps_train.config.cluster_fields import HOST_LISTS
+from ps_train.config.job import Job
 
-CLUSTER_FIELDS = (*HOST_LISTS, "elastic")
+CLUSTER_FIELDS = (*HOST_LISTS, "max_workers")
 
 
 def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name: str, my_name: str) -> list[str]:
@@ -27,7 +28,7 @@ def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name:
     lines = []
     for name in sorted({*theirs, *mine}):
         left, right = theirs.get(name), mine.get(name)
-        if left == right or (name == "worker_hosts" and _compatible(left, right, bool(mine.get("elastic")))):
+        if left == right or (name == "worker_hosts" and _compatible(left, right, bool(mine.get("max_workers")))):
             continue
         lines.append(f"{name}: {_text_of(left)} at {their_name}, {_text_of(right)} at {my_name}")
     return lines

@@ -108,4 +108,6 @@ class Membership:
             )
         if member.status.state in _AWAY:
             return _AWAY[member.status.state]
-        return f"has said nothing for {self._lease_secs:g}s (worker_lease_secs)" if silent > self._lease_secs else ""
+        return (
+            f"has said nothing for {self._lease_secs:g}s (heartbeat_timeout_secs)" if silent > self._lease_secs else ""
+        )

@@ -60,8 +60,10 @@ class MembershipMonitor:
         self._absent: Sequence[str] = ()
         self._tasks = [str(task) for task in cluster.possible_replicas()]
         declared = self._tasks[: cluster.num_replicas]
-        self._of_declared = "" if job.elastic else f" of {len(declared)}"
-        self._membership = Membership(declared, job.startup_timeout_secs, job.worker_lease_secs, now, job.elastic)
+        self._of_declared = "" if job.is_elastic else f" of {len(declared)}"
+        self._membership = Membership(
+            declared, job.startup_timeout_secs, job.heartbeat_timeout_secs, now, job.is_elastic
+        )
         self.remove_replica: Callable[[int], object] | None = None
         self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
         self._stall, self._asked = StallDetector(_STALL_SECS), now

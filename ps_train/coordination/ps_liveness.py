@@ -1,6 +1,6 @@
 """Liveness of the ps, as one training task sees it: answering or silent, its process, and its generation.
 
-    liveness = PsLiveness(["ps:0 (a:2222)", "ps:1 (b:2222)"], ["4f1c", "a1b2"], recovery_secs=60)
+    liveness = PsLiveness(["ps:0 (a:2222)", "ps:1 (b:2222)"], ["4f1c", "a1b2"], recovery_timeout_secs=60)
     liveness.record_silence(1, "does not answer")                  # "lost ps:1 (b:2222): does not answer; waiting ..."
     liveness.record_answer(1, "77d0", generation="", asked=now)    # "ps:1 (b:2222) is back, as a new process ..."
     liveness.generation_changed(generation, since)                 # True: a restarted ps has no generation
@@ -30,12 +30,12 @@ class PsLiveness:
     Args:
       names: how messages name each ps, in order.
       incarnations: the process that first answered as each ps, in order.
-      recovery_secs: seconds for which a silent ps is waited for; used in messages only.
+      recovery_timeout_secs: seconds for which a silent ps is waited for; used in messages only.
     """
 
-    def __init__(self, names: Sequence[str], incarnations: Sequence[str], recovery_secs: float) -> None:
+    def __init__(self, names: Sequence[str], incarnations: Sequence[str], recovery_timeout_secs: float) -> None:
         self._states = [_PsState(*pair) for pair in zip(names, incarnations, strict=True)]
-        self._recovery_secs = recovery_secs
+        self._recovery_secs = recovery_timeout_secs
 
     def record_silence(self, index: int, cause: str) -> str | None:
         """Records that a ps did not answer; returns a line to log the first time, else None."""
@@ -43,7 +43,7 @@ class PsLiveness:
         if not state.answers:
             return None
         state.answers = False
-        return f"lost {state.name}: {cause}; waiting up to {self._recovery_secs:g}s for it (recovery_secs)"
+        return f"lost {state.name}: {cause}; waiting up to {self._recovery_secs:g}s for it (recovery_timeout_secs)"
 
     def record_answer(self, index: int, incarnation: str, generation: str, asked: float) -> str | None:
         """Records an answer of a ps; returns a line to log where something has changed, else None.

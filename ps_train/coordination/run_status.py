@@ -123,7 +123,7 @@ class RunMonitor:
     """Decides when an evaluator has nothing left to wait for.  Pure: the caller passes the readings and the time.
 
     A recorded end that the evaluator finds at its start may belong to a run that is now resumed.  The evaluator then
-    waits startup_timeout_secs for its chief.  After a failure that a restart may help, it waits recovery_secs.
+    waits startup_timeout_secs for its chief.  After a failure that a restart may help, it waits recovery_timeout_secs.
 
     Args:
       job: the evaluator's settings.
@@ -152,12 +152,12 @@ class RunMonitor:
             finished = status.state == DONE and status.max_steps >= self._job.max_steps
             return -1.0 if finished else self._job.startup_timeout_secs
         if status.state == RUNNING or (status.state == FAILED and not status.config):
-            return self._job.recovery_secs
+            return self._job.recovery_timeout_secs
         return -1.0
 
     def _silence_error(self) -> PsTrainError:
         if not self._alive:
             secs = f"{self._job.startup_timeout_secs:g}s (startup_timeout_secs)"
             return UnreachableError(f"no chief has given a sign of life in {self._job.model_dir} within {secs}")
-        secs = f"{self._job.recovery_secs:g}s (recovery_secs)"
+        secs = f"{self._job.recovery_timeout_secs:g}s (recovery_timeout_secs)"
         return LostTaskError(f"the chief has given no sign of life in {self._job.model_dir} for {secs}")

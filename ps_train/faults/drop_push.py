@@ -1,4 +1,4 @@
-"""Random loss of pushes, for --inject=drop_push.  A dropped push arrives empty and marked as lost."""
+"""Random loss of pushes, for --inject_fault=drop_push.  A dropped push arrives empty and marked as lost."""
 
 from __future__ import annotations
 

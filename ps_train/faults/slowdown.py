@@ -1,4 +1,4 @@
-"""Slowdown of a replica, for --inject=slow.
+"""Slowdown of a replica, for --inject_fault=slow.
 
 slowdown = Slowdown(factor=5)
 run = slowdown.wrap(session.run)

@@ -16,7 +16,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config.job import Job, described
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.data.pipeline import Batches, derived_seed
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import ConfigError

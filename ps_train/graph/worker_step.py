@@ -138,7 +138,7 @@ def _after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:
 
 def _drop_pushes(job: Job, transport: Transport, replica: Replica, guard: Guard) -> Guard:
     """Returns a guard that also drops pushes, if the job injects that fault."""
-    share = dropped_share(job.inject)
+    share = dropped_share(job.inject_fault)
     if not share:
         return guard
     marked = [parcel.header > 0 for parcels in transport.pushed for parcel in parcels]

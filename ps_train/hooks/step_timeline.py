@@ -39,7 +39,7 @@ class StepTimeline:
             self._file = open(path, "w")  # noqa: SIM115  (it stays open as long as the process lives)
         except OSError as error:
             raise ConfigError(
-                f"clocks_dir={directory} cannot be written to ({error.strerror}): use another directory."
+                f"timeline_dir={directory} cannot be written to ({error.strerror}): use another directory."
             ) from None
         self._write("step,began,ended")
 

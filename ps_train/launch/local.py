@@ -2,7 +2,7 @@
 
 The launcher only imports TensorFlow for its children; it never uses it.  The children get reserved ports, and die with
 the launcher.  If a child fails, the launcher ends all children and reports the first failure as the cause.  With
-`--restart=on_failure` it restarts a failed child instead, on the same port, a bounded number of times.
+`--max_restarts=3` it restarts a failed child instead, on the same port, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
       template: the common part of the children.
     """
     ports = PortReservation()
-    faults = parse(job.inject)
-    restarts = RestartPolicy(job.restart == "on_failure", job.max_restarts)
+    faults = parse(job.inject_fault)
+    restarts = RestartPolicy(job.max_restarts)
     launcher = _Launcher(console, ports, restarts, Schedule(faults), template)
     launcher.install_signals()
     job, arguments = _with_addresses(job, list(arguments), ports)
@@ -201,7 +201,7 @@ class _Launcher:
         self._terminate_soon()
 
     def _inject_fault(self, step: int) -> None:
-        """Injects the faults of --inject that are due at a step."""
+        """Injects the faults of --inject_fault that are due at a step."""
         for fault in self._schedule.due(step):
             child = next(child for child in self._children if child.name == fault.task)
             self._console.line(f"ps_train: {fault.text} strikes at step {step}")

@@ -1,6 +1,6 @@
 """The policy of restarts of failed children, a function of exit codes and counts alone.
 
-    restarts = RestartPolicy(on_failure=True, max_restarts=3)
+    restarts = RestartPolicy(max_restarts=3)
     restarts.delay("ps:0", code=-9)         # 0.5: restart it after this number of seconds; None: do not restart it
 
 Pure, standard library only: the launcher uses it.
@@ -19,15 +19,14 @@ class RestartPolicy:
     """Decision on the restart of each failed task.
 
     Args:
-      on_failure: if False, no task is restarted.
       max_restarts: maximum number of restarts of each task.
 
     Attributes:
-      max_restarts: the same; 0 if no task is restarted.
+      max_restarts: the same.
     """
 
-    def __init__(self, on_failure: bool, max_restarts: int) -> None:
-        self.max_restarts = max_restarts if on_failure else 0
+    def __init__(self, max_restarts: int) -> None:
+        self.max_restarts = max_restarts
         self._made: collections.Counter[str] = collections.Counter()
 
     def delay(self, task: str, code: int) -> float | None:

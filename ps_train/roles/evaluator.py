@@ -20,7 +20,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.contents import restore_into, shapes_and_dtypes
 from ps_train.checkpoint.files import checkpoints_in, prepare_directory
-from ps_train.config.job import Job, described
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.coordination.run_status import FAILED, STOPPED, RunMonitor, Status, read_status
 from ps_train.data.pipeline import DataSource, evaluation_batches

@@ -52,9 +52,9 @@ class AllWorkersGoneDetector:
         silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
         if not heartbeats and silent_secs > self._job.startup_timeout_secs:
             return UnreachableError(f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs)")
-        if heartbeats and silent_secs > self._job.recovery_secs:
+        if heartbeats and silent_secs > self._job.recovery_timeout_secs:
             return LostTaskError(
-                f"no heartbeat of any worker for {silent_secs:.0f}s (recovery_secs): all of them are gone"
+                f"no heartbeat of any worker for {silent_secs:.0f}s (recovery_timeout_secs): all of them are gone"
             )
         return None
 

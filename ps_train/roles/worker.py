@@ -79,13 +79,15 @@ def run(job: Job, task: Task, console: Console) -> int:
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
     lease = Lease(stores[0], new_task_status(str(task)))
-    lease.acquire(job.worker_lease_secs)
+    lease.acquire(job.heartbeat_timeout_secs)
     if is_chief:
         console.line(plan.table())
         _describe(stores[0], description, str(task))
     events = MainThreadEvents()
     membership = MembershipMonitor(job, cluster, time.monotonic(), BackgroundTask() if is_chief else lambda work: None)
-    detector = FailureDetector({str(cluster.chief): job.recovery_secs}, job.startup_timeout_secs, time.monotonic())
+    detector = FailureDetector(
+        {str(cluster.chief): job.recovery_timeout_secs}, job.startup_timeout_secs, time.monotonic()
+    )
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership if is_chief else detector)
     context = TrainingContext(
         job, task, resolver, cluster, model, source, variables, plan, description, stores,
@@ -145,7 +147,7 @@ def _supervise(training: WorkerTraining, chief: ChiefDuties | None, context: Tra
         if result.code is not None:
             context.heartbeat.announce_leaving()
             return result.code
-        if events.signum is not None and context.job.elastic and chief is None:
+        if events.signum is not None and context.job.is_elastic and chief is None:
             return _leave_job(training, context)
         if events.signum is not None and not stop_requested:
             stop_requested = True
@@ -180,7 +182,7 @@ def _train(training: WorkerTraining, events: MainThreadEvents, result: _Training
 def _leave_job(training: WorkerTraining, context: TrainingContext) -> int:
     """Leaves an elastic job, which continues without this worker; returns the exit code."""
     log.warning("%s got signal %d: it leaves the job (elastic)", context.task, context.events.signum)
-    training.leave_job(min(context.job.worker_lease_secs, _LEAVE_SECS))
+    training.leave_job(min(context.job.heartbeat_timeout_secs, _LEAVE_SECS))
     if context.events.terminal_error is not None:
         return _exit_code(context.events.terminal_error, context)
     context.heartbeat.announce_leaving(records.LEFT)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.config.job import Job, described
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource, derived_seed
 from ps_train.data.stream import RandomAccessChunks, Stream

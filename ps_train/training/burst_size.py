@@ -14,7 +14,8 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from ps_train.config.job import AUTO, Job
+from ps_train.config.job import Job
+from ps_train.config.training_fields import AUTO
 
 BURST_SECS = 0.2
 _FIRST = 3

@@ -136,7 +136,7 @@ class ChiefDuties(Duties):
     def _more_to_do(self) -> bool:
         """Waits for the other tasks; returns True when the lost steps of a dead worker are allocated again."""
         job, session = self._context.job, self._unhooked_session()
-        liveness = TaskLiveness(job.worker_lease_secs)
+        liveness = TaskLiveness(job.heartbeat_timeout_secs)
         last_step, deadline = -1, 0.0
         while not self._context.events.stop.is_set():
             if self._training.session_is_over():

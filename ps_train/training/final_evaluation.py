@@ -102,7 +102,7 @@ class EvalCoordinator:
     def __init__(self, context: TrainingContext) -> None:
         self._context = context
         self._graphs = _ShardGraphs(context)
-        self._liveness = TaskLiveness(context.job.worker_lease_secs)
+        self._liveness = TaskLiveness(context.job.heartbeat_timeout_secs)
 
     def score(self, sessions: TrainingSessionCreator) -> dict[str, float]:
         """Returns the metrics over all test data; {} without test data or metrics."""

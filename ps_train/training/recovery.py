@@ -134,7 +134,7 @@ class Recovery:
 
     def _wait_until_idle(self) -> None:
         """Waits until no other task makes steps: their pushes must not mix with the restored values."""
-        start, liveness = time.monotonic(), TaskLiveness(self.job.worker_lease_secs)
+        start, liveness = time.monotonic(), TaskLiveness(self.job.heartbeat_timeout_secs)
         while True:
             statuses = [status for status in task_statuses(self.stores[0].items()) if status.task != self.chief_task]
             busy = [status.location() for status in statuses if self._is_training(status, liveness)]
@@ -142,8 +142,8 @@ class Recovery:
             waited = time.monotonic() - start
             if not busy and (not absent or waited > _RETURN_SECS):
                 return
-            if waited > self.job.recovery_secs:
-                log.warning("no longer waiting for %s to stop training (recovery_secs)", ", ".join(busy))
+            if waited > self.job.recovery_timeout_secs:
+                log.warning("no longer waiting for %s to stop training (recovery_timeout_secs)", ", ".join(busy))
                 return
             time.sleep(_POLL_SECS)
 

@@ -105,7 +105,7 @@ class RunSummary:
             lines.append(f"saved {saved}; pushes were held for {mean}s on average, {longest}s at most")
         if self.counters.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
-            late += ", or were lost by --inject" if dropped_share(job.inject) else ""
+            late += ", or were lost by --inject_fault" if dropped_share(job.inject_fault) else ""
             late += " or brought examples that others had used" if job.is_dynamic else ""
             lines.append(f"{self.counters.dropped} gradients were dropped because they {late}")
         return lines

@@ -26,7 +26,7 @@ def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple
       The checkpoints and their saver.
     """
     stored = [one for one in step.entries if not one.follower]
-    shadows = ShadowCopies(stored) if job.async_save and _is_small(job, bytes_by_ps(stored)) else None
+    shadows = ShadowCopies(stored) if _is_small(job, bytes_by_ps(stored)) else None
     copies = shadows.entries if shadows else ()
     checkpoints = Checkpoints(directory, job.keep_checkpoints, step.entries, device, copies)
     return checkpoints, AsyncSaver(
@@ -37,13 +37,13 @@ def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple
 def _is_small(job: Job, sizes: dict[int, int]) -> bool:
     largest = max(sizes, key=sizes.__getitem__)
     mebibytes = sizes[largest] / (1 << 20)
-    if mebibytes <= job.snapshot_mb:
+    if mebibytes <= job.max_snapshot_mib:
         return True
     log.info(
-        "ps:%d holds %.0f MiB, more than snapshot_mb=%d: it is not copied, and pushes are held while a "
+        "ps:%d holds %.0f MiB, more than max_snapshot_mib=%d: it is not copied, and pushes are held while a "
         "checkpoint is written",
         largest,
         mebibytes,
-        job.snapshot_mb,
+        job.max_snapshot_mib,
     )
     return False

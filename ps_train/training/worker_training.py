@@ -85,7 +85,7 @@ class WorkerTraining:
         spec = GraphSpec(job, context.model, context.source, context.variables, context.plan, replica, device_of(task))
         self.step = build_train_step(spec)
         self._input = Input(server.target, own_config(cluster, task, job), self.step)
-        self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_secs)
+        self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
         self.shard_client = (
             ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
         )
@@ -241,14 +241,14 @@ class WorkerTraining:
     def _new_loop(self, first_step: int) -> TrainingLoop:
         source, job = self.shard_client or self._step_source(), self.context.job
         name, save_steps, bursts = str(self.context.task), self.duties.save_steps, BurstScheduler.of(job)
-        slowness = slowdown_factor(job.inject, name)
+        slowness = slowdown_factor(job.inject_fault, name)
         return TrainingLoop(
             name, self.step, source, self._should_stop, first_step, save_steps, bursts, self._timeline, slowness
         )
 
     @functools.cached_property
     def _timeline(self) -> StepTimeline | None:
-        directory = self.context.job.clocks_dir
+        directory = self.context.job.timeline_dir
         return StepTimeline(directory, str(self.context.task)) if directory else None
 
     def park(self, within_secs: float) -> bool:

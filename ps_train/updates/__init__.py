@@ -15,14 +15,16 @@ def make_update(job: Job) -> UpdateMode:
     from ps_train.updates.bounded import Bounded
     from ps_train.updates.synchronous import Synchronous
 
-    may_be_empty = job.on_nan == "skip" or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject) > 0
+    may_be_empty = (
+        job.on_nan == "skip" or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
+    )
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
     options: dict[str, Any] = {
         "may_be_empty": may_be_empty,
         "max_steps": job.max_steps,
         "max_staleness": job.max_staleness,
-        "staleness_lr": job.staleness_lr,
+        "divide_lr_by_staleness": job.divide_lr_by_staleness,
         "delay_compensation": job.delay_compensation,
     }
-    return Bounded(job.staleness, **options) if job.update == "bounded" else Asynchronous(**options)
+    return Bounded(job.max_steps_ahead, **options) if job.update == "bounded" else Asynchronous(**options)

@@ -38,7 +38,7 @@ class Asynchronous(UpdateMode):
       max_steps: no update is made once the global step has reached it.  A worker that slept may still have steps
         that were reallocated to another worker.
       max_staleness: gradients that are older are dropped and counted; None: no gradient is dropped for its age.
-      staleness_lr: divide the learning rate by the staleness, where the staleness is above 1.
+      divide_lr_by_staleness: divide the learning rate by the staleness, where the staleness is above 1.
       delay_compensation: the strength lambda of the correction g + lambda g g (w - w_pulled); 0: none.
     """
 
@@ -47,13 +47,13 @@ class Asynchronous(UpdateMode):
         may_be_empty: bool = False,
         max_steps: int = NEVER,
         max_staleness: int | None = None,
-        staleness_lr: bool = False,
+        divide_lr_by_staleness: bool = False,
         delay_compensation: float = 0.0,
     ) -> None:
         super().__init__(may_be_empty)
         self._max_steps = max_steps
         self._max_staleness = max_staleness
-        self._staleness_lr = staleness_lr
+        self._staleness_lr = divide_lr_by_staleness
         self._delay_compensation = delay_compensation
 
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:

@@ -25,7 +25,7 @@ from tests.support.processes import Process, Processes, TestCluster, eventually
 MAX_STEPS = 400
 FLAGS = (
     f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting", "--batch_size=16", "--shuffle_buffer=0",
-    "--save_steps=40", "--log_secs=0.1", "--worker_lease_secs=3",
+    "--save_steps=40", "--log_secs=0.1", "--heartbeat_timeout_secs=3",
     "--startup_timeout_secs=30",
 )  # fmt: skip
 LOST = r"(ps:\d(?:, ps:\d)*) restarted; restored step (\d+); (\d+|an unknown number of) updates lost"
@@ -92,7 +92,7 @@ class Run:
 
     def __init__(self, storm: Storm, processes: Processes) -> None:
         # Who is to come back needs time to start where many processes share two cores.
-        patience = f"--recovery_secs={12 if storm.missing else 40}"
+        patience = f"--recovery_timeout_secs={12 if storm.missing else 40}"
         flags = (*FLAGS, patience, f"--update={storm.update}")
         self.cluster = TestCluster(processes, storm.num_ps, storm.num_workers, *flags)
         self.tasks = [f"ps:{i}" for i in range(storm.num_ps)] + [f"worker:{i}" for i in range(storm.num_workers)]

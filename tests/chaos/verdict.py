@@ -21,7 +21,13 @@ import tensorflow as tf
 from ps_train.checkpoint.files import checkpoints_in
 from tests.support.processes import Process, Processes
 
-LATE = ("waiting for ps:", "no worker has come", "all of them are gone", "has not joined within", "s (recovery_secs): ")
+LATE = (
+    "waiting for ps:",
+    "no worker has come",
+    "all of them are gone",
+    "has not joined within",
+    "s (recovery_timeout_secs): ",
+)
 """What a process may say that was started again, or woke, when the job was over."""
 
 

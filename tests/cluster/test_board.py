@@ -175,7 +175,7 @@ def test_lost_steps_are_handed_out_again_only_if_nothing_happened_since(board_of
 
 def test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected(server: v1.train.Server) -> None:
     address = Address.parse(server.target.removeprefix("grpc://"), "a test")
-    shared = {"ps_hosts": [str(address)], "worker_hosts": ["a:1"], "chief_hosts": [], "elastic": False}
+    shared = {"ps_hosts": [str(address)], "worker_hosts": ["a:1"], "chief_hosts": [], "max_workers": 0}
     me = Task("worker", 0)
     with pytest.raises(NotReadyError, match="has not yet identified itself as ps:0"):
         connect_ps(Task("ps", 0), address, me, shared)

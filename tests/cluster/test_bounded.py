@@ -47,7 +47,14 @@ def trained(lead: int, num_ps: int = 1) -> tuple[Recorded, InProcessCluster, lis
     """Everybody has made so many steps, worker 0 slowly; and when each began each step."""
     model = Recorded()
     cluster = InProcessCluster(
-        model, num_ps, WORKERS, update="bounded", staleness=lead, learning_rate=0.01, batch_size=4, partition_bytes=4
+        model,
+        num_ps,
+        WORKERS,
+        update="bounded",
+        max_steps_ahead=lead,
+        learning_rate=0.01,
+        batch_size=4,
+        partition_bytes=4,
     )
     cluster.start()
     began: list[list[float]] = [[] for _ in range(WORKERS)]
@@ -88,7 +95,9 @@ def test_the_waiting_is_measured(num_ps: int = 1) -> None:
 
 
 def test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> None:
-    cluster = InProcessCluster(Recorded(), 1, WORKERS, update="bounded", staleness=3, learning_rate=0.01, batch_size=4)
+    cluster = InProcessCluster(
+        Recorded(), 1, WORKERS, update="bounded", max_steps_ahead=3, learning_rate=0.01, batch_size=4
+    )
     cluster.start()
 
     def steps(index: int, count: int) -> None:
@@ -104,7 +113,7 @@ def test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> No
 
 def test_the_clock_of_one_who_left_holds_nobody_back_and_one_who_comes_back_alone_begins_beside_the_fastest() -> None:
     model = Recorded()
-    cluster = InProcessCluster(model, 1, WORKERS, update="bounded", staleness=1, learning_rate=0.01, batch_size=4)
+    cluster = InProcessCluster(model, 1, WORKERS, update="bounded", max_steps_ahead=1, learning_rate=0.01, batch_size=4)
     cluster.start()
 
     def step(index: int) -> None:

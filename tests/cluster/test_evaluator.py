@@ -31,7 +31,7 @@ from ps_train.runtime.console import Console
 from tests.support.models import Linear
 from tests.support.processes import eventually
 
-SECS = {"startup_timeout_secs": 2.0, "recovery_secs": 2.0}
+SECS = {"startup_timeout_secs": 2.0, "recovery_timeout_secs": 2.0}
 
 
 class Weighted(Linear):
@@ -197,7 +197,7 @@ def test_a_run_that_no_restart_helps_ends_it_with_code_2(model_dir: Directory, m
 
     meanwhile(fail)
     with pytest.raises(JobFailedError, match="no such file") as caught:
-        model_dir.evaluate(recovery_secs=60.0)
+        model_dir.evaluate(recovery_timeout_secs=60.0)
     assert caught.value.exit_code == 2
 
 
@@ -213,7 +213,7 @@ def test_a_run_that_ended_without_a_word_is_given_up_and_its_last_checkpoint_is_
 
     meanwhile(die)
     start = time.monotonic()
-    with pytest.raises(LostTaskError, match=r"no sign of life .* for 2s \(recovery_secs\)"):
+    with pytest.raises(LostTaskError, match=r"no sign of life .* for 2s \(recovery_timeout_secs\)"):
         model_dir.evaluate(startup_timeout_secs=60.0)
     assert time.monotonic() - start < 15
     assert model_dir.scored() == [50]
@@ -284,7 +284,7 @@ def test_a_step_that_a_resumed_run_saves_again_is_scored_again(model_dir: Direct
         model_dir.say("stopped", signum=15)
 
     meanwhile(again)
-    assert model_dir.evaluate(startup_timeout_secs=60.0, recovery_secs=60.0) == 143
+    assert model_dir.evaluate(startup_timeout_secs=60.0, recovery_timeout_secs=60.0) == 143
     assert model_dir.scored() == [40, 40]
 
 

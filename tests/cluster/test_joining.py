@@ -80,7 +80,7 @@ def test_a_round_is_of_those_who_were_declared_until_another_joins_and_then_of_a
 
 
 def test_nobody_is_behind_who_has_not_joined_and_who_joins_begins_beside_the_slowest() -> None:
-    cluster = made("bounded", staleness=1)
+    cluster = made("bounded", max_steps_ahead=1)
     for _ in range(5):
         in_parallel([lambda: step(cluster, 0), lambda: step(cluster, 1)])
     step(cluster, JOINER)

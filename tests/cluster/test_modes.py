@@ -18,8 +18,8 @@ from tests.support.models import Linear
 
 MODES = {
     "async": {"update": "async"},
-    "bounded, lead 0": {"update": "bounded", "staleness": 0},
-    "bounded, lead 2": {"update": "bounded", "staleness": 2},
+    "bounded, lead 0": {"update": "bounded", "max_steps_ahead": 0},
+    "bounded, lead 2": {"update": "bounded", "max_steps_ahead": 2},
     "sync": {"update": "sync"},
     "sync, 1 backup": {"update": "sync", "backup_workers": 1},
 }

@@ -100,7 +100,9 @@ def test_input_that_ends_within_a_run_is_used_to_its_last_example_and_steps_not_
 @pytest.mark.parametrize("lead", [long(0), 2])
 def test_the_bound_holds_within_runs(num_ps: int, lead: int) -> None:
     model = Recorded()
-    cluster = cluster_of(model, num_ps, 3, 4, update="bounded", staleness=lead, optimizer="sgd", learning_rate=0.01)
+    cluster = cluster_of(
+        model, num_ps, 3, 4, update="bounded", max_steps_ahead=lead, optimizer="sgd", learning_rate=0.01
+    )
 
     def work(index: int) -> None:
         for _ in range(5):

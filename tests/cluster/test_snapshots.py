@@ -25,7 +25,7 @@ UPDATES = [
     pytest.param("async", {}, id="async"),
     pytest.param("async", {"steps_per_run": "4"}, id="async in runs"),
     pytest.param("async", AHEAD, id="async, pulling ahead"),
-    pytest.param("bounded", {"staleness": 2}, id="bounded"),
+    pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded"),
     pytest.param("sync", {}, id="sync"),
 ]
 MODES = pytest.mark.parametrize(("update", "fields"), UPDATES)
@@ -44,11 +44,11 @@ def counts(path: str) -> tuple[set[float], int]:
 
 
 @MODES
-@pytest.mark.parametrize("async_save", [True, long(False)], ids=["from copies", "under a hold"])
+@pytest.mark.parametrize("max_snapshot_mib", [256, long(0)], ids=["from copies", "under a hold"])
 def test_every_checkpoint_is_the_state_at_one_global_step(
-    tmp_path: pathlib.Path, update: str, fields: dict, async_save: bool
+    tmp_path: pathlib.Path, update: str, fields: dict, max_snapshot_mib: int
 ) -> None:
-    cluster = made(tmp_path, 2, 3, update=update, async_save=async_save, keep_checkpoints=100, **fields)
+    cluster = made(tmp_path, 2, 3, update=update, max_snapshot_mib=max_snapshot_mib, keep_checkpoints=100, **fields)
     assert cluster.snapshots is not None and {piece.ps for piece in cluster.plan.slices} == {0, 1}
     with training(cluster):
         for _ in range(12):
@@ -87,11 +87,11 @@ def test_training_makes_progress_while_a_slow_disk_takes_the_checkpoint(
     assert counts(cluster.checkpoints.path(step)) == ({float(step)}, step)
 
 
-@pytest.mark.parametrize("async_save", [True, False])
+@pytest.mark.parametrize("max_snapshot_mib", [256, 0])
 def test_a_save_that_fails_leaves_the_one_before_and_the_next_is_as_good(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, async_save: bool
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, max_snapshot_mib: int
 ) -> None:
-    cluster = made(tmp_path, 2, 1, async_save=async_save)
+    cluster = made(tmp_path, 2, 1, max_snapshot_mib=max_snapshot_mib)
     assert cluster.snapshots is not None and cluster.checkpoints is not None
     cluster.train(3)
     assert cluster.snapshots.save(cluster.sessions[0]) == 3

@@ -85,7 +85,7 @@ def test_staleness_is_the_number_of_updates_between_pull_and_apply() -> None:
 
 
 def test_staleness_lr_divides_the_learning_rate_by_the_staleness() -> None:
-    cluster, values = play(staleness_lr=True)
+    cluster, values = play(divide_lr_by_staleness=True)
     expected = values["between"] - RATE / BETWEEN * held_gradient(values)
     np.testing.assert_allclose(values["after"], expected, atol=1e-6)
     assert cluster.global_step() == BETWEEN + 1

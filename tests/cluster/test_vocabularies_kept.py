@@ -104,16 +104,18 @@ def test_what_was_learned_after_the_checkpoint_is_unknown_when_it_is_restored(tm
     )
 
 
-@pytest.mark.parametrize(("admit_after", "async_save"), [long(1, True), (2, True), long(2, False)])
+@pytest.mark.parametrize(("admit_after", "max_snapshot_mib"), [long(1, 256), (2, 256), long(2, 0)])
 def test_a_checkpoint_that_is_taken_while_rows_change_hands_gives_no_id_the_row_of_another(
-    tmp_path, monkeypatch, admit_after: int, async_save: bool
+    tmp_path, monkeypatch, admit_after: int, max_snapshot_mib: int
 ) -> None:
     # A few rows: much could happen between two chunks.
     monkeypatch.setattr("ps_train.checkpoint.files.CHUNK_BYTES", 200)
     ids = np.random.default_rng(3).geometric(0.02, (4000, 2))
     model = Visits(ids, capacity=40, admit_after=admit_after, initializer=None)
     settings = {"learning_rate": 1e-30, "batch_size": 12, "optimizer": "sgd"}  # every id keeps its first value
-    cluster = InProcessCluster(model, 2, 2, tmp_path, async_save=async_save, max_steps=1_000_000, **settings)
+    cluster = InProcessCluster(
+        model, 2, 2, tmp_path, max_snapshot_mib=max_snapshot_mib, max_steps=1_000_000, **settings
+    )
     cluster.start()
     cluster.train(20)
     assert cluster.snapshots is not None

@@ -1,4 +1,4 @@
-"""--elastic: workers that are in nobody's host list join a running job, and leave it, as others do."""
+"""--max_workers: workers that are in no host list join a running job, and leave it, as others do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATE = 5
 
 def cluster_of(processes: Processes, *flags: str) -> TestCluster:
     return TestCluster(
-        processes, 1, 2, "--elastic", "--batch_size=1", "--log_secs=0.2", "--worker_lease_secs=3", *flags
+        processes, 1, 2, "--max_workers=16", "--batch_size=1", "--log_secs=0.2", "--heartbeat_timeout_secs=3", *flags
     )
 
 

@@ -13,7 +13,7 @@ from ps_train.checkpoint.files import checkpoints_in
 from ps_train.coordination.run_status import read_status
 from tests.support.processes import Process, Processes, TestCluster, children_of, eventually
 
-QUICK = ("--log_secs=0.2", "--recovery_secs=4", "--startup_timeout_secs=40", "--batch_size=8")
+QUICK = ("--log_secs=0.2", "--recovery_timeout_secs=4", "--startup_timeout_secs=40", "--batch_size=8")
 
 
 def scored(evaluator: Process) -> list[int]:

@@ -75,7 +75,7 @@ def test_the_first_failed_child_is_reported_as_the_cause_and_no_process_is_left(
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 2, 2, "--max_steps=100000000", "--log_secs=0.2", f"--update={update}")
-    cluster.flags.append("--recovery_secs=3")
+    cluster.flags.append("--recovery_timeout_secs=3")
     servers, workers = cluster.start_all()
     workers[0].wait_for("step ")
     servers[1].send(signal.SIGKILL)
@@ -87,7 +87,7 @@ def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: s
 
 @pytest.mark.parametrize("update", ["async", long("bounded"), long("sync")])
 def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: str) -> None:
-    cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_timeout_secs=3")
     cluster.flags.append(f"--update={update}")
     (ps,), (chief, worker) = cluster.start_all()
     chief.wait_for("step ")
@@ -99,7 +99,7 @@ def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: s
 
 
 def test_a_ps_whose_workers_were_all_killed_gives_up(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 1, "--max_steps=100000000", "--log_secs=0.2", "--recovery_secs=3")
+    cluster = TestCluster(processes, 1, 1, "--max_steps=100000000", "--log_secs=0.2", "--recovery_timeout_secs=3")
     (ps,), (worker,) = cluster.start_all()
     worker.wait_for("step ")
     worker.send(signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_a_ps_whose_workers_were_all_killed_gives_up(processes: Processes) -> No
 
 @pytest.mark.long
 def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_its_steps(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 2, "--max_steps=6000", "--log_secs=0.2", "--worker_lease_secs=2")
+    cluster = TestCluster(processes, 1, 2, "--max_steps=6000", "--log_secs=0.2", "--heartbeat_timeout_secs=2")
     (ps,), (chief, worker) = cluster.start_all()
     chief.wait_for("step ")
     worker.send(signal.SIGKILL)
@@ -120,7 +120,7 @@ def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_it
 
 @pytest.mark.long
 def test_the_chief_waits_for_a_worker_that_hangs_only_so_long(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 2, "--max_steps=3000", "--log_secs=0.2", "--worker_lease_secs=60")
+    cluster = TestCluster(processes, 1, 2, "--max_steps=3000", "--log_secs=0.2", "--heartbeat_timeout_secs=60")
     cluster.flags += ["--finish_timeout_secs=2", "--model=tests.support.models:Hangs", "--batch_size=4"]
     (ps,), (chief, worker) = cluster.start_all()
     assert chief.wait(60) == 0, chief.output

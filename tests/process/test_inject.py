@@ -1,4 +1,4 @@
-"""--inject: the faults that a user asks for happen, and the job ends as it must."""
+"""--inject_fault: the faults that a user asks for happen, and the job ends as it must."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def counts(path: str) -> set[float]:
 def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_makes_all_its_steps(
     processes: Processes,
 ) -> None:
-    inject = "--inject=kill:ps:0@100,stop:worker:1@300+2s"
-    run = start(processes, "--max_steps=600", inject, "--restart=on_failure", "--save_steps=50")
+    inject = "--inject_fault=kill:ps:0@100,stop:worker:1@300+2s"
+    run = start(processes, "--max_steps=600", inject, "--max_restarts=3", "--save_steps=50")
     result = result_of(processes, run)
     assert result["global_step"] == 600
     struck = dict(re.findall(r"ps_train: (\S+) strikes at step (\d+)", run.output))
@@ -54,7 +54,7 @@ def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_
 def test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_steps(
     processes: Processes, update: str
 ) -> None:
-    run = start(processes, "--num_ps=2", "--max_steps=300", "--inject=drop_push:0.2", f"--update={update}")
+    run = start(processes, "--num_ps=2", "--max_steps=300", "--inject_fault=drop_push:0.2", f"--update={update}")
     result = result_of(processes, run)
     assert result["global_step"] == 300
     pushes = 300 + result["dropped"] if update == "async" else 600
@@ -64,7 +64,7 @@ def test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_st
 
 @pytest.mark.long
 def test_a_slow_worker_makes_fewer_steps_than_the_others(processes: Processes) -> None:
-    run = start(processes, "--max_steps=500", "--inject=slow:worker:1x6")
+    run = start(processes, "--max_steps=500", "--inject_fault=slow:worker:1x6")
     result = result_of(processes, run)
     made = {name: sum(found["histogram"].values()) for name, found in result["staleness"]["per_worker"].items()}
     assert sum(made.values()) == result["global_step"] == 500
@@ -72,6 +72,6 @@ def test_a_slow_worker_makes_fewer_steps_than_the_others(processes: Processes) -
 
 
 def test_outside_of_a_local_cluster_it_is_refused(processes: Processes) -> None:
-    run = processes.run("--job_name=ps", "--task_index=0", "--inject=kill:ps:0@3")
+    run = processes.run("--job_name=ps", "--task_index=0", "--inject_fault=kill:ps:0@3")
     assert run.wait(30) == 2
-    assert "inject=kill:ps:0@3 (from the command line) is for a cluster that one command starts" in run.lines[-1]
+    assert "inject_fault=kill:ps:0@3 (from the command line) is for a cluster that one command starts" in run.lines[-1]

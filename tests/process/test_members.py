@@ -20,7 +20,7 @@ waiting_modes = pytest.mark.parametrize("update", ["sync", long("bounded")])
 
 def cluster_of(processes: Processes, update: str, *flags: str, workers: int = 2) -> TestCluster:
     cluster = TestCluster(
-        processes, 1, workers, f"--update={update}", "--log_secs=0.2", "--worker_lease_secs=2", *flags
+        processes, 1, workers, f"--update={update}", "--log_secs=0.2", "--heartbeat_timeout_secs=2", *flags
     )
     cluster.flags.append("--model=tests.support.models:Linear")
     return cluster
@@ -44,7 +44,7 @@ def test_training_goes_on_without_a_worker_that_sleeps_or_is_killed_and_with_it_
     (ps,), (chief, worker) = cluster.start_all()
     chief.wait_for("step ")
     worker.send(signal.SIGSTOP)
-    silence = f"worker:1 on {socket.gethostname()}, pid {worker.pid} has said nothing for 2s (worker_lease_secs); "
+    silence = f"worker:1 on {socket.gethostname()}, pid {worker.pid} has said nothing for 2s (heartbeat_timeout_secs); "
     chief.wait_for(silence + MODES[update], 20)
     goes_on(chief)
     worker.send(signal.SIGCONT)
@@ -84,7 +84,9 @@ def test_a_job_ends_with_a_checkpoint_and_a_named_cause_when_too_few_workers_rem
     chief.wait_for("step ")
     worker.send(signal.SIGKILL)
     assert chief.wait(20) == 1
-    assert f"pid {worker.pid} has said nothing for 2s (worker_lease_secs): 1 of 2 workers remain" in chief.lines[-1]
+    assert (
+        f"pid {worker.pid} has said nothing for 2s (heartbeat_timeout_secs): 1 of 2 workers remain" in chief.lines[-1]
+    )
     assert "fewer than min_workers=2" in chief.lines[-1]
     assert checkpoints_in(str(cluster.model_dir))[0][0] >= max(steps_shown(chief))
     assert ps.wait(15) == 1

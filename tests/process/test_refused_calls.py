@@ -58,7 +58,7 @@ def test_a_job_uses_every_example_once_although_all_its_tasks_refuse_calls(
     flags = [
         "--model=tests.support.recording:Recording", f"--model_arg=count={count}", "--model_arg=secs=0.005",
         "--sharding=dynamic", "--batch_size=4", "--epochs=1", "--max_steps=100000", "--save_steps=20",
-        "--worker_lease_secs=5", "--verbose", "--num_workers=2", f"--num_ps={num_ps}", f"--update={update}",
+        "--heartbeat_timeout_secs=5", "--verbose", "--num_workers=2", f"--num_ps={num_ps}", f"--update={update}",
         *ones_for(update),
     ]  # fmt: skip
     job = processes.run(*flags, f"--model_dir={model_dir}", env=refusing(tmp_path, bits=13))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.processes import Process, Processes, children_of
 
-RESTART = "--restart=on_failure"
+RESTART = "--max_restarts=3"
 
 
 def pid_of(launcher: Process, job_name: str, index: int) -> int:
@@ -29,7 +29,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
     model_dir = processes.directory / "model"
     run = processes.run(
         RESTART, "--model=tests.support.models:Counting", "--max_steps=700", "--log_secs=0.1", "--save_steps=50",
-        "--shuffle_buffer=0", "--worker_lease_secs=3", f"--model_dir={model_dir}",
+        "--shuffle_buffer=0", "--heartbeat_timeout_secs=3", f"--model_dir={model_dir}",
     )  # fmt: skip
     run.wait_for("step ")
     os.kill(pid_of(run, "worker", 1), signal.SIGKILL)

@@ -25,7 +25,7 @@ def assert_exact(cluster: TestCluster, least: int) -> None:
         assert values == {float(step)}
 
 
-@pytest.mark.parametrize("how", ["--async_save", long("--noasync_save"), long("--snapshot_mb=0")])
+@pytest.mark.parametrize("how", ["--max_snapshot_mib=256", long("--max_snapshot_mib=0")])
 def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Processes, how: str) -> None:
     cluster = TestCluster(
         processes, 2, 2, *COUNTING, "--max_steps=300", "--save_steps=20", "--keep_checkpoints=100", how
@@ -37,13 +37,20 @@ def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Proce
     save = json.loads((cluster.model_dir / "result.json").read_text())["save"]
     assert save["count"] >= 4 and 0 < save["hold_secs_mean"] <= save["hold_secs_max"] and save["write_secs_mean"] > 0
     assert f"saved {save['count']} checkpoints; pushes were held for" in workers[0].output
-    assert ("no copy made of it" in workers[0].output) == (how == "--snapshot_mb=0")
+    assert ("it is not copied" in workers[0].output) == (how == "--max_snapshot_mib=0")
 
 
 @pytest.mark.long
 def test_a_chief_that_is_killed_while_it_holds_the_pushes_holds_nobody_up(processes: Processes) -> None:
     cluster = TestCluster(
-        processes, 2, 2, *COUNTING, "--max_steps=1500", "--save_steps=1", "--noasync_save", "--worker_lease_secs=3"
+        processes,
+        2,
+        2,
+        *COUNTING,
+        "--max_steps=1500",
+        "--save_steps=1",
+        "--max_snapshot_mib=0",
+        "--heartbeat_timeout_secs=3",
     )
     servers, workers = cluster.start_all()
     eventually(lambda: checkpoints_in(str(cluster.model_dir))[:1] > [(20, "")], 60, "some checkpoints")

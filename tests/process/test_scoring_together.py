@@ -40,7 +40,7 @@ def test_the_chief_scores_the_share_of_a_worker_that_does_not(processes: Process
     hangs = "hangs" if trouble == "killed" else trouble
     patience = 60 if trouble == "killed" else 3
     cluster = cluster_of(
-        processes, f"--model_arg=trouble={hangs}", f"--finish_timeout_secs={patience}", "--worker_lease_secs=3"
+        processes, f"--model_arg=trouble={hangs}", f"--finish_timeout_secs={patience}", "--heartbeat_timeout_secs=3"
     )
     (server,), (chief, broken, worker) = cluster.start_all()
     if trouble == "killed":

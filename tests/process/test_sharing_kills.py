@@ -25,7 +25,7 @@ COUNT, EPOCHS = 4000, 2
 FLAGS = (
     "--model=tests.support.recording:Recording", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
     "--sharding=dynamic", "--batch_size=4", f"--epochs={EPOCHS}", "--max_steps=100000", "--log_secs=0.1",
-    "--worker_lease_secs=3", "--startup_timeout_secs=40", "--save_secs=10", "--recovery_secs=60",
+    "--heartbeat_timeout_secs=3", "--startup_timeout_secs=40", "--save_secs=10", "--recovery_timeout_secs=60",
 )  # fmt: skip
 ALL_STEPS = COUNT * EPOCHS // 4
 

@@ -18,8 +18,8 @@ from tests.support.processes import Process, Processes, eventually
 STEPS, RECOVERY_SECS = 1000, 30
 FLAGS = (
     f"--max_steps={STEPS}",
-    f"--recovery_secs={RECOVERY_SECS}",
-    "--worker_lease_secs=4",
+    f"--recovery_timeout_secs={RECOVERY_SECS}",
+    "--heartbeat_timeout_secs=4",
     "--save_steps=10",
     "--startup_timeout_secs=300",
 )
@@ -73,7 +73,7 @@ def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_n
 
 def test_a_signal_ends_the_job_in_time_while_a_ps_is_silent(processes: Processes) -> None:
     cluster = Described(processes, 2)
-    servers, workers = cluster.start_all("--max_steps=100000000", "--update=sync", "--recovery_secs=60")
+    servers, workers = cluster.start_all("--max_steps=100000000", "--update=sync", "--recovery_timeout_secs=60")
     workers[0].wait_for("step ")
     eventually(lambda: last_step(workers[0]) > 20, 60, workers[0].output)
     servers[1].send(signal.SIGSTOP)

@@ -185,7 +185,7 @@ def test_wrong_configuration_is_one_line_and_exit_code_2(
 
 @pytest.mark.long
 def test_a_ps_and_a_worker_wait_for_a_late_chief_longer_than_for_a_lost_one(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 2, "--max_steps=100", "--recovery_secs=2", "--worker_lease_secs=1")
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100", "--recovery_timeout_secs=2", "--heartbeat_timeout_secs=1")
     ps, worker = cluster.start("ps", 0), cluster.start("worker", 1)
     ps.wait_for("serves")
     worker.wait_for("waiting for the chief", 30)  # said after ten seconds

@@ -44,7 +44,7 @@ class InProcessCluster:
         **fields: Any,
     ) -> None:
         if declared is not None:  # the other workers join
-            fields |= {"elastic": True, "num_workers": declared}
+            fields = {"max_workers": 16, "num_workers": declared, **fields}
         servers = POOL.take(num_ps + num_workers)
         hosts = [server.host for server in servers]
         self.job = Job(

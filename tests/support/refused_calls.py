@@ -23,7 +23,7 @@ from tests.support.servers import POOL
 
 MODES = {
     "async": {"update": "async"},
-    "bounded": {"update": "bounded", "staleness": 1},
+    "bounded": {"update": "bounded", "max_steps_ahead": 1},
     "sync": {"update": "sync"},
 }
 STEPS, RATE, BATCH = 120, 0.05, 4

@@ -89,7 +89,7 @@ def test_all_that_matters_to_a_ps_is_the_host_lists():
         "ps_hosts": ["p:1"],
         "worker_hosts": ["a:1"],
         "chief_hosts": ["c:1"],
-        "elastic": False,
+        "max_workers": 0,
     }
 
 
@@ -103,7 +103,7 @@ def test_host_lists_of_a_file_agree_whatever_stands_in_it_now_but_for_their_numb
 
 def test_in_an_elastic_job_a_worker_may_be_named_that_others_do_not_know():
     def of(*workers):
-        return job_fingerprint(Job(ps_hosts=("p:1",), worker_hosts=workers, num_workers=1, elastic=True))
+        return job_fingerprint(Job(ps_hosts=("p:1",), worker_hosts=workers, num_workers=1, max_workers=16))
 
     assert compared(of("a:1"), of("a:1", "b:1")) == compared(of("a:1"), of("3=b:1")) == []
     assert len(compared(of("a:1"), of("c:1", "b:1"))) == 1

@@ -47,7 +47,7 @@ class TestAttendance:
         made = attendance()
         assert made.update([seat(0, 1), seat(1, 0), seat(2, 1)], 109.0) == []
         changes = made.update([seat(0, 2), seat(1, 0), seat(2, 2)], 110.5)
-        assert told(changes) == [("worker:1", False, "has said nothing for 10s (worker_lease_secs)")]
+        assert told(changes) == [("worker:1", False, "has said nothing for 10s (heartbeat_timeout_secs)")]
         assert changes[0].location == "worker:1 on host-b, pid 41"
         assert made.present == ["worker:0", "worker:2"]
         assert made.update([seat(0, 3), seat(1, 0), seat(2, 3)], 111.0) == []
@@ -92,10 +92,10 @@ class TestAttendance:
         made.extend_deadlines(30.0)
         assert made.update([seat(0, 1), seat(1, 0), seat(2, 1)], 135.0) == []
         changes = made.update([seat(0, 2), seat(1, 0), seat(2, 2)], 140.5)
-        assert told(changes) == [("worker:1", False, "has said nothing for 10s (worker_lease_secs)")]
+        assert told(changes) == [("worker:1", False, "has said nothing for 10s (heartbeat_timeout_secs)")]
 
 
-JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), worker_lease_secs=10.0)
+JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), heartbeat_timeout_secs=10.0)
 
 
 def members(now=100.0, run=lambda work: work(), **fields):
@@ -120,7 +120,7 @@ class TestMembers:
             logging.getLogger("ps_train").propagate = True
             members(**fields).update([seat(0, 1), seat(1, 0), seat(2, 1)], 111.0)
         assert caplog.messages == [
-            f"worker:1 on host-b, pid 41 has said nothing for 10s (worker_lease_secs); {rest}",
+            f"worker:1 on host-b, pid 41 has said nothing for 10s (heartbeat_timeout_secs); {rest}",
         ]
 
     def test_those_who_left_are_dismissed_at_every_look_until_they_are_back(self):

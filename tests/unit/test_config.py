@@ -8,7 +8,8 @@ import json
 import pytest
 
 from ps_train.config.fields import job_fields
-from ps_train.config.job import Job, described
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.errors import EXIT_CONFIG, ConfigError
 
@@ -42,9 +43,9 @@ def test_a_job_cannot_be_changed():
         ("save_secs", float("nan"), "at least 0"),
         ("keep_checkpoints", 0, "at least 1"),
         ("startup_timeout_secs", 0.0, "above 0"),
-        ("recovery_secs", 0.0, "above 0"),
+        ("recovery_timeout_secs", 0.0, "above 0"),
         ("finish_timeout_secs", 0.0, "above 0"),
-        ("worker_lease_secs", 0.0, "above 0"),
+        ("heartbeat_timeout_secs", 0.0, "above 0"),
         ("log_secs", 0.0, "above 0"),
         ("gpus", -2, "at least -1"),
         ("update", "later", "async, bounded, sync"),
@@ -116,7 +117,7 @@ def test_the_update_mode_decides_how_the_loss_of_a_ps_is_repaired_where_that_is_
         ({"backup_workers": 1}, "backup_workers=1 is for update=sync, but update=async."),
         ({"backup_workers": 1, "update": "bounded"}, "backup_workers=1 is for update=sync, but update=bounded."),
         ({"max_staleness": 3, "update": "sync"}, "max_staleness=3 is not for update=sync."),
-        ({"staleness_lr": True, "update": "sync"}, "staleness_lr=True is not for update=sync."),
+        ({"divide_lr_by_staleness": True, "update": "sync"}, "divide_lr_by_staleness=True is not for update=sync."),
         ({"ps_recovery": "partial", "update": "bounded"}, "ps_recovery=partial is for update=async, but"),
     ],
 )

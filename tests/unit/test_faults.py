@@ -25,8 +25,8 @@ def test_every_form_is_understood() -> None:
 )
 def test_what_is_not_understood_is_an_error_of_one_line_that_shows_the_forms(text: str) -> None:
     with pytest.raises(ConfigError, match="is not understood: use kill:TASK@STEP, ") as caught:
-        Job(inject=(text,))
-    assert f"inject={text} is not" in str(caught.value) and "\n" not in str(caught.value)
+        Job(inject_fault=(text,))
+    assert f"inject_fault={text} is not" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_numbers_that_make_no_sense_are_refused(text: str, cause: str) -> None:
 
 def test_a_task_that_the_job_does_not_have_is_refused() -> None:
     check_tasks(parse(["kill:ps:0@1", "drop_push:0.5"]), ["ps:0", "worker:0"])
-    with pytest.raises(ConfigError, match="inject=kill:ps:1@1: there is no ps:1: the job has ps:0, worker:0"):
+    with pytest.raises(ConfigError, match="inject_fault=kill:ps:1@1: there is no ps:1: the job has ps:0, worker:0"):
         check_tasks(parse(["kill:ps:1@1"]), ["ps:0", "worker:0"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.fields import job_fields
-from ps_train.config.job import OPTIMIZERS, Job
+from ps_train.config.job import Job
 from ps_train.config.task import Task
+from ps_train.config.training_fields import OPTIMIZERS
 from ps_train.errors import ConfigError
 
 PRESETS = sorted((pathlib.Path(__file__).parents[2] / "flags").glob("*.flags"))
@@ -296,12 +298,54 @@ def test_a_given_index_is_kept():
 
 
 def test_help_shows_every_flag_with_its_default():
-    text = flags.help_text()
+    text = flags.help_text(full=True)
     for field in [*job_fields(Task), *job_fields(Job)]:
         assert f"--{field.name}:" in text
     assert "[2000]" in text
     assert "--flagfile" in text
     assert ", ".join(OPTIMIZERS) in text
+
+
+def test_help_shows_the_twenty_flags_that_most_jobs_need_and_names_the_way_to_all():
+    text = flags.help_text(full=False)
+    shown = re.findall(r"^  --(\w+):", text, re.MULTILINE)
+    assert len(shown) == 20 and len(set(shown)) == 20
+    assert {"job_name", "task_index", "model", "max_steps", "model_dir", "flagfile"} <= set(shown)
+    assert "--helpfull shows all" in text.splitlines()[-1]
+
+
+def test_a_section_of_the_help_has_its_flags_in_one_place():
+    sections = re.findall(r"^([\w ]+):$", flags.help_text(full=True), re.MULTILINE)
+    assert len(sections) == len(set(sections)) > 5
+
+
+RENAMED = {
+    "--staleness=2": "--max_steps_ahead",
+    "--staleness_lr": "--divide_lr_by_staleness",
+    "--nostaleness_lr": "--divide_lr_by_staleness",
+    "--recovery_secs=3": "--recovery_timeout_secs",
+    "--worker_lease_secs=3": "--heartbeat_timeout_secs",
+    "--snapshot_mb=3": "--max_snapshot_mib",
+    "--async_save": "--max_snapshot_mib=0",
+    "--noasync_save": "--max_snapshot_mib=0",
+    "--clocks_dir=a": "--timeline_dir",
+    "--inject=kill:ps:0@1": "--inject_fault",
+    "--restart=on_failure": "--max_restarts=3",
+    "--elastic": "--max_workers=16",
+}
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_the_old_name_of_a_flag_is_refused_with_its_new_name(old, flagfile):
+    name = old.partition("=")[0]
+    assert f"{name} (from the command line) has a new name: use {RENAMED[old]}" in refusal([old])
+    assert f"{name} (from a flagfile) has a new name" in refusal([flagfile(old)])
+
+
+def test_the_new_name_of_each_flag_exists():
+    names = {field.name for field in job_fields(Job)}
+    assert {new.removeprefix("--").partition("=")[0] for new in RENAMED.values()} <= names
+    assert not {old.removeprefix("--").partition("=")[0].removeprefix("no") for old in RENAMED} & names
 
 
 HOSTS = st.lists(st.from_regex(r"[a-z]{1,8}:[1-9][0-9]{0,3}", fullmatch=True), min_size=1, max_size=3).map(tuple)

@@ -7,7 +7,7 @@ from ps_train.coordination.ps_liveness import PsLiveness
 
 def lives():
     """Two ps, heard at 10 in the world w."""
-    made = PsLiveness(["ps:0 (a:1)", "ps:1 (b:1)"], ["one", "two"], recovery_secs=60)
+    made = PsLiveness(["ps:0 (a:1)", "ps:1 (b:1)"], ["one", "two"], recovery_timeout_secs=60)
     assert made.record_answer(0, "one", "w", 10.0) is None
     assert made.record_answer(1, "two", "w", 10.0) is None
     return made
@@ -15,7 +15,10 @@ def lives():
 
 def test_a_silent_ps_is_told_once_with_its_address_and_the_cause():
     made = lives()
-    assert made.record_silence(1, "refused") == "lost ps:1 (b:1): refused; waiting up to 60s for it (recovery_secs)"
+    assert (
+        made.record_silence(1, "refused")
+        == "lost ps:1 (b:1): refused; waiting up to 60s for it (recovery_timeout_secs)"
+    )
     assert made.record_silence(1, "refused") is None
     assert made.is_silent(1) and not made.is_silent(0)
 

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from ps_train.config.job import OPTIMIZERS
+from ps_train.config.training_fields import OPTIMIZERS
 from ps_train.errors import ConfigError, ModelError
 from ps_train.model import Model, load_model, make_optimizer
 

@@ -111,7 +111,7 @@ class TestWatch:
 class TestSilence:
     """What a ps concludes from the seats on its board."""
 
-    JOB = Job(startup_timeout_secs=30.0, recovery_secs=10.0)
+    JOB = Job(startup_timeout_secs=30.0, recovery_timeout_secs=10.0)
 
     def test_workers_have_time_to_come(self):
         assert AllWorkersGoneDetector(self.JOB, 100.0).update({}, 130.0) is None
@@ -133,7 +133,7 @@ class TestSilence:
         assert silence.update(both, 115.0) is None
         error = silence.update(both, 116.0)
         assert isinstance(error, LostTaskError)
-        assert "11s (recovery_secs)" in str(error)
+        assert "11s (recovery_timeout_secs)" in str(error)
 
     def test_one_worker_that_speaks_is_enough(self):
         silence = AllWorkersGoneDetector(self.JOB, 100.0)

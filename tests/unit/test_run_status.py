@@ -23,7 +23,7 @@ from ps_train.coordination.run_status import (
 from ps_train.errors import LostTaskError, UnreachableError
 from tests.support.processes import eventually
 
-JOB = Job(max_steps=100, model_dir="/m", startup_timeout_secs=50.0, recovery_secs=20.0)
+JOB = Job(max_steps=100, model_dir="/m", startup_timeout_secs=50.0, recovery_timeout_secs=20.0)
 
 
 def read(state: str, touched: int = 0, **fields) -> StatusReading:
@@ -63,7 +63,7 @@ class TestWatch:
         assert watching.sees(read(RUNNING, 1), after=19) is None
         error = watching.sees(read(RUNNING, 1), after=2)
         assert isinstance(error, LostTaskError)
-        assert "/m for 20s (recovery_secs)" in str(error)
+        assert "/m for 20s (recovery_timeout_secs)" in str(error)
 
     @pytest.mark.parametrize("found", [None, read(RUNNING)])
     def test_a_run_that_never_gave_a_sign_of_life_is_given_up_after_startup_timeout_secs(self, watching, found):

@@ -226,35 +226,31 @@ class TestWorkersWithIndices:
 
 class TestElastic:
     def test_those_after_the_declared_workers_may_join(self):
-        cluster = cluster_of(elastic=True, max_workers=4)
+        cluster = cluster_of(max_workers=4)
         assert (cluster.num_workers, cluster.max_workers) == (2, 4)
         assert [str(task) for task in cluster.replicas()] == ["worker:0", "worker:1"]
         assert cluster.replica_index(Task("worker", 3)) == 3
 
     @pytest.mark.parametrize("hosts", [("5=w:9",), ("0=w:1", "1=w:2", "5=w:9")])
     def test_who_joins_names_itself_and_how_many_are_declared(self, hosts):
-        cluster = cluster_of(worker_hosts=hosts, num_workers=2, elastic=True)
+        cluster = cluster_of(worker_hosts=hosts, num_workers=2, max_workers=16)
         assert cluster.num_workers == 2
         assert cluster.address(Task("worker", 5)) == Address("w", 9)
 
     def test_a_list_may_name_more_than_are_declared(self):
-        assert cluster_of(worker_hosts=("w:1", "w:2", "w:3"), num_workers=2, elastic=True).num_workers == 2
+        assert cluster_of(worker_hosts=("w:1", "w:2", "w:3"), num_workers=2, max_workers=16).num_workers == 2
 
     def test_a_worker_beyond_the_most_is_refused_with_both(self):
-        message = refusal(worker_hosts=("16=w:1",), num_workers=2, elastic=True)
+        message = refusal(worker_hosts=("16=w:1",), num_workers=2, max_workers=16)
         assert "max_workers=16 is too few" in message
         assert "worker 16" in message
         assert "at least 17" in message
 
     def test_more_declared_workers_than_the_most_are_refused(self):
-        assert "at least 2" in refusal(elastic=True, max_workers=1)
-
-    def test_the_most_is_not_for_jobs_that_are_not_elastic(self):
-        message = refusal(max_workers=3, sources={"max_workers": "the command line"})
-        assert "max_workers=3 (from the command line) is for --elastic" in message
+        assert "at least 2" in refusal(max_workers=1)
 
     def test_an_epoch_that_is_divided_already_is_refused(self):
-        message = refusal(elastic=True, epochs=2)
+        message = refusal(max_workers=16, epochs=2)
         assert "epochs=2" in message and "--sharding=dynamic" in message
 
 

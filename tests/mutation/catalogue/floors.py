@@ -371,11 +371,11 @@ MUTATIONS = [
     ),
     Mutation(
         "bounded goes on from two different steps after the loss of a ps",
-        "ps_train/config/job.py",
+        "ps_train/config/job_values.py",
         '"partial" if self.update == "async" else "consistent"',
         '"partial"',
         (_CONFIG,),
-        within="Job.recovery_mode",
+        within="JobValues.recovery_mode",
     ),
     Mutation(
         "the command line may contradict TF_CONFIG",

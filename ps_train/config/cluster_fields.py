@@ -1,0 +1,68 @@
+"""Fields of the Job about processes: the cluster, a cluster on one machine, and timeouts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ps_train.config.fault_spec import FORMS
+from ps_train.config.fields import job_field
+from ps_train.config.validators import above, at_least, optional
+
+HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
+
+_HOSTS = "Comma-separated host:port list; the order is the task index and must be the same everywhere."
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterFields:
+    """Fields about processes; each has its help and its check."""
+
+    ps_hosts: tuple[str, ...] = job_field((), "cluster", _HOSTS, shared=True, common=True)
+    worker_hosts: tuple[str, ...] = job_field(
+        (),
+        "cluster",
+        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers.",
+        shared=True,
+        common=True,
+    )
+    chief_hosts: tuple[str, ...] = job_field(
+        (), "cluster", "host:port of the chief; without one, worker 0 is the chief.", shared=True
+    )
+    cluster_file: str = job_field(
+        "", "cluster", "JSON file with the host lists, like TF_CONFIG; it may change any time."
+    )
+    min_workers: int = job_field(
+        1, "cluster", "When fewer workers than this remain, the job ends with an error.", at_least(1)
+    )
+    max_workers: int = job_field(
+        0,
+        "cluster",
+        "Elastic job: workers outside the host lists may join, up to this number of workers at a time, and any may "
+        "leave; 0: only the workers of the host lists.",
+        at_least(0),
+        shared=True,
+    )
+
+    num_ps: int | None = job_field(None, "local mode", "Number of ps. [1]", optional(at_least(1)), common=True)
+    num_workers: int | None = job_field(
+        None,
+        "local mode",
+        "Number of workers. [2]  With INDEX=host:port lists: number of workers of the job.",
+        optional(at_least(1)),
+        common=True,
+    )
+    max_restarts: int = job_field(0, "local mode", "How many times each failed process is restarted.", at_least(0))
+    inject_fault: tuple[str, ...] = job_field((), "local mode", f"Faults that happen to the job: {FORMS}.")
+
+    startup_timeout_secs: float = job_field(
+        120.0, "timeouts", "How long a task waits for the tasks it needs before it gives up.", above(0)
+    )
+    recovery_timeout_secs: float = job_field(
+        60.0, "timeouts", "How long the job waits for a ps or worker that stopped answering.", above(0)
+    )
+    heartbeat_timeout_secs: float = job_field(
+        10.0, "timeouts", "A worker without a heartbeat for this long no longer counts as alive.", above(0)
+    )
+    finish_timeout_secs: float = job_field(
+        60.0, "timeouts", "How long the chief waits for the other workers at the end.", above(0)
+    )

@@ -1,0 +1,56 @@
+"""All fields of the Job, and the values that follow from several of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ps_train.config.cluster_fields import ClusterFields
+from ps_train.config.fields import source_of
+from ps_train.config.output_fields import OutputFields
+from ps_train.config.training_fields import AUTO, TrainingFields
+
+_LONGEST_AUTO_CALL = 8
+"""Maximum steps of a call of `session.run` under steps_per_run=auto.  See docs/decisions/0013-steps-per-run.md."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobValues(OutputFields, TrainingFields, ClusterFields):
+    """The fields of a job, by section, in the order of the help text: bases give theirs from the last to the first.
+
+    Attributes:
+      sources: field name to the source of its value, for error texts; empty if unknown.
+    """
+
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Returns True if workers outside the host lists may join."""
+        return self.max_workers > 0
+
+    @property
+    def recovery_mode(self) -> str:
+        """Returns "partial" or "consistent": the given mode, or the default of the update mode."""
+        return self.ps_recovery or ("partial" if self.update == "async" else "consistent")
+
+    @property
+    def longest_call(self) -> int:
+        """Returns the maximum number of steps of a call of `session.run`; 1 if each step is timed."""
+        if self.timeline_dir:
+            return 1
+        if self.steps_per_run == AUTO:
+            return _LONGEST_AUTO_CALL * 2 if self.prefetch_pulls else _LONGEST_AUTO_CALL
+        return int(self.steps_per_run)
+
+    @property
+    def may_run_out_of_input(self) -> bool:
+        """Returns True if the input may end within a push of several batches, or a call of several steps."""
+        return self.accumulate > 1 or (self.longest_call > 1 and self.epochs > 0)
+
+
+def described(job: JobValues, name: str) -> str:
+    """Returns `name=value (from source)` for error texts."""
+    value = getattr(job, name)
+    text = ",".join(value) if isinstance(value, tuple) else value
+    return f"{name}={text}{source_of(job.sources, name)}"

@@ -1,0 +1,59 @@
+"""Fields of the Job about what a process writes and uses: checkpoints, logs and devices."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ps_train.config.fields import job_field
+from ps_train.config.validators import above, at_least, one_of, optional
+
+_RECOVERIES = ("partial", "consistent")
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputFields:
+    """Fields about files, logs and devices; each has its help and its check."""
+
+    model_dir: str = job_field(
+        "",
+        "checkpoints",
+        "Directory of checkpoints, event files and result.json; only the chief's.",
+        common=True,
+    )
+    save_steps: int = job_field(
+        0, "checkpoints", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0)
+    )
+    save_secs: float = job_field(
+        60.0, "checkpoints", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0), common=True
+    )
+    keep_checkpoints: int = job_field(5, "checkpoints", "How many checkpoints are kept.", at_least(1))
+    max_snapshot_mib: int = job_field(
+        256,
+        "checkpoints",
+        "A checkpoint is written from copies on the ps while training goes on, unless a ps holds more MiB than this; "
+        "then pushes are held until the file is written.  0: no copies.",
+        at_least(0),
+    )
+    ps_recovery: str | None = job_field(
+        None,
+        "checkpoints",
+        "When a ps comes back empty: restore only what it had, or roll all back to one step. [partial under async]",
+        optional(one_of(_RECOVERIES)),
+    )
+    export_dir: str = job_field(
+        "",
+        "checkpoints",
+        "Write the trained model here as a SavedModel, at the end; the chief does.",
+        common=True,
+    )
+
+    log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))
+    timeline_dir: str = job_field(
+        "", "output", "Write when each step of each worker began and ended, into one CSV file per worker, here."
+    )
+    verbose: bool = job_field(
+        False, "output", "Show more: environment settings, start-up phases, TensorFlow's log.", common=True
+    )
+
+    gpus: int = job_field(-1, "devices", "GPUs a worker may use; -1: all.  A ps never sees one.", at_least(-1))
+    gpu_memory_growth: bool = job_field(True, "devices", "Take GPU memory as needed instead of all at once.")

@@ -1,0 +1,123 @@
+"""Fields of the Job about the training itself: model, data, steps, updates and gradients."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ps_train.config.fields import job_field
+from ps_train.config.validators import above, at_least, integer_or, one_of, optional
+
+OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad")
+AUTO = "auto"
+
+_UPDATES = ("async", "bounded", "sync")
+_ON_NAN = ("stop", "skip")
+_STATIC, _DYNAMIC = _SHARDINGS = ("static", "dynamic")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingFields:
+    """Fields about the training; each has its help and its check."""
+
+    model: str = job_field("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True, common=True)
+    model_arg: tuple[str, ...] = job_field(
+        (), "model", "key=value for the model's constructor; may be repeated.", shared=True, common=True
+    )
+    optimizer: str | None = job_field(
+        None, "model", "Optimizer. [the model's own]", optional(one_of(OPTIMIZERS)), shared=True, common=True
+    )
+    learning_rate: float | None = job_field(
+        None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, common=True
+    )
+
+    data_dir: str = job_field("", "data", "Directory of the data files, for models that read files.", common=True)
+    batch_size: int = job_field(32, "data", "Examples in one batch of one worker.", at_least(1), common=True)
+    epochs: int = job_field(0, "data", "Passes over the data; 0: as many as max_steps needs.", at_least(0), common=True)
+    sharding: str = job_field(
+        _STATIC,
+        "data",
+        "Who trains on which examples.  static: each worker on its own share.  dynamic: shards are handed out, and the "
+        "checkpoint knows which examples were used.",
+        one_of(_SHARDINGS),
+        shared=True,
+    )
+    shard_examples: int | None = job_field(
+        None, "data", "dynamic: examples in a shard. [up to 16 batches]", optional(at_least(1)), shared=True
+    )
+    shuffle_buffer: int = job_field(
+        10_000, "data", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
+    )
+    max_bad_lines: int = job_field(
+        100, "data", "Malformed lines of input that one process skips before it gives up.", at_least(0)
+    )
+
+    max_steps: int = job_field(
+        2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True, common=True
+    )
+    accumulate: int = job_field(
+        1, "training", "Batches whose mean gradient is one push, as if the batch were larger.", at_least(1), shared=True
+    )
+    steps_per_run: str = job_field(
+        AUTO,
+        "training",
+        "How many steps one session.run makes.  auto: as many as leave the loop quick to react.",
+        integer_or(AUTO),
+    )
+    prefetch_pulls: int = job_field(
+        0,
+        "training",
+        "async: pull so many steps ahead within a run; hides the network's delay, at the price of staleness.",
+        one_of((0, 1)),
+        shared=True,
+    )
+    seed: int = job_field(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
+
+    update: str = job_field(
+        "async", "updates", "When a gradient becomes a new value.", one_of(_UPDATES), shared=True, common=True
+    )
+    backup_workers: int = job_field(
+        0, "updates", "sync: how many workers of an update need not be waited for.", at_least(0), shared=True
+    )
+    max_steps_ahead: int = job_field(
+        1, "updates", "bounded: how many steps a worker may be ahead of the slowest live one.", at_least(0), shared=True
+    )
+    max_staleness: int | None = job_field(
+        None,
+        "updates",
+        "async, bounded: drop gradients that are older by more updates than this.",
+        optional(at_least(0)),
+        shared=True,
+    )
+    divide_lr_by_staleness: bool = job_field(
+        False, "updates", "async, bounded: divide the learning rate of an update by its staleness.", shared=True
+    )
+    delay_compensation: float = job_field(
+        0.0,
+        "updates",
+        "async, bounded: strength of the correction of stale gradients (DC-ASGD).",
+        at_least(0),
+        shared=True,
+    )
+
+    l2: float = job_field(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)
+    clip_value: float | None = job_field(
+        None, "gradients", "Clip every element to -x..x.", optional(above(0)), shared=True
+    )
+    clip_norm: float | None = job_field(
+        None, "gradients", "Clip each variable's gradient to this norm.", optional(above(0)), shared=True
+    )
+    clip_global_norm: float | None = job_field(
+        None, "gradients", "Clip all gradients together to this norm.", optional(above(0)), shared=True
+    )
+    on_nan: str = job_field(
+        "stop",
+        "gradients",
+        "When a loss or gradient is not finite: stop the whole job, or skip that gradient and count it.",
+        one_of(_ON_NAN),
+        shared=True,
+    )
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Returns True if shards of the data are assigned dynamically."""
+        return self.sharding == _DYNAMIC
