@@ -53,7 +53,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         template = ForkTarget(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject_fault and not _has_launcher:
-        raise ConfigError(f"{described(job, 'inject')} is for a cluster that one command starts on this machine.")
+        raise ConfigError(f"{described(job, 'inject_fault')} is for a cluster that one command starts on this machine.")
     task = flags.with_task(task)
     _name_process(str(task))
     changes = environment.task_environment(task, job, os.environ, len(os.sched_getaffinity(0)))

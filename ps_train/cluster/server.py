@@ -1,7 +1,7 @@
 """The TensorFlow server of this process, and a session's view of the cluster.
 
     server = start_server(address, job)
-    session = tf.compat.v1.Session(server.target, config=session_config(cluster, task, job))
+    session = v1.Session(server.target, config=session_config(cluster, task, job))
 
 Every server knows only itself.  Each *session* describes the cluster (see `session_config`).  So a server never waits
 for others, and a worker that is unknown to every ps may join.  `Server.join()` is never called, since it never returns.
@@ -13,6 +13,7 @@ import dataclasses
 import logging
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.ports import is_loopback, port_owner, release_held_port
 from ps_train.cluster.spec import Address, Cluster
@@ -23,7 +24,7 @@ from ps_train.errors import ConfigError
 log = logging.getLogger(__name__)
 
 
-def start_server(address: Address, job: Job) -> tf.compat.v1.train.Server:
+def start_server(address: Address, job: Job) -> v1.train.Server:
     """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
 
     Raises:
@@ -37,28 +38,29 @@ def start_server(address: Address, job: Job) -> tf.compat.v1.train.Server:
             address.port,
         )
     try:
-        return tf.compat.v1.train.Server(
-            {"local": [str(address)]}, job_name="local", task_index=0, config=_device_config(job)
+        return v1.train.Server(
+            v1.train.ClusterSpec({"local": [str(address)]}),
+            job_name="local",
+            task_index=0,
+            config=_device_config(job),
         )
     except tf.errors.OpError as error:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
 
 
-def session_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.ConfigProto:
+def session_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
     """Returns a session's view: all ps and the task itself.  It neither needs nor waits for any other worker."""
     config = _device_config(job)
-    ps = config.cluster_def.job.add(name="ps")
-    for index, address in enumerate(cluster.ps):
-        ps.tasks[index] = str(address)
-    own = config.cluster_def.job.add(name=task.job_name)
-    own.tasks[task.task_index] = str(cluster.address(task))
+    own = {task.job_name: {task.task_index: str(cluster.address(task))}}
+    spec = v1.train.ClusterSpec({"ps": [str(address) for address in cluster.ps], **own})
+    config.cluster_def.CopyFrom(spec.as_cluster_def())
     config.share_cluster_devices_in_session = True
     # Otherwise every session would have its own variables on the ps.
     config.experimental.share_session_state_in_clusterspec_propagation = True
     return config
 
 
-def own_config(cluster: Cluster, task: Task, job: Job) -> tf.compat.v1.ConfigProto:
+def own_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
     """Returns the view of a session on the task's own devices only; it shares their state with all other sessions."""
     return session_config(dataclasses.replace(cluster, ps=()), task, job)
 
@@ -68,8 +70,8 @@ def device_of(task: Task) -> str:
     return f"/job:{task.job_name}/replica:0/task:{task.task_index}"
 
 
-def _device_config(job: Job) -> tf.compat.v1.ConfigProto:
-    config = tf.compat.v1.ConfigProto()
+def _device_config(job: Job) -> v1.ConfigProto:
+    config = v1.ConfigProto()
     config.gpu_options.allow_growth = job.gpu_memory_growth
     if job.gpus >= 0:
         config.device_count["GPU"] = job.gpus

@@ -85,7 +85,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     rows = exchange.push({name: gradients.pop(name) for name in backward.rows}) if backward.rows else []
     gradients |= {mask_name(name): mask for name, mask in backward.masks.items()}
     guard = _guard(job, backward.loss, transport, sum(push is not None for push in rows))
-    guard = _after(backward.updates, _drop_pushes(job, transport, replica, guard))
+    guard = _after(backward.updates, _drop_pushes(job, replica, state.counters.dropped, guard))
     pushes = transport.push(gradients, backward.examples, update.scaled, guard, rows)
     pushed_state = transport.push_state(backward.state if replica.index == 0 else None)
     received = [dataclasses.replace(p, progress=batches.progress, state=pushed_state[p.ps]) for p in pushes]
@@ -136,15 +136,10 @@ def _after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:
     return delayed if updates else guard
 
 
-def _drop_pushes(job: Job, transport: Transport, replica: Replica, guard: Guard) -> Guard:
+def _drop_pushes(job: Job, replica: Replica, dropped: Any, guard: Guard) -> Guard:
     """Returns a guard that also drops pushes, if the job injects that fault."""
     share = dropped_share(job.inject_fault)
     if not share:
         return guard
-    marked = [parcel.header > 0 for parcels in transport.pushed for parcel in parcels]
     seed = derived_seed(job.seed, "drop_push", replica.index)
-
-    def lossy(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
-        return drop_pushes(share, seed, guard(vectors), marked + [False] * (len(vectors) - len(marked)))
-
-    return lossy
+    return lambda vectors: drop_pushes(share, seed, guard(vectors), dropped)

@@ -18,6 +18,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables, VariableTrace
 
+_PS_DEVICES = "/job:ps/replica:0/device:CPU:0"
+
 
 def ps_device(ps: int) -> str:
     """Returns the device of the ps of an index."""
@@ -62,7 +64,26 @@ def make_variables(model_variables: ModelVariables, plan: Plan, seed: int) -> di
       plan: the places of these variables.
       seed: the job's seed.
     """
-    return {piece.name: _make(model_variables.variables[piece.variable], piece, seed) for piece in plan.slices}
+    with v1.device(plan_device_setter(plan)):
+        return {piece.name: _make(model_variables.variables[piece.variable], piece, seed) for piece in plan.slices}
+
+
+def plan_device_setter(plan: Plan, worker_device: str = "") -> Any:
+    """Returns TensorFlow's `replica_device_setter` with a plan as its `ps_strategy`, for `v1.device`.
+
+    A variable gets the device of the ps that the plan names, other operations get `worker_device`.
+
+    Args:
+      plan: the places of the variables; each variable must have the name of a slice.
+      worker_device: device of the other operations; "" leaves them where they are.
+    """
+    places = {piece.name: piece.ps for piece in plan.slices}
+    return v1.train.replica_device_setter(
+        ps_tasks=plan.num_ps,
+        ps_device=_PS_DEVICES,
+        worker_device=worker_device,
+        ps_strategy=lambda op: places[op.name],
+    )
 
 
 def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
@@ -72,15 +93,14 @@ def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
         whole = variable.initial_value(seed)
         return whole if piece.count == 1 else whole[piece.begin : piece.begin + piece.shape[0]]
 
-    with tf.device(ps_device(piece.ps)):
-        return v1.get_variable(
-            piece.name,
-            shape=piece.shape,
-            dtype=tf.as_dtype(piece.dtype),
-            initializer=initial,
-            trainable=variable.trainable,
-            use_resource=True,
-        )
+    return v1.get_variable(
+        piece.name,
+        shape=piece.shape,
+        dtype=tf.as_dtype(piece.dtype),
+        initializer=initial,
+        trainable=variable.trainable,
+        use_resource=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -70,7 +70,7 @@ class ChiefDuties(Duties):
     def agree(self) -> None:
         """Does nothing: the other tasks agree with the chief."""
 
-    def hooks(self) -> list[Any]:
+    def chief_only_hooks(self) -> list[Any]:
         self._step = self._training.step
         job, directory = self._context.job, self._context.directory
         names = [str(task) for task in self._context.cluster.possible_replicas()]

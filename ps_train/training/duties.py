@@ -21,8 +21,8 @@ class Duties(abc.ABC):
         """Compares the job with the chief's before anything is built; raises RefusedError."""
 
     @abc.abstractmethod
-    def hooks(self) -> list[Any]:
-        """Returns the session hooks; called before the graph of the step is finalized."""
+    def chief_only_hooks(self) -> list[Any]:
+        """Returns the session hooks that only the chief has; called before the graph of the step is finalized."""
 
     @abc.abstractmethod
     def prepare(self, session: v1.Session) -> int:

@@ -30,7 +30,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
 from ps_train.graph.evaluation import BATCH, EvalGraph, build_eval_graph, evaluate, metric_values, run_batches
 from ps_train.training.context import TrainingContext
-from ps_train.training.session import TrainingSessionCreator
+from ps_train.training.session import ClusterSessions
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class EvalWorker:
         self._context = context
         self._last_text = ""
 
-    def update(self, sessions: TrainingSessionCreator) -> None:
+    def update(self, sessions: ClusterSessions) -> None:
         """Scores a shard if the chief has assigned one; raises only the errors of a lost ps."""
         text = self._context.stores[0].get(records.SCORING)
         if not text or text == self._last_text:
@@ -80,11 +80,11 @@ class EvalWorker:
             done = self._submit(sessions, DataShard(index, assignment.count))
             self._context.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(self, sessions: TrainingSessionCreator, shard: DataShard) -> bool:
+    def _submit(self, sessions: ClusterSessions, shard: DataShard) -> bool:
         try:
             graph = _ShardGraphs(self._context).build(shard)
             assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
-            session = sessions.open_session(graph.graph)
+            session = sessions.open(graph.graph)
             run_batches(session, graph)
             session.run(graph.metric_sums.publish)
             log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
@@ -104,7 +104,7 @@ class EvalCoordinator:
         self._graphs = _ShardGraphs(context)
         self._liveness = TaskLiveness(context.job.heartbeat_timeout_secs)
 
-    def score(self, sessions: TrainingSessionCreator) -> dict[str, float]:
+    def score(self, sessions: ClusterSessions) -> dict[str, float]:
         """Returns the metrics over all test data; {} without test data or metrics."""
         workers = self._waiting_workers() if self._graphs.are_worthwhile() else []
         graph = self._graphs.build(DataShard(0, 1 + len(workers)))
@@ -112,11 +112,11 @@ class EvalCoordinator:
             workers, graph = [], self._graphs.build(WHOLE)
         if graph is None:
             return {}
-        session = sessions.open_session(graph.graph)
+        session = sessions.open(graph.graph)
         return self._score_with_workers(sessions, session, graph, workers) if workers else evaluate(session, graph)
 
     def _score_with_workers(
-        self, sessions: TrainingSessionCreator, session: v1.Session, graph: EvalGraph, workers: list[str]
+        self, sessions: ClusterSessions, session: v1.Session, graph: EvalGraph, workers: list[str]
     ) -> dict[str, float]:
         assert graph.metric_sums is not None
         assignment = records.EvalAssignment(
@@ -135,10 +135,10 @@ class EvalCoordinator:
         session.run(graph.metric_sums.load, {graph.metric_sums.feed: sums})
         return metric_values(session, graph)
 
-    def _score_alone(self, sessions: TrainingSessionCreator, shard: DataShard) -> Any:
+    def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Any:
         graph = self._graphs.build(shard)
         assert graph is not None
-        return _sum_of_shards(sessions.open_session(graph.graph), graph)
+        return _sum_of_shards(sessions.open(graph.graph), graph)
 
     def _waiting_workers(self) -> list[str]:
         """Returns the names of the other living workers that wait for the end."""

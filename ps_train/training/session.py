@@ -1,17 +1,21 @@
 """The session of a training task; after the loss of a ps, a new session replaces it.
 
-    creator = TrainingSessionCreator(...)
-    session = MonitoredSession(creator, hooks)
+    sessions = ClusterSessions(server.target, config)
+    session = monitored_training_session(
+        sessions.master, is_chief, hooks, chief_only_hooks, config, prepare, sessions.group
+    )
 
 With TensorFlow's own creators every task but the chief sleeps 30 s between checks, and restores silently.  Here the
-stores show readiness, and MonitoredSession never sees the loss of a ps.
+stores show readiness, and MonitoredSession never sees the loss of a ps.  docs/decisions/0025-the-classic-api.md
+compares the two.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,48 +36,75 @@ _never_closed: list[v1.Session] = []
 """Sessions that are never closed nor collected: the input in their graphs must not outlive its session."""
 
 
-class TrainingSessionCreator(v1.train.SessionCreator):
-    """Creator of one training session.
-
-    Args:
-      target, graph, config: of the session.
-      prepare: run once in the new session; returns the global step at which training begins.
+@dataclasses.dataclass(frozen=True)
+class ClusterSessions:
+    """The sessions of one task on its cluster, until a ps is lost.
 
     Attributes:
-      group: the group with which the session can be abandoned.
-      session: the session; None before it is made.
-      first_step: the global step at which training begins.
+      master: the target of the task's own server.
+      config: the task's view of the cluster.
+      group: the group with which all of these sessions can be abandoned.
     """
 
-    def __init__(
-        self, target: str, graph: tf.Graph, config: v1.ConfigProto, prepare: Callable[[v1.Session], int]
-    ) -> None:
-        self._target, self._graph, self._config, self._prepare = target, graph, config, prepare
-        self.group = SessionGroup()
-        self.session: v1.Session | None = None
-        self.first_step = 0
+    master: str
+    config: v1.ConfigProto
+    group: SessionGroup = dataclasses.field(default_factory=SessionGroup)
 
-    def create_session(self) -> v1.Session:
-        """Makes the session; called by MonitoredSession.
-
-        Raises:
-          LostConnectionError: a ps is lost; also raised by a second call, which MonitoredSession makes after a loss.
-        """
-        if self.session is not None:
-            raise LostConnectionError("its connection broke")
-        session = Session(self._target, graph=self._graph, config=self._config, group=self.group)
-        self.group.add(session)
-        try:
-            self.first_step = self._prepare(session)
-        except PS_LOST_ERRORS as error:  # MonitoredSession would retry without end
-            raise LostConnectionError(cause_of(error)) from None
-        self.session = session
+    def open(self, graph: tf.Graph) -> v1.Session:
+        """Opens a session of another graph, which shares variables with equal names; it is never closed."""
+        session = Session(self.master, graph=graph, config=self.config, group=self.group)
+        _never_closed.append(session)
         return session
 
-    def open_session(self, graph: tf.Graph) -> v1.Session:
-        """Opens a session of another graph on the same cluster; it shares variables with equal names."""
-        session = Session(self._target, graph=graph, config=self._config, group=self.group)
-        _never_closed.append(session)
+
+def monitored_training_session(
+    master: str,
+    is_chief: bool,
+    hooks: Sequence[v1.train.SessionRunHook],
+    chief_only_hooks: Sequence[v1.train.SessionRunHook],
+    config: v1.ConfigProto,
+    prepare: Callable[[v1.Session], None],
+    group: SessionGroup,
+) -> v1.train.MonitoredSession:
+    """Returns the session of a training loop on the default graph.
+
+    The first five arguments mean the same as in `tf.compat.v1.train.MonitoredTrainingSession`.
+
+    Args:
+      master: the target of the task's own server.
+      is_chief: True for the task that also runs `chief_only_hooks`.
+      hooks: hooks of every task.
+      chief_only_hooks: hooks of the chief, called before the others.
+      config: the task's view of the cluster.
+      prepare: called once in the new session, in place of a scaffold and a checkpoint directory.
+      group: the group with which the session can be abandoned.
+
+    Raises:
+      LostConnectionError: a ps is lost; later calls of the session raise it too.
+    """
+    all_hooks = [*(chief_only_hooks if is_chief else ()), *hooks]
+    return v1.train.MonitoredSession(_TrainingSessionCreator(master, config, prepare, group), all_hooks)
+
+
+class _TrainingSessionCreator(v1.train.SessionCreator):
+    """Creator of one session, for `MonitoredSession`, which would create another one after a loss."""
+
+    def __init__(
+        self, master: str, config: v1.ConfigProto, prepare: Callable[[v1.Session], None], group: SessionGroup
+    ) -> None:
+        self._master, self._config, self._prepare, self._group = master, config, prepare, group
+        self._was_called = False
+
+    def create_session(self) -> v1.Session:
+        if self._was_called:
+            raise LostConnectionError("its connection broke")
+        session = Session(self._master, graph=v1.get_default_graph(), config=self._config, group=self._group)
+        self._group.add(session)
+        try:
+            self._prepare(session)
+        except PS_LOST_ERRORS as error:  # MonitoredSession would retry without end
+            raise LostConnectionError(cause_of(error)) from None
+        self._was_called = True
         return session
 
 

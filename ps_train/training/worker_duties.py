@@ -23,7 +23,7 @@ class WorkerDuties(Duties):
         timeout_secs = context.job.startup_timeout_secs
         agree_with_chief(context.stores[0], context.description, context.cluster, str(context.task), timeout_secs)
 
-    def hooks(self) -> list[Any]:
+    def chief_only_hooks(self) -> list[Any]:
         return []
 
     def prepare(self, session: v1.Session) -> int:

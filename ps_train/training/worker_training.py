@@ -38,7 +38,7 @@ from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
 from ps_train.training.input import Input
 from ps_train.training.loop import INPUT, STEPS, STOPPED, LockstepSource, StepSource, TrainingLoop
-from ps_train.training.session import TrainingSessionCreator
+from ps_train.training.session import ClusterSessions, monitored_training_session
 from ps_train.training.shard_client import ShardClient
 from ps_train.updates.base import Replica
 
@@ -90,42 +90,48 @@ class WorkerTraining:
             ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
         )
         with self.step.graph.as_default():
-            hooks = [*self.duties.hooks(), *self._shard_hooks()]
+            chief_only_hooks = self.duties.chief_only_hooks()
+            hooks = self._shard_hooks()
             self.step.graph.finalize()
         while True:
             try:
-                return self._attempt(server.target, hooks)
+                return self._attempt(server.target, hooks, chief_only_hooks)
             except (*PS_LOST_ERRORS, LostConnectionError, LostTaskError) as error:
                 if isinstance(error, LostInputError):
                     self._input_open = False
                     log.warning("%s: the input was interrupted when a ps was lost; it starts again", self.context.task)
                 self._wait_for_ps(cause_of(error))
 
-    def _attempt(self, target: str, hooks: list[Any]) -> None:
+    def _attempt(self, master: str, hooks: list[Any], chief_only_hooks: list[Any]) -> None:
         """Trains in one session, in a separate thread: a call to a ps that fell silent does not end."""
         # Read before the addresses: otherwise a ps that moves now would go unnoticed.
         known = self.context.heartbeat.ps_liveness.incarnations()
         config = session_config(self.context.resolver.current(), self.context.task, self.context.job)
-        sessions = self.sessions = TrainingSessionCreator(target, self.step.graph, config, self.duties.prepare)
+        self.sessions = ClusterSessions(master, config)
 
         def train() -> None:
             with self.step.graph.as_default():
-                self._train_in_session(sessions, hooks)
+                self._train_in_session(hooks, chief_only_hooks)
 
         def has_ended() -> bool:
             is_replaced = self.session_is_over() or self.context.heartbeat.ps_liveness.incarnations() != known
             return is_replaced or self._calls.is_stuck(time.monotonic())
 
-        run_abandonable(train, sessions.group, has_ended)
+        run_abandonable(train, self.sessions.group, has_ended)
 
-    def _train_in_session(self, sessions: TrainingSessionCreator, hooks: list[Any]) -> None:
+    def _train_in_session(self, hooks: list[Any], chief_only_hooks: list[Any]) -> None:
         """Trains in one session."""
         # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
-        session = v1.train.MonitoredSession(sessions, hooks)
-        self.session = sessions.session
-        self._loop = self._new_loop(sessions.first_step)
+        master, config, group = self.sessions.master, self.sessions.config, self.sessions.group
+        is_chief = self.context.task == self.context.cluster.chief
+        session = monitored_training_session(master, is_chief, hooks, chief_only_hooks, config, self._prepare, group)
+        self.session, first_step = self._prepared
+        self._loop = self._new_loop(first_step)
         self._calls.begin(self._loop)
         self.duties.train(session)
+
+    def _prepare(self, session: v1.Session) -> None:
+        self._prepared = session, self.duties.prepare(session)
 
     def _wait_for_ps(self, cause: str) -> None:
         """Stops training after the session was lost; returns when all ps answer."""

@@ -43,16 +43,14 @@ class Header:
       examples: number of examples that the gradients stand for.
       skipped: number of gradients that were left out because they were not finite.
       torn: not 0 if the gradients' values were read at different versions on different ps (with `detect_torn` only).
-      lost: 1 if an injected fault dropped the push (`faults/drop_push.py`), else 0.
     """
 
     examples: tf.Tensor
     skipped: tf.Tensor
     torn: tf.Tensor
-    lost: tf.Tensor
 
 
-HEADER_SIZE = 4
+HEADER_SIZE = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,7 +226,7 @@ class Transport:
         parcels = [parcel for some in self.pushed for parcel in some]
         zero = tf.zeros_like(examples)
         torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
-        header = [tf.ones_like(examples) if scaled else examples, zero, torn, zero]
+        header = [tf.ones_like(examples) if scaled else examples, zero, torn]
         scale = examples if scaled else None
         row_vectors = [_scaled(some.gradients, scale) for some in rows if some]
         vectors = guard([_vector(parcel, pieces, header, scale) for parcel in parcels] + row_vectors)

@@ -53,7 +53,7 @@ class Asynchronous(UpdateMode):
         super().__init__(may_be_empty)
         self._max_steps = max_steps
         self._max_staleness = max_staleness
-        self._staleness_lr = divide_lr_by_staleness
+        self._divide_lr_by_staleness = divide_lr_by_staleness
         self._delay_compensation = delay_compensation
 
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
@@ -103,7 +103,7 @@ class Asynchronous(UpdateMode):
         is_next = shard.progress.is_next(push.progress) if shard.progress is not None else None
         conditions = [condition for condition in (fresh, wanted, is_open, is_next) if condition is not None]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
-        lr_divisor = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._staleness_lr else None
+        lr_divisor = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._divide_lr_by_staleness else None
         with tf.control_dependencies([staleness]):
             updated = shard.update(gradients, header, only_if, lr_divisor, push.state.by_slice())
             done = [updated, *self._advance(shard, push, is_next, is_open)]
@@ -114,9 +114,9 @@ class Asynchronous(UpdateMode):
             done.append(shard.counters.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
             in_turn = None if is_next is None else is_next | push.is_nothing()
             kept = [condition for condition in (fresh, in_turn) if condition is not None]
-            late = tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64) if kept else 0
-            dropped = tf.cast(header.lost, tf.int64) + late
-            done.append(shard.counters.dropped.assign_add(dropped, read_value=False))
+            if kept:
+                late = tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)
+                done.append(shard.counters.dropped.assign_add(late, read_value=False))
         return done
 
     @staticmethod

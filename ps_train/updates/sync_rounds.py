@@ -232,10 +232,9 @@ class CoordinatorShard(RoundShard):
         counters = self._shard.counters
         assert counters is not None, "they are on ps 0, which is the first"
         skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
-        lost = tf.where(in_time, tf.cast(header.lost, tf.int64), 0)
         return [
             counters.skipped.assign_add(skipped, read_value=False),
-            counters.dropped.assign_add(tf.cast(dropped, tf.int64) + lost, read_value=False),
+            counters.dropped.assign_add(tf.cast(dropped, tf.int64), read_value=False),
         ]
 
 

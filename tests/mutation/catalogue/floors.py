@@ -335,15 +335,15 @@ MUTATIONS = [
         within="_finite",
     ),
     Mutation(
-        "a lost push is not marked",
+        "a dropped push is not counted",
         "ps_train/faults/drop_push.py",
-        "if mark else kept",
-        "if not mark else kept",
+        "tf.cast(lost, tf.int64)",
+        "tf.cast(lost, tf.int64) * 0",
         (
             "tests/process/test_inject.py::"
             "test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_steps",
         ),
-        within="_emptied",
+        within="drop_pushes",
     ),
     Mutation(
         "adagrad divides by the accumulator before it has grown",
