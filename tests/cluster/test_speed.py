@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.server import session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
-from tests.cluster.test_transport import Deep
+from tests.cluster.transport.test_dense import Deep
 from tests.support.cluster import InProcessCluster
 from tests.support.servers import POOL
 

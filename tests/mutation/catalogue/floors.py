@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_BOARD, _SPEC, _GRADIENTS = "tests/cluster/test_board.py", "tests/unit/test_spec.py", "tests/cluster/test_gradients.py"
-_SHARD, _HANDOUT, _LINES = "tests/unit/test_shard.py", "tests/unit/test_handout.py", "tests/unit/test_lines.py"
-_CONFIG, _FLAGS, _LEASED = "tests/unit/test_config.py", "tests/unit/test_flags.py", "tests/unit/test_leased.py"
+_BOARD, _SPEC, _GRADIENTS = (
+    "tests/cluster/coordination/test_kv_store.py",
+    "tests/unit/cluster/test_spec.py",
+    "tests/cluster/test_gradients.py",
+)
+_SHARD, _HANDOUT, _LINES = (
+    "tests/unit/data/test_pipeline.py",
+    "tests/unit/sharding/test_layout.py",
+    "tests/unit/data/test_text_lines.py",
+)
+_CONFIG, _FLAGS, _LEASED = (
+    "tests/unit/config/test_job.py",
+    "tests/unit/config/test_flags.py",
+    "tests/unit/sharding/test_batches.py",
+)
 _TABLES = "tests/cluster/test_tables.py"
 
 MUTATIONS = [
@@ -47,7 +59,7 @@ MUTATIONS = [
         "ps_train/coordination/lease.py",
         "self._store.set(self._key, new.to_json())",
         "pass",
-        (f"{_BOARD}::test_a_seat_survives_the_loss_of_its_board", "tests/unit/test_heart.py"),
+        (f"{_BOARD}::test_a_seat_survives_the_loss_of_its_board", "tests/unit/coordination/test_heartbeat.py"),
         within="Lease.renew",
     ),
     Mutation(
@@ -73,7 +85,7 @@ MUTATIONS = [
         "str(known)",
         (
             _BOARD,
-            "tests/cluster/test_runs.py::"
+            "tests/cluster/graph/test_unroll.py::"
             "test_input_that_ends_within_a_run_is_used_to_its_last_example_and_steps_not_made_are_given_back",
         ),
         within="StepBudget.give_back",
@@ -155,7 +167,7 @@ MUTATIONS = [
         "ps_train/cluster/spec.py",
         '("backup_workers", self.num_replicas - 1)',
         '("backup_workers", self.num_replicas)',
-        ("tests/unit/test_attendance.py::TestMembers",),
+        ("tests/unit/coordination/test_membership.py::TestMembers",),
         within="Cluster._refuse_settings_for_more_workers",
     ),
     Mutation(
@@ -340,7 +352,7 @@ MUTATIONS = [
         "if mark else kept",
         "if not mark else kept",
         (
-            "tests/process/test_inject.py::"
+            "tests/process/test_fault_injection.py::"
             "test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_steps",
         ),
         within="_emptied",
@@ -422,7 +434,7 @@ MUTATIONS = [
         "ps_train/launch/restart_policy.py",
         "code in (EXIT_DONE, EXIT_CONFIG) or",
         "code in (EXIT_DONE,) or",
-        ("tests/unit/test_restart_policy.py",),
+        ("tests/unit/launch/test_restart_policy.py",),
         within="RestartPolicy.delay",
     ),
 ]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_PLAN, _PARCELS, _TRACE = "tests/unit/test_plan.py", "tests/unit/test_parcels.py", "tests/unit/test_trace.py"
-_TABLES, _OPEN = "tests/cluster/test_tables.py", "tests/cluster/test_vocabularies.py"
+_PLAN, _PARCELS, _TRACE = (
+    "tests/unit/placement/test_plan.py",
+    "tests/unit/transport/test_parcels.py",
+    "tests/unit/placement/test_trace.py",
+)
+_TABLES, _OPEN = "tests/cluster/test_tables.py", "tests/cluster/tables/test_vocabulary.py"
 _LEAST_USED = "test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused"
-_RUNS, _UPDATES = "tests/cluster/test_runs.py", "tests/cluster/test_updates.py"
-_EMBEDDINGS = "tests/unit/test_embeddings.py"
+_RUNS, _UPDATES = "tests/cluster/graph/test_unroll.py", "tests/cluster/test_updates.py"
+_EMBEDDINGS = "tests/unit/embeddings/test_lookups.py"
 
 MUTATIONS = [
     Mutation(
@@ -208,7 +212,7 @@ MUTATIONS = [
         "ps_train/transport/dense.py",
         "tf.reduce_any(tf.not_equal(",
         "tf.reduce_all(tf.not_equal(0 * ",
-        ("tests/cluster/test_rounds.py::test_a_gradient_of_values_from_two_different_rounds_is_dropped",),
+        ("tests/cluster/updates/test_sync_rounds.py::test_a_gradient_of_values_from_two_different_rounds_is_dropped",),
         within="Transport.pull",
     ),
     Mutation(
@@ -245,7 +249,7 @@ MUTATIONS = [
         "ps_train/placement/copied_functions.py",
         "if self.drawing(reference.name):",
         "if self.drawing(reference.name) and not number:",
-        ("tests/cluster/test_copies.py::test_copies_draw_different_numbers_within_functions",),
+        ("tests/cluster/placement/test_copied_functions.py::test_copies_draw_different_numbers_within_functions",),
         within="FunctionLibrary._renamed_in",
     ),
     Mutation(
@@ -253,7 +257,9 @@ MUTATIONS = [
         "ps_train/graph/unroll.py",
         "return [_WORK] if self._worker_ends and",
         "return [_WORK] if not self._worker_ends and",
-        ("tests/cluster/test_copies.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",),
+        (
+            "tests/cluster/placement/test_copied_functions.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",
+        ),
         within="_StepTemplate._gates_of",
     ),
     Mutation(
@@ -309,7 +315,7 @@ MUTATIONS = [
         "ps_train/updates/apply_gradients.py",
         "rate / lr_divisor",
         "rate * lr_divisor",
-        ("tests/cluster/test_staleness.py::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
+        ("tests/cluster/updates/test_staleness.py::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
         within="PsOptimizer._optimizers",
     ),
 ]

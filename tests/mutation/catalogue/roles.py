@@ -5,16 +5,16 @@ from __future__ import annotations
 from tests.mutation.mutation import Mutation
 
 _POLICIES, _ATTENDANCE, _LIVES = (
-    "tests/unit/test_policies.py",
-    "tests/unit/test_attendance.py",
-    "tests/unit/test_lives.py",
+    "tests/unit/coordination/test_heartbeat_failures.py",
+    "tests/unit/coordination/test_membership.py",
+    "tests/unit/coordination/test_ps_liveness.py",
 )
 _RHYTHM, _CHECKPOINT, _SAVE = (
-    "tests/unit/test_rhythm.py",
-    "tests/cluster/test_checkpoint.py",
-    "tests/unit/test_save_hook.py",
+    "tests/unit/training/test_burst_size.py",
+    "tests/cluster/checkpoint/test_files.py",
+    "tests/unit/hooks/test_save.py",
 )
-_SHARING, _SNAPSHOTS = "tests/cluster/test_sharing.py", "tests/cluster/test_snapshots.py"
+_SHARING, _SNAPSHOTS = "tests/cluster/test_dynamic_sharding.py", "tests/cluster/checkpoint/test_async_saver.py"
 
 MUTATIONS = [
     Mutation(
@@ -54,7 +54,7 @@ MUTATIONS = [
         "ps_train/coordination/heartbeat.py",
         "with self._write_locks[index]:",
         "with threading.Lock():",
-        ("tests/unit/test_heart.py",),
+        ("tests/unit/coordination/test_heartbeat.py",),
         within="Heartbeat.publish",
     ),
     Mutation(
@@ -188,7 +188,7 @@ MUTATIONS = [
         "ps_train/training/chief_duties.py",
         "self._training.input_ended and not others.waiting",
         "self._training.input_ended",
-        ("tests/unit/test_chief.py",),
+        ("tests/unit/training/test_chief_duties.py",),
         within="ChiefDuties._input_exhausted",
     ),
     Mutation(
@@ -196,7 +196,7 @@ MUTATIONS = [
         "ps_train/training/chief_duties.py",
         "self._training.shard_client.release_all()",
         "pass",
-        ("tests/unit/test_chief.py",),
+        ("tests/unit/training/test_chief_duties.py",),
         within="ChiefDuties._input_exhausted",
     ),
     Mutation(
@@ -223,7 +223,9 @@ MUTATIONS = [
         "ps_train/training/shard_client.py",
         "self._snapshot.owners[assignment.shard] == self._owner\n            and ",
         "",
-        ("tests/cluster/test_sharing_late.py::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",),
+        (
+            "tests/cluster/test_dynamic_sharding_late.py::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",
+        ),
         within="ShardClient._is_unchanged",
     ),
     Mutation(
@@ -231,7 +233,9 @@ MUTATIONS = [
         "ps_train/training/shard_client.py",
         "self.progress[:, shard].min()",
         "self.progress[:, shard].max()",
-        ("tests/cluster/test_sharing_late.py::test_a_worker_makes_good_what_reached_one_ps_only_before_it_goes_on",),
+        (
+            "tests/cluster/test_dynamic_sharding_late.py::test_a_worker_makes_good_what_reached_one_ps_only_before_it_goes_on",
+        ),
         within="OwnershipSnapshot.reached",
     ),
     Mutation(
@@ -263,7 +267,7 @@ MUTATIONS = [
         "ps_train/runtime/signals.py",
         "if self.terminal_error is None:",
         "if True:",
-        ("tests/unit/test_attention.py",),
+        ("tests/unit/runtime/test_signals.py",),
         within="MainThreadEvents.set_terminal_error",
     ),
     Mutation(
@@ -271,7 +275,7 @@ MUTATIONS = [
         "ps_train/runtime/signals.py",
         "signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)",
         "pass",
-        ("tests/unit/test_attention.py",),
+        ("tests/unit/runtime/test_signals.py",),
         within="MainThreadEvents.__init__",
     ),
     Mutation(
@@ -279,7 +283,7 @@ MUTATIONS = [
         "ps_train/launch/restart_policy.py",
         "self._made[task] >= self.max_restarts",
         "self._made[task] > 10**6",
-        ("tests/unit/test_restart_policy.py",),
+        ("tests/unit/launch/test_restart_policy.py",),
     ),
     Mutation(
         "one checkpoint too few stays",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tests.mutation.mutation import Mutation
 
 _QUORUM, _TURNSTILE, _LEDGER = (
-    "tests/unit/test_quorum.py",
-    "tests/cluster/test_turnstile.py",
-    "tests/cluster/test_sharing.py",
+    "tests/unit/updates/test_quorum.py",
+    "tests/cluster/updates/test_token_gate.py",
+    "tests/cluster/test_dynamic_sharding.py",
 )
 _ROUNDS, _BOUNDED, _STALE = (
-    "tests/cluster/test_rounds.py",
-    "tests/cluster/test_bounded.py",
-    "tests/cluster/test_staleness.py",
+    "tests/cluster/updates/test_sync_rounds.py",
+    "tests/cluster/updates/test_bounded.py",
+    "tests/cluster/updates/test_staleness.py",
 )
-_SNAPSHOTS, _UPDATES = "tests/cluster/test_snapshots.py", "tests/cluster/test_updates.py"
+_SNAPSHOTS, _UPDATES = "tests/cluster/checkpoint/test_async_saver.py", "tests/cluster/test_updates.py"
 
 MUTATIONS = [
     Mutation(
@@ -22,7 +22,9 @@ MUTATIONS = [
         "ps_train/updates/sync_rounds.py",
         "accepted & late",
         "late",
-        ("tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",),
+        (
+            "tests/cluster/test_dynamic_sharding_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
+        ),
         within="RoundShard._accumulate",
     ),
     Mutation(
@@ -110,7 +112,9 @@ MUTATIONS = [
         "ps_train/updates/sparse_accumulator.py",
         "own if first else ",
         "",
-        ("tests/cluster/test_table_rounds.py::test_what_a_replica_pushed_before_it_left_counts_in_that_round_alone",),
+        (
+            "tests/cluster/updates/test_sparse_accumulator.py::test_what_a_replica_pushed_before_it_left_counts_in_that_round_alone",
+        ),
         within="SparseAccumulator.add",
     ),
     Mutation(
@@ -168,7 +172,7 @@ MUTATIONS = [
         "self._shard_progress.advance_all(batches)",
         (
             f"{_LEDGER}::test_under_sync_too",
-            "tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
+            "tests/cluster/test_dynamic_sharding_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
         ),
         within="RoundProgress.finish",
     ),
@@ -282,7 +286,7 @@ MUTATIONS = [
         "ps_train/updates/staleness.py",
         "0.95 * updates",
         "0.90 * updates",
-        ("tests/unit/test_staleness_summary.py",),
+        ("tests/unit/updates/test_staleness.py",),
         within="summary",
     ),
 ]

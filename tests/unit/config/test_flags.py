@@ -18,7 +18,7 @@ from ps_train.config.task import Task
 from ps_train.config.training_fields import OPTIMIZERS
 from ps_train.errors import ConfigError
 
-PRESETS = sorted((pathlib.Path(__file__).parents[2] / "flags").glob("*.flags"))
+PRESETS = sorted((pathlib.Path(__file__).parents[3] / "flags").glob("*.flags"))
 TF_CONFIG = {
     "TF_CONFIG": json.dumps(
         {"cluster": {"ps": ["p:1"], "worker": ["w:1", "w:2"]}, "task": {"type": "worker", "index": 1}}

@@ -6,7 +6,7 @@ import threading
 
 import tensorflow as tf
 
-from tests.cluster.test_sharing import EPOCHS, assert_each_was_used, workers_of
+from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, workers_of
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.recording import Recording, used
 

@@ -34,7 +34,7 @@ TELL = "print(sorted(name for name in sys.modules if name.partition('.')[0] == '
 
 def run(program: str, directory: pathlib.Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     """In a new interpreter; with a directory, that is where it finds TensorFlow."""
-    root = str(pathlib.Path(__file__).parents[2])
+    root = str(pathlib.Path(__file__).parents[3])
     path = [str(directory), root] if directory else [root]
     program = f"import sys; sys.path[:0] = {path}; {program}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, env=environ)

@@ -13,9 +13,9 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays
 from ps_train.model import Model, make_optimizer
 from ps_train.training.loop import INPUT, STEPS
-from tests.cluster.test_bounded import Recorded
+from tests.cluster.tables.test_vocabulary import passing
 from tests.cluster.test_modes import MODES, every_mode
-from tests.cluster.test_vocabularies import passing
+from tests.cluster.updates.test_bounded import Recorded
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.loops import pace_for, run_worker
