@@ -63,7 +63,7 @@ def test_under_bounded_staleness_too():
 
 @pytest.mark.parametrize("update, run", [long("async", "4"), ("sync", "1")])
 @pytest.mark.parametrize("shuffle_buffer", [long(0), 10])
-def test_the_pieces_of_a_stream_are_handed_out_too(update, run, shuffle_buffer):
+def test_the_chunks_of_a_stream_are_assigned_too(update, run, shuffle_buffer):
     fields = {**EPOCHS, "steps_per_run": run, "shuffle_buffer": shuffle_buffer}
     model = Recording(ones=update == "sync", stream=True)
     cluster = InProcessCluster(model, 2, 2, update=update, **fields)
@@ -103,7 +103,7 @@ def test_what_a_dead_worker_has_not_used_goes_to_others(update):
     assert cluster.values()["ps_train/dropped"] == 0
 
 
-def test_as_long_as_a_worker_holds_a_shard_nobody_else_is_given_it():
+def test_as_long_as_a_worker_owns_a_shard_no_other_is_given_it():
     cluster = InProcessCluster(Recording(), 1, 2, shard_examples=500, **EPOCHS)
     cluster.start()
     first, second = workers_of(cluster)
@@ -137,7 +137,7 @@ def test_a_push_of_what_others_have_used_meanwhile_changes_nothing(update, num_p
     assert zombie.make(1) == 0
 
 
-def test_of_two_who_bring_the_same_examples_to_a_round_one_counts():
+def test_of_two_pushes_of_the_same_examples_in_a_round_one_counts():
     cluster = InProcessCluster(Recording(ones=True), 2, 2, update="sync", shard_examples=40, **EPOCHS)
     cluster.start()
     zombie, other = workers_of(cluster)
@@ -153,7 +153,7 @@ def test_of_two_who_bring_the_same_examples_to_a_round_one_counts():
     assert cluster.values()["ps_train/dropped"] == 1
 
 
-def test_a_push_that_reached_one_ps_only_is_made_good_on_the_other():
+def test_a_push_that_reached_one_ps_only_is_repeated_on_the_other():
     cluster = InProcessCluster(Recording(), 2, 1, partition_bytes=1 << 20, shard_examples=40, **EPOCHS)
     cluster.start()
     (worker,) = workers_of(cluster)

@@ -1,4 +1,4 @@
-"""A replica that nobody declared joins: nobody waits for it before, and everybody treats it alike after."""
+"""A replica in no host list joins: no other waits for it before, and it is treated like the others after."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def standing(cluster: InProcessCluster) -> list[int]:
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
-def test_a_round_is_of_those_who_were_declared_until_another_joins_and_then_of_all(num_ps: int) -> None:
+def test_a_round_is_of_the_declared_workers_until_another_joins_and_then_of_all(num_ps: int) -> None:
     cluster = made("sync", num_ps)
     expected = {name: cluster.values()[name] for name in ("w", "b")}
     assert standing(cluster) == [MEMBER, MEMBER, LEFT, LEFT, LEFT]
@@ -79,7 +79,7 @@ def test_a_round_is_of_those_who_were_declared_until_another_joins_and_then_of_a
     assert cluster.global_step() == 4 and standing(cluster)[JOINER] == LEFT
 
 
-def test_nobody_is_behind_who_has_not_joined_and_who_joins_begins_beside_the_slowest() -> None:
+def test_a_replica_that_has_not_joined_is_not_behind_and_one_that_joins_begins_beside_the_slowest() -> None:
     cluster = made("bounded", max_steps_ahead=1)
     for _ in range(5):
         in_parallel([lambda: step(cluster, 0), lambda: step(cluster, 1)])
@@ -90,7 +90,7 @@ def test_nobody_is_behind_who_has_not_joined_and_who_joins_begins_beside_the_slo
     assert cluster.global_step() == 13
 
 
-def test_without_waiting_every_push_of_his_is_an_update_like_any_other() -> None:
+def test_without_waiting_every_push_of_a_joined_replica_is_an_update_like_any_other() -> None:
     cluster = made("async")
     expected = {name: cluster.values()[name] for name in ("w", "b")}
     for worker, number in [(0, 0), (JOINER, 0), (1, 0), (JOINER, 1)]:

@@ -40,7 +40,7 @@ def classic(cluster: InProcessCluster, target: str, model: Deep) -> Callable[[],
     return lambda: session.run(train)
 
 
-def test_parcels_are_faster_than_variables_one_by_one_and_runs_than_single_steps() -> None:
+def test_parcels_are_faster_than_variables_one_by_one_and_calls_of_several_steps_than_single_steps() -> None:
     model = Deep()
     cluster = InProcessCluster(
         model, 1, 1, optimizer="sgd", learning_rate=1e-6, batch_size=4, partition_bytes=1 << 30, steps_per_run="8"

@@ -41,7 +41,7 @@ def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Proce
 
 
 @pytest.mark.long
-def test_a_chief_that_is_killed_while_it_holds_the_pushes_holds_nobody_up(processes: Processes) -> None:
+def test_a_chief_that_is_killed_while_it_holds_the_pushes_does_not_stop_the_workers(processes: Processes) -> None:
     cluster = TestCluster(
         processes,
         2,

@@ -1,4 +1,4 @@
-"""Workers leave, fall asleep, come back: real processes, real signals, in the modes where others wait for them."""
+"""Workers leave, fall asleep and come back: real processes and signals, in the modes where others wait for them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_job_ends_with_a_checkpoint_and_a_named_cause_when_too_few_workers_rem
 
 
 @pytest.mark.long
-def test_with_a_backup_nobody_waits_for_a_worker_that_has_yet_to_come(processes: Processes) -> None:
+def test_with_a_backup_no_worker_waits_for_one_that_has_yet_to_come(processes: Processes) -> None:
     cluster = cluster_of(processes, "sync", ENDLESS, "--backup_workers=1", workers=3)
     servers = [cluster.start("ps", 0)]
     chief, worker = (cluster.start("worker", index) for index in range(2))
@@ -105,7 +105,7 @@ def test_with_a_backup_nobody_waits_for_a_worker_that_has_yet_to_come(processes:
 
 
 @pytest.mark.long
-def test_without_a_backup_all_wait_for_him_but_no_longer_than_the_start_up_time_out(processes: Processes) -> None:
+def test_without_a_backup_all_wait_for_it_but_no_longer_than_the_start_up_time_out(processes: Processes) -> None:
     cluster = cluster_of(processes, "sync", ENDLESS)
     cluster.flags.append("--startup_timeout_secs=8")
     (ps, chief) = cluster.start("ps", 0), cluster.start("worker", 0)

@@ -1,4 +1,4 @@
-"""The soak test itself, with too few calls for a verdict on memory; what it judges by: tests/unit/test_soak.py."""
+"""The soak test itself, with too few calls for a verdict on memory; tests/unit/test_soak.py tests the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is exported predicts, in a plain TensorFlow process without this package, what the model predicts."""
+"""An exported model predicts what the model predicts, in a plain TensorFlow process without this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lookup tables and local variables of a model: each worker has its own, and they are there in every graph."""
+"""Lookup tables and local variables of a model: each worker has its own, in every graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several steps in one run are the same steps."""
+"""Several steps in one call are the same steps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_oth
     [Linear(count=120, width=5), long(Bags()), long(Visits(passing(), capacity=8))],
     ids=["dense", "tables", "open"],
 )
-def test_synchronous_runs_are_the_same_to_the_last_bit_as_single_steps(model: Linear, num_ps: int) -> None:
+def test_synchronous_calls_of_several_steps_are_bit_equal_to_single_steps(model: Linear, num_ps: int) -> None:
     values = []
     for run in (1, RUN):
         cluster = cluster_of(model, num_ps, 2, run, update="sync", optimizer="adagrad")
@@ -82,7 +82,7 @@ def test_the_global_step_is_exactly_max_steps(mode: dict, num_ps: int, run: str)
 
 
 @every_mode_of_one
-def test_input_that_ends_within_a_run_is_used_to_its_last_example_and_steps_not_made_are_given_back(mode: dict) -> None:
+def test_input_that_ends_within_a_call_is_used_to_its_end_and_steps_not_made_are_given_back(mode: dict) -> None:
     model = Linear(count=46)
     cluster = cluster_of(model, 1, 1, 4, epochs=3, max_steps=1000, **mode)
     pace = pace_for(cluster)
@@ -98,7 +98,7 @@ def test_input_that_ends_within_a_run_is_used_to_its_last_example_and_steps_not_
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("lead", [long(0), 2])
-def test_the_bound_holds_within_runs(num_ps: int, lead: int) -> None:
+def test_the_bound_holds_within_calls(num_ps: int, lead: int) -> None:
     model = Recorded()
     cluster = cluster_of(
         model, num_ps, 3, 4, update="bounded", max_steps_ahead=lead, optimizer="sgd", learning_rate=0.01
@@ -137,7 +137,7 @@ _ENDS = ("send_device", "recv_device")
 
 @every_mode_of_one
 @one_or_two_ps
-def test_a_step_within_a_run_sends_what_it_sends_alone(mode: dict, num_ps: int) -> None:
+def test_a_step_within_a_call_sends_what_it_sends_alone(mode: dict, num_ps: int) -> None:
     cluster = cluster_of(Linear(count=120, width=5), num_ps, 1, **mode)
     alone = crossings(cluster, 1)
     assert sum(alone.values()) >= 2
@@ -164,7 +164,7 @@ class Forgetful(Linear):
         return super().forward(features * tf.ensure_shape(tf.numpy_function(note, [dropped], tf.float32), [16]), True)
 
 
-def test_every_step_of_a_run_draws_random_numbers_of_its_own() -> None:
+def test_every_step_of_a_call_draws_random_numbers_of_its_own() -> None:
     model = Forgetful()
     cluster = cluster_of(model, 1, 1)
     model.seen.clear()
@@ -238,7 +238,7 @@ def test_values_that_are_pulled_ahead_are_older_by_one_step_at_most_and_counted_
     assert np.abs(cluster.values()["w"] - initial["w"]).max() > 0.5, "it has learned at all"
 
 
-def test_who_is_dismissed_within_a_run_goes_on_and_holds_nobody_back() -> None:
+def test_a_replica_that_is_removed_within_a_call_goes_on_and_does_not_hold_the_others_back() -> None:
     cluster = cluster_of(Linear(count=120), 1, 2, update="sync", max_steps=1000)
     alone = threading.Thread(target=lambda: cluster.sessions[0].run(cluster.steps[0].steps_per_call(RUN)), daemon=True)
     alone.start()

@@ -1,4 +1,4 @@
-"""The click models learn what is planted in made-up data, and end as close to it as can be asked of them."""
+"""The click models learn the signal that is planted in synthetic data, and end close to it."""
 
 from __future__ import annotations
 

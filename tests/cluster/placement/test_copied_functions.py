@@ -1,11 +1,10 @@
-"""Copies of a step are steps of their own: other random numbers, and the order of what a model does on the worker."""
+"""Copies of a step draw random numbers of their own."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
@@ -94,39 +93,3 @@ def test_they_draw_the_same_numbers_in_every_process_of_the_same_seed() -> None:
         cluster.train(RUN, run=RUN)
         found.append(np.array(model.seen))
     np.testing.assert_allclose(*found, rtol=1e-6)
-
-
-class Noting(Linear):
-    """Does things on the worker that depend on no value of a ps, and may take longer in earlier steps."""
-
-    def __init__(self) -> None:
-        super().__init__(count=400)
-        self.order: list[tuple[str, float]] = []
-
-    def forward(self, features, training):
-        local = v1.get_variable(
-            "seen", [], initializer=v1.zeros_initializer(), trainable=False, collections=[v1.GraphKeys.LOCAL_VARIABLES]
-        )
-
-        def note(number, value):
-            self.order.append((str(number), float(value)))
-            return value
-
-        with tf.control_dependencies([local.assign_add(1.0)]):
-            first = tf.numpy_function(note, ["first", local.read_value()], tf.float32)
-        with tf.control_dependencies([first]):
-            second = tf.numpy_function(note, ["second", local.read_value()], tf.float32)
-        return super().forward(features, training) + 0.0 * tf.ensure_shape(second, [])
-
-
-@pytest.mark.parametrize("fields", [{}, {"prefetch_pulls": 1}], ids=["", "prefetching"])
-def test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps(fields: dict) -> None:
-    model = Noting()
-    cluster = cluster_of(model, **fields)
-    cluster.sessions[0].run(
-        [variable.initializer for variable in cluster.steps[0].graph.get_collection("local_variables")]
-    )
-    model.order.clear()
-    cluster.train(STEPS, run=RUN)
-    values = [value for _, value in model.order]
-    assert values == [number for step in range(1, STEPS + 1) for number in (step, step)]

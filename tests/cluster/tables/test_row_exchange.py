@@ -1,4 +1,4 @@
-"""What crosses between processes for tables in one step: counted and weighed in what TensorFlow really ran."""
+"""Messages between processes for tables in one step, counted and weighed in the graphs that TensorFlow ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an open vocabulary has learned outlives the job: in checkpoints, for any number of ps, and in SavedModels."""
+"""An open vocabulary outlives the job: in checkpoints, for any number of ps, and in SavedModels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What crosses between processes in one step, counted in the graphs that TensorFlow really runs."""
+"""Messages between processes in one step, counted in the graphs that TensorFlow ran."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_large_variable_travels_alone() -> None:
 
 
 @pytest.mark.parametrize("update", ["async", long("sync")])
-def test_where_shards_are_handed_out_one_small_message_more_goes_to_each_ps(update: str) -> None:
+def test_with_dynamic_sharding_one_small_message_more_goes_to_each_ps(update: str) -> None:
     static, dynamic = (crossings(Deep(), 2, update, "sgd", sharding=sharding) for sharding in ("static", "dynamic"))
     tickets = {("job:worker/task:1", f"job:ps/task:{ps}"): 1 for ps in range(2)}
     assert dynamic - static == collections.Counter(tickets)

@@ -1,4 +1,4 @@
-"""Bounded staleness: how far the fastest is ahead of the slowest, from recorded clocks."""
+"""Bounded staleness: the lead of the fastest worker over the slowest, from recorded clocks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def trained(lead: int, num_ps: int = 1) -> tuple[Recorded, InProcessCluster, lis
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("lead", [0, 1, long(4)])
-def test_nobody_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_bound_is_used(
+def test_no_worker_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_bound_is_used(
     lead: int, num_ps: int
 ) -> None:
     model, cluster, began = trained(lead, num_ps)
@@ -94,7 +94,7 @@ def test_the_waiting_is_measured(num_ps: int = 1) -> None:
     assert waiting[1, 0] < waiting[1, 1] < STEPS * 1.0, "seconds"
 
 
-def test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> None:
+def test_a_replica_that_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> None:
     cluster = InProcessCluster(
         Recorded(), 1, WORKERS, update="bounded", max_steps_ahead=3, learning_rate=0.01, batch_size=4
     )
@@ -111,7 +111,7 @@ def test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> No
     assert cluster.read("ps_train/clocks").tolist() == [[1, 1, 1], [2, 5, 2]]
 
 
-def test_the_clock_of_one_who_left_holds_nobody_back_and_one_who_comes_back_alone_begins_beside_the_fastest() -> None:
+def test_a_replica_that_left_holds_no_other_back_and_one_that_comes_back_alone_begins_beside_the_fastest() -> None:
     model = Recorded()
     cluster = InProcessCluster(model, 1, WORKERS, update="bounded", max_steps_ahead=1, learning_rate=0.01, batch_size=4)
     cluster.start()

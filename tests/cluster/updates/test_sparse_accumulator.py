@@ -1,4 +1,4 @@
-"""Rounds of synchronous updates: whose gradients of rows belong to them."""
+"""Rounds of synchronous updates with tables: which gradients of rows belong to them."""
 
 from __future__ import annotations
 

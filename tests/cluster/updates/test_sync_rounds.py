@@ -1,4 +1,4 @@
-"""Rounds of synchronous updates: who belongs to one, when it is complete, and what becomes of those who are late."""
+"""Rounds of synchronous updates: their members, when they are complete, and late gradients."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_with_a_backup_the_update_is_the_mean_of_the_others_and_the_late_gradien
 
 
 @one_or_two_ps
-def test_who_leaves_is_waited_for_no_more_and_when_he_is_back_belongs_to_the_round_after(num_ps: int) -> None:
+def test_a_replica_that_leaves_is_not_waited_for_and_when_it_is_back_belongs_to_the_round_after(num_ps: int) -> None:
     cluster, model = made(num_ps)
     w = cluster.values()["w"]
     model.hold[0].set()
@@ -160,7 +160,7 @@ def test_a_gradient_of_values_from_two_different_rounds_is_dropped() -> None:
 
 
 @one_or_two_ps
-def test_when_all_have_left_one_who_comes_again_trains_alone(num_ps: int) -> None:
+def test_when_all_have_left_a_replica_that_comes_again_trains_alone(num_ps: int) -> None:
     cluster, model = made(num_ps)
     w = cluster.values()["w"]
     for index in range(WORKERS):
@@ -172,7 +172,7 @@ def test_when_all_have_left_one_who_comes_again_trains_alone(num_ps: int) -> Non
 
 
 @one_or_two_ps
-def test_one_who_waits_to_come_in_does_not_wait_for_a_round_that_nobody_is_left_to_make(num_ps: int) -> None:
+def test_a_joining_replica_does_not_wait_for_a_round_that_no_replica_is_left_to_make(num_ps: int) -> None:
     cluster, _ = made(num_ps)
     cluster.dismiss(0)
 
@@ -187,7 +187,7 @@ def test_one_who_waits_to_come_in_does_not_wait_for_a_round_that_nobody_is_left_
     assert cluster.global_step() == 1
 
 
-def test_nobody_is_taken_twice_into_one_round() -> None:
+def test_no_replica_is_taken_twice_into_one_round() -> None:
     """As when a worker is started anew while the gradient of its earlier process is in the round."""
     cluster, _ = made()
     twice = [threading.Thread(target=step, args=[cluster, 0], daemon=True) for _ in range(2)]
@@ -247,7 +247,7 @@ def standing(cluster: InProcessCluster) -> list[int]:
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
-def test_after_a_reset_everybody_is_a_member_who_waits_goes_on_and_what_is_late_does_not_count(num_ps: int) -> None:
+def test_after_a_reset_all_are_members_a_waiting_one_goes_on_and_a_late_push_does_not_count(num_ps: int) -> None:
     cluster, model = made(num_ps)
     model.hold[0].set()
     late = threading.Thread(target=cluster.sessions[0].run, args=[cluster.steps[0].ops.train], daemon=True)

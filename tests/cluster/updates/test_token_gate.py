@@ -1,4 +1,4 @@
-"""Who waits on a ps is let go by a release after he came, and by none before."""
+"""A token gate releases a replica that waits, and only by a token that comes after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ps_train.updates.token_gate import TokenGate
 from tests.support.processes import eventually
 
 
-def test_a_token_of_an_earlier_life_lets_nobody_pass_and_is_not_waited_for_under_the_lock() -> None:
+def test_a_token_of_an_earlier_process_releases_no_replica_and_is_not_waited_for_under_the_mutex() -> None:
     """Even when the locked part of the step takes its time to find it."""
     reached, go_on = threading.Event(), threading.Event()
 
@@ -22,17 +22,17 @@ def test_a_token_of_an_earlier_life_lets_nobody_pass_and_is_not_waited_for_under
         return until
 
     with tf.Graph().as_default():
-        turnstile = TokenGate("turnstile", 2)
+        gate = TokenGate("gate", 2)
 
         def wait():
             until = tf.ensure_shape(tf.numpy_function(slowly, [tf.constant(1, tf.int64)], tf.int64), [])
             with tf.control_dependencies([until]):
-                return [turnstile.wait(0, until)], tf.constant(True)
+                return [gate.wait(0, until)], tf.constant(True)
 
-        locked, waits = with_mutex("lock", [], wait)
-        passed = turnstile.wait_for_token(0, waits, locked)
-        leave, _ = with_mutex("lock", [], lambda: ([turnstile.release(tf.constant(-1, tf.int64), [True, False])], None))
-        arrive, _ = with_mutex("lock", [], lambda: ([turnstile.release(tf.constant(1, tf.int64))], None))
+        locked, waits = with_mutex("mutex", [], wait)
+        passed = gate.wait_for_token(0, waits, locked)
+        leave, _ = with_mutex("mutex", [], lambda: ([gate.release(tf.constant(-1, tf.int64), [True, False])], None))
+        arrive, _ = with_mutex("mutex", [], lambda: ([gate.release(tf.constant(1, tf.int64))], None))
         (needs,) = v1.global_variables()
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
@@ -41,7 +41,7 @@ def test_a_token_of_an_earlier_life_lets_nobody_pass_and_is_not_waited_for_under
             step.start()
             assert reached.wait(20)
             go_on.set()
-            eventually(lambda: session.run(needs)[0] == 1, 20, "his waiting")
+            eventually(lambda: session.run(needs)[0] == 1, 20, "the wait of replica 0")
             assert step.is_alive()
             session.run(arrive)
             step.join(20)

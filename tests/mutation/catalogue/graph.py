@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_PLAN, _PARCELS, _TRACE = (
-    "tests/unit/placement/test_plan.py",
-    "tests/unit/transport/test_parcels.py",
-    "tests/unit/placement/test_trace.py",
-)
-_TABLES, _OPEN = "tests/cluster/test_tables.py", "tests/cluster/tables/test_vocabulary.py"
-_LEAST_USED = "test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused"
-_RUNS, _UPDATES = "tests/cluster/graph/test_unroll.py", "tests/cluster/test_updates.py"
-_EMBEDDINGS = "tests/unit/embeddings/test_lookups.py"
+_GLOBAL_STEP = "tests/cluster/test_global_step.py"
+_MODEL_STATE = "tests/cluster/test_model_state.py"
+_PARCELS = "tests/unit/transport/test_parcels.py"
+_PLAN = "tests/unit/placement/test_plan.py"
+_ROW_INDEX = "tests/unit/embeddings/test_row_index.py"
+_TABLES = "tests/cluster/test_tables.py"
+_TRACE = "tests/unit/placement/test_trace.py"
+_TRACE_INITIAL_VALUES = "tests/unit/placement/test_trace_initial_values.py"
+_UNROLL = "tests/cluster/graph/test_unroll.py"
+_VOCABULARY = "tests/cluster/tables/test_vocabulary.py"
 
 MUTATIONS = [
     Mutation(
@@ -84,7 +85,7 @@ MUTATIONS = [
         "ps_train/placement/trace.py",
         "_seeded(initializer, derived_seed(seed, self.spec.name))",
         "_seeded(initializer, derived_seed(seed))",
-        (_TRACE,),
+        (_TRACE_INITIAL_VALUES,),
         within="VariableTrace.initial_value",
     ),
     Mutation(
@@ -92,7 +93,7 @@ MUTATIONS = [
         "ps_train/placement/trace.py",
         ' or config["seed"] is not None',
         "",
-        (_TRACE,),
+        (_TRACE_INITIAL_VALUES,),
         within="_seeded",
     ),
     Mutation(
@@ -132,7 +133,7 @@ MUTATIONS = [
         "ps_train/tables/vocabulary.py",
         "known |= self._use_counts(keys)[0] >= self._table.admit_after",
         "known |= self._use_counts(keys)[0] > self._table.admit_after",
-        (f"{_OPEN}::test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one",),
+        (f"{_VOCABULARY}::test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one",),
         within="Vocabulary.read",
     ),
     Mutation(
@@ -140,7 +141,9 @@ MUTATIONS = [
         "ps_train/tables/vocabulary.py",
         "status.uses + 1, self._table.admit_after",
         "status.uses, self._table.admit_after",
-        (f"{_OPEN}::{_LEAST_USED}",),
+        (
+            f"{_VOCABULARY}::test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused",
+        ),
         within="Vocabulary._rows_for",
     ),
     Mutation(
@@ -148,7 +151,7 @@ MUTATIONS = [
         "ps_train/tables/vocabulary.py",
         "tf.ones(self._update_count.shape, tf.int64)",
         "tf.zeros(self._update_count.shape, tf.int64)",
-        (f"{_OPEN}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
+        (f"{_VOCABULARY}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
         within="Vocabulary.admit",
     ),
     Mutation(
@@ -156,7 +159,9 @@ MUTATIONS = [
         "ps_train/tables/row_allocator.py",
         "counts * _LIMIT + last",
         "(_LIMIT - counts) * _LIMIT + last",
-        (f"{_OPEN}::{_LEAST_USED}",),
+        (
+            f"{_VOCABULARY}::test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused",
+        ),
         within="RowAllocator._evict",
     ),
     Mutation(
@@ -164,7 +169,7 @@ MUTATIONS = [
         "ps_train/embeddings/index.py",
         ">= self._expire_steps",
         "> self._expire_steps",
-        (f"{_OPEN}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
+        (f"{_VOCABULARY}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
         within="RowIndex.expired",
     ),
     Mutation(
@@ -172,7 +177,7 @@ MUTATIONS = [
         "ps_train/embeddings/index.py",
         "taken & tf.reduce_all(tf.equal(stored, keys), 1)",
         "taken",
-        (f"{_OPEN}::test_no_pull_gets_the_row_of_another_id_while_rows_change_hands",),
+        (f"{_VOCABULARY}::test_no_pull_gets_the_row_of_another_id_while_rows_change_hands",),
         within="RowIndex.verify",
     ),
     Mutation(
@@ -180,7 +185,7 @@ MUTATIONS = [
         "ps_train/embeddings/row_order.py",
         "(total - 1 - np.arange(blocks)) // blocks + 1",
         "(total - 1 - np.arange(blocks)) // blocks",
-        (f"{_EMBEDDINGS}::test_every_row_has_a_position_of_its_own",),
+        ("tests/unit/embeddings/test_row_order.py::test_every_row_has_a_position_of_its_own",),
         within="begins",
     ),
     Mutation(
@@ -188,7 +193,7 @@ MUTATIONS = [
         "ps_train/embeddings/row_index.py",
         "(ids < sizes)",
         "(ids <= sizes)",
-        (f"{_EMBEDDINGS}::test_an_id_out_of_range_is_an_error_that_names_table_field_id_and_example",),
+        (f"{_ROW_INDEX}::test_an_id_out_of_range_is_an_error_that_names_table_field_id_and_example",),
         within="row_indices",
     ),
     Mutation(
@@ -196,7 +201,7 @@ MUTATIONS = [
         "ps_train/embeddings/row_index.py",
         "indices + tf.constant(table.offsets, tf.int64) if",
         "indices + 0 * tf.constant(table.offsets, tf.int64) if",
-        (f"{_EMBEDDINGS}::test_fields_of_a_list_of_sizes_have_rows_of_their_own_one_behind_the_other",),
+        (f"{_ROW_INDEX}::test_fields_of_a_list_of_sizes_have_rows_of_their_own_one_behind_the_other",),
         within="row_indices",
     ),
     Mutation(
@@ -221,7 +226,8 @@ MUTATIONS = [
         "vector[parcel.length - HEADER_SIZE + 1] = 1",
         "pass",
         (
-            "tests/cluster/test_gradients.py::test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_count",
+            "tests/cluster/test_gradients.py::"
+            "test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_count",
         ),
         within="empty_push",
     ),
@@ -231,7 +237,7 @@ MUTATIONS = [
         "scale = examples if scaled else None",
         "scale = None",
         (
-            "tests/cluster/test_updates.py::"
+            "tests/cluster/updates/test_synchronous.py::"
             "test_in_synchronous_updates_every_example_counts_the_same_when_batches_differ_in_size",
         ),
         within="Transport.push",
@@ -241,7 +247,7 @@ MUTATIONS = [
         "ps_train/placement/copied_functions.py",
         "+= number << 32",
         "+= 0 * number",
-        (f"{_RUNS}::test_every_step_of_a_run_draws_random_numbers_of_its_own",),
+        (f"{_UNROLL}::test_every_step_of_a_call_draws_random_numbers_of_its_own",),
         within="make_seed_distinct",
     ),
     Mutation(
@@ -257,9 +263,7 @@ MUTATIONS = [
         "ps_train/graph/unroll.py",
         "return [_WORK] if self._worker_ends and",
         "return [_WORK] if not self._worker_ends and",
-        (
-            "tests/cluster/placement/test_copied_functions.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",
-        ),
+        ("tests/cluster/graph/test_effects.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",),
         within="_StepTemplate._gates_of",
     ),
     Mutation(
@@ -267,7 +271,7 @@ MUTATIONS = [
         "ps_train/graph/worker_step.py",
         "backward.state if replica.index == 0 else None",
         "backward.state",
-        ("tests/cluster/test_model_state.py::test_of_several_workers_the_first_one_moves_it_alone",),
+        (f"{_MODEL_STATE}::test_of_several_workers_the_first_one_moves_it_alone",),
         within="build_worker_step",
     ),
     Mutation(
@@ -275,7 +279,7 @@ MUTATIONS = [
         "ps_train/updates/sparse_accumulator.py",
         "self._valid.assign(is_valid, read_value=False)",
         "self._valid.assign(True, read_value=False)",
-        ("tests/cluster/test_model_state.py",),
+        (_MODEL_STATE,),
         within="StateAccumulator.assign",
     ),
     Mutation(
@@ -283,7 +287,7 @@ MUTATIONS = [
         "ps_train/graph/train_step.py",
         "state.variables, update_count, tables",
         "state.variables, state.update_counts[0], tables",
-        ("tests/cluster/test_global_step.py::test_a_rate_that_falls_is_that_of_the_update_on_every_ps",),
+        (f"{_GLOBAL_STEP}::test_a_rate_that_falls_is_that_of_the_update_on_every_ps",),
         within="_make_optimizers",
     ),
     Mutation(
@@ -291,7 +295,7 @@ MUTATIONS = [
         "ps_train/graph/train_step.py",
         "for ps, count in enumerate(update_counts)]",
         "for ps, count in enumerate(update_counts[:1])]",
-        ("tests/cluster/test_global_step.py::test_rates_go_on_where_the_checkpoint_was",),
+        (f"{_GLOBAL_STEP}::test_rates_go_on_where_the_checkpoint_was",),
         within="_counter_entries",
     ),
     Mutation(
@@ -299,7 +303,7 @@ MUTATIONS = [
         "ps_train/graph/unroll.py",
         "pull_after = placed[number - 1 - ahead] if number > ahead else None",
         "pull_after = None",
-        (f"{_RUNS}::test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other",),
+        (f"{_UNROLL}::test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other",),
         within="unroll",
     ),
     Mutation(
@@ -307,7 +311,7 @@ MUTATIONS = [
         "ps_train/updates/apply_gradients.py",
         "max(found, key=len)",
         "min(found, key=len)",
-        ("tests/cluster/test_table_refusals.py::test_every_group_of_variables_has_its_own_optimizer",),
+        ("tests/cluster/updates/test_apply_gradients.py::test_every_group_of_variables_has_its_own_optimizer",),
         within="optimizer_prefix",
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""What all contenders share: the same data, and models of the size that they claim."""
+"""All contenders share the same data, and models of the size that they claim."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from benchmarks import workloads
+from benchmarks.errors import UsageError
 
 OF_TABLES = ("big", "lookup", "lookup_small", "rows")
 
@@ -41,7 +42,7 @@ def test_wide_is_made_of_many_small_variables():
         assert len(v1.trainable_variables()) == 102
 
 
-def test_everybody_gets_the_same_data_and_test_data_of_the_same_kind():
+def test_all_contenders_get_the_same_data_and_test_data_of_the_same_kind():
     workload = workloads.load("tiny")
     one, two, test = workload.data("train", ""), workload.data("train", ""), workload.data("test", "")
     np.testing.assert_array_equal(one.features, two.features)
@@ -51,3 +52,9 @@ def test_everybody_gets_the_same_data_and_test_data_of_the_same_kind():
     means = np.stack([one.features[one.labels == label].mean(0) for label in range(workload.classes)])
     nearest = np.argmin(((test.features[:, None] - means[None]) ** 2).sum(2), 1)
     assert (nearest == test.labels).mean() > 0.6
+
+
+def test_an_unknown_workload_is_refused_with_those_that_are_known():
+    known = "big, large, lookup, lookup_small, rows, sleeper, small, starting, tiny, wide"
+    with pytest.raises(UsageError, match=known):
+        workloads.load("none")

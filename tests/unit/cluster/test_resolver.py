@@ -1,4 +1,4 @@
-"""Where the ps are: what is made of a file that changes, and of one that is spoilt."""
+"""The addresses of the ps follow the cluster file, and a file that cannot be used changes nothing."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def whereabouts(file):
+def resolver(file):
     path = str(file.path)
     sources = {"ps_hosts": f"cluster_file {path}"}
     return ClusterResolver(Job(ps_hosts=("a:1", "b:1"), worker_hosts=("w:1",), cluster_file=path, sources=sources))
 
 
-def ps(whereabouts):
-    return [str(address) for address in whereabouts.current().ps]
+def ps(resolver):
+    return [str(address) for address in resolver.current().ps]
 
 
 @pytest.fixture
-def said(caplog):
+def logged(caplog):
     logging.getLogger("ps_train").propagate = True
     caplog.set_level(logging.WARNING, "ps_train")
     return caplog
@@ -51,34 +51,34 @@ def test_without_a_file_the_ps_are_where_they_were():
     assert ps(ClusterResolver(Job(ps_hosts=("a:1",), worker_hosts=("w:1",)))) == ["a:1"]
 
 
-def test_a_new_address_counts_as_soon_as_it_stands_there(file, whereabouts):
-    assert ps(whereabouts) == ["a:1", "b:1"]
+def test_a_new_address_counts_as_soon_as_it_stands_there(file, resolver):
+    assert ps(resolver) == ["a:1", "b:1"]
     file.write({"ps": ["a:1", "c:1"], "worker": ["w:1"]})
-    assert ps(whereabouts) == ["a:1", "c:1"]
-    assert [str(address) for address in whereabouts.cluster.ps] == ["a:1", "b:1"]
+    assert ps(resolver) == ["a:1", "c:1"]
+    assert [str(address) for address in resolver.cluster.ps] == ["a:1", "b:1"]
 
 
-def test_what_was_written_before_the_first_look_counts_too(file, whereabouts):
+def test_what_was_written_before_the_first_look_counts_too(file, resolver):
     file.write({"ps": ["a:1", "c:1"], "worker": ["w:1"]})
-    assert ps(whereabouts) == ["a:1", "c:1"]
+    assert ps(resolver) == ["a:1", "c:1"]
 
 
-def test_a_file_that_is_replaced_or_gone_for_a_moment_changes_nothing(file, whereabouts):
+def test_a_file_that_is_replaced_or_gone_for_a_moment_changes_nothing(file, resolver):
     file.path.unlink()
-    assert ps(whereabouts) == ["a:1", "b:1"]
+    assert ps(resolver) == ["a:1", "b:1"]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         ("{", "is not JSON"),
         ({"ps": ["a:1", "b"], "worker": ["w:1"]}, '"b" in ps_hosts'),
         ({"ps": ["a:1"], "worker": ["w:1"]}, "names 1 ps now, and this run has 2: the file takes effect"),
     ],
 )
-def test_what_cannot_be_used_is_told_once_and_all_stays_as_it_was(file, whereabouts, said, content, told):
+def test_a_file_that_cannot_be_used_is_reported_once_and_all_stays_as_it_was(file, resolver, logged, content, reported):
     file.write(content)
-    assert ps(whereabouts) == ps(whereabouts) == ["a:1", "b:1"]
-    assert len(said.messages) == 1 and told in said.messages[0] and str(file.path) in said.messages[0]
+    assert ps(resolver) == ps(resolver) == ["a:1", "b:1"]
+    assert len(logged.messages) == 1 and reported in logged.messages[0] and str(file.path) in logged.messages[0]
     file.write({"ps": ["a:1", "c:1"], "worker": ["w:1"]})
-    assert ps(whereabouts) == ["a:1", "c:1"]
+    assert ps(resolver) == ["a:1", "c:1"]

@@ -1,4 +1,4 @@
-"""A call that has not begun on all its tasks is told from one that takes long."""
+"""A call that has not begun on all its tasks is distinguished from one that takes long."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_call_that_has_not_begun_is_stuck_after_the_patience_and_said_so_once(
     assert not watch.is_stuck(200)
 
 
-def test_a_step_that_takes_long_is_not_stuck_and_nobody_is_asked_while_calls_end() -> None:
+def test_a_step_that_takes_long_is_not_stuck_and_no_task_is_asked_while_calls_end() -> None:
     calls = Calls()
     watch = watch_of(calls)
     for now in range(1000):

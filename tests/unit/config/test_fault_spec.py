@@ -1,4 +1,4 @@
-"""Faults that a user asks for: what is understood, what is refused, and when they strike."""
+"""Faults of --inject_fault: their syntax, and the moment at which they strike."""
 
 from __future__ import annotations
 

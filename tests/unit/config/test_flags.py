@@ -1,4 +1,4 @@
-"""Command line, flagfiles and TF_CONFIG: what is understood, which of them counts, and what is refused."""
+"""The command line, flagfiles and TF_CONFIG, and their order of precedence."""
 
 from __future__ import annotations
 
@@ -19,23 +19,13 @@ from ps_train.config.training_fields import OPTIMIZERS
 from ps_train.errors import ConfigError
 
 PRESETS = sorted((pathlib.Path(__file__).parents[3] / "flags").glob("*.flags"))
+
+
 TF_CONFIG = {
     "TF_CONFIG": json.dumps(
         {"cluster": {"ps": ["p:1"], "worker": ["w:1", "w:2"]}, "task": {"type": "worker", "index": 1}}
     )
 }
-
-
-@pytest.fixture
-def flagfile(tmp_path):
-    """Writes a flagfile of these lines and returns the argument that names it."""
-
-    def write(*lines, name="job.flags"):
-        path = tmp_path / name
-        path.write_text("\n".join(lines) + "\n")
-        return f"--flagfile={path}"
-
-    return write
 
 
 def refusal(arguments, environ=None):
@@ -317,35 +307,6 @@ def test_help_shows_the_twenty_flags_that_most_jobs_need_and_names_the_way_to_al
 def test_a_section_of_the_help_has_its_flags_in_one_place():
     sections = re.findall(r"^([\w ]+):$", flags.help_text(full=True), re.MULTILINE)
     assert len(sections) == len(set(sections)) > 5
-
-
-RENAMED = {
-    "--staleness=2": "--max_steps_ahead",
-    "--staleness_lr": "--divide_lr_by_staleness",
-    "--nostaleness_lr": "--divide_lr_by_staleness",
-    "--recovery_secs=3": "--recovery_timeout_secs",
-    "--worker_lease_secs=3": "--heartbeat_timeout_secs",
-    "--snapshot_mb=3": "--max_snapshot_mib",
-    "--async_save": "--max_snapshot_mib=0",
-    "--noasync_save": "--max_snapshot_mib=0",
-    "--clocks_dir=a": "--timeline_dir",
-    "--inject=kill:ps:0@1": "--inject_fault",
-    "--restart=on_failure": "--max_restarts=3",
-    "--elastic": "--max_workers=16",
-}
-
-
-@pytest.mark.parametrize("old", RENAMED)
-def test_the_old_name_of_a_flag_is_refused_with_its_new_name(old, flagfile):
-    name = old.partition("=")[0]
-    assert f"{name} (from the command line) has a new name: use {RENAMED[old]}" in refusal([old])
-    assert f"{name} (from a flagfile) has a new name" in refusal([flagfile(old)])
-
-
-def test_the_new_name_of_each_flag_exists():
-    names = {field.name for field in job_fields(Job)}
-    assert {new.removeprefix("--").partition("=")[0] for new in RENAMED.values()} <= names
-    assert not {old.removeprefix("--").partition("=")[0].removeprefix("no") for old in RENAMED} & names
 
 
 HOSTS = st.lists(st.from_regex(r"[a-z]{1,8}:[1-9][0-9]{0,3}", fullmatch=True), min_size=1, max_size=3).map(tuple)

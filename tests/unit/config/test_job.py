@@ -1,4 +1,4 @@
-"""The Job and the Task: what values they allow, and how they say what they do not."""
+"""The values that a Job allows, and its errors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import json
 
 import pytest
 
-from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
-from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.errors import EXIT_CONFIG, ConfigError
 
@@ -111,40 +109,6 @@ def test_the_update_mode_decides_how_the_loss_of_a_ps_is_repaired_where_that_is_
     assert Job(**fields).recovery_mode == mode
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"backup_workers": 1}, "backup_workers=1 is for update=sync, but update=async."),
-        ({"backup_workers": 1, "update": "bounded"}, "backup_workers=1 is for update=sync, but update=bounded."),
-        ({"max_staleness": 3, "update": "sync"}, "max_staleness=3 is not for update=sync."),
-        ({"divide_lr_by_staleness": True, "update": "sync"}, "divide_lr_by_staleness=True is not for update=sync."),
-        ({"ps_recovery": "partial", "update": "bounded"}, "ps_recovery=partial is for update=async, but"),
-    ],
-)
-def test_what_is_not_for_the_update_mode_is_refused(fields, text):
-    with pytest.raises(ConfigError) as caught:
-        Job(**fields)
-    assert text in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_job_that_would_never_save_is_refused():
-    with pytest.raises(ConfigError, match=r"save_steps=0.*save_secs=0"):
-        Job(save_steps=0, save_secs=0.0)
-
-
-def test_an_unknown_job_name_is_refused_with_the_known_ones():
-    for allowed in ("ps", "worker", "chief", "evaluator", "local"):
-        assert Task(allowed, 0).job_name == allowed
-    from ps_train.config.fields import check_fields
-
-    with pytest.raises(ConfigError, match=r"job_name=master \(from TF_CONFIG\).*ps, worker, chief, evaluator, local"):
-        check_fields(Task("master", 0), {"job_name": "TF_CONFIG"})
-
-
-def test_a_task_is_written_job_name_colon_index():
-    assert str(Task("ps", 3)) == "ps:3"
-
-
 def test_model_arguments_are_split_at_the_first_equals_sign():
     assert Job(model_arg=("hidden=64", "path=a=b", "empty=")).model_arguments() == {
         "hidden": "64",
@@ -212,19 +176,3 @@ def test_the_order_of_model_arguments_does_not_matter_to_what_is_shared():
 
 def test_where_a_value_came_from_does_not_make_two_jobs_differ():
     assert Job(seed=3, sources={"seed": "TF_CONFIG"}) == Job(seed=3)
-
-
-def test_every_option_has_help_and_a_section():
-    for field in [*job_fields(Job), *job_fields(Task)]:
-        assert field.metadata["help"].rstrip(".] "), field.name
-        assert field.metadata["section"], field.name
-
-
-def test_sources_are_not_an_option():
-    assert "sources" not in {field.name for field in job_fields(Job)}
-
-
-def test_a_field_is_described_with_value_and_source():
-    job = Job(worker_hosts=("a:1", "b:1"), sources={"worker_hosts": "TF_CONFIG"})
-    assert described(job, "worker_hosts") == "worker_hosts=a:1,b:1 (from TF_CONFIG)"
-    assert described(job, "seed") == "seed=1"

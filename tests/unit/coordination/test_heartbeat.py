@@ -1,4 +1,4 @@
-"""What a task says of itself on the boards, while its heart beats."""
+"""A heartbeat publishes a task's newest state, while other threads set it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ps_train.errors import LostTaskError
 KEY = records.task_key("worker:1")
 
 
-class Notebook:
-    """A board in this process; writing takes a while, as it does elsewhere."""
+class MemoryStore:
+    """A key-value store in this process; writing takes a while, as it does elsewhere."""
 
     incarnation = ""
 
@@ -49,67 +49,67 @@ class Notebook:
             self.history.append(TaskStatus.from_json(value).state)
 
 
-Said = tuple[Heartbeat, list[Notebook], Callable[[], None]]
+Published = tuple[Heartbeat, list[MemoryStore], Callable[[], None]]
 
 
 @pytest.fixture
-def said() -> Iterator[Said]:
-    """A heart that beats all the time, its boards, and what waits for some more beats on every board."""
-    boards = [Notebook("ps:0"), Notebook("ps:1")]
-    some: Any = boards
+def published() -> Iterator[Published]:
+    """A heartbeat that is published all the time, its stores, and a wait for more of it in every store."""
+    stores = [MemoryStore("ps:0"), MemoryStore("ps:1")]
+    some: Any = stores
     lease = Lease(some[0], new_task_status("worker:1"))
     lease.acquire(lease_secs=1)
     unused: Any = None
-    heart = Heartbeat(some, unused, lease, unused, Job(), unused)
+    heartbeat = Heartbeat(some, unused, lease, unused, Job(), unused)
     stopped = threading.Event()
 
-    def beat(index: int) -> None:
+    def publish(index: int) -> None:
         while not stopped.is_set():
-            heart.publish(index)
+            heartbeat.publish(index)
 
-    def some_beats() -> None:
-        before, deadline = [len(board.history) for board in boards], time.monotonic() + 10
-        while any(len(board.history) < start + 3 for board, start in zip(boards, before, strict=True)):
-            assert time.monotonic() < deadline, "no heart beats"
+    def some_heartbeats() -> None:
+        before, deadline = [len(store.history) for store in stores], time.monotonic() + 10
+        while any(len(store.history) < start + 3 for store, start in zip(stores, before, strict=True)):
+            assert time.monotonic() < deadline, "no heartbeat"
             time.sleep(0.001)
 
-    threads = [threading.Thread(target=beat, args=[index]) for index in range(2)]
+    threads = [threading.Thread(target=publish, args=[index]) for index in range(2)]
     for thread in threads:
         thread.start()
-    yield heart, boards, some_beats
+    yield heartbeat, stores, some_heartbeats
     stopped.set()
     for thread in threads:
         thread.join()
 
 
-def test_a_beat_takes_back_nothing_that_another_thread_says(said: Said) -> None:
-    heart, boards, some_beats = said
+def test_a_heartbeat_takes_back_no_state_that_another_thread_sets(published: Published) -> None:
+    heartbeat, stores, some_heartbeats = published
     for number in range(60):
         state = (TRAINING, WAITING)[number % 2]
-        heart.set_state(state)
-        some_beats()
-        assert [board.history[-1] for board in boards] == [state, state]
+        heartbeat.set_state(state)
+        some_heartbeats()
+        assert [store.history[-1] for store in stores] == [state, state]
 
 
-def test_after_a_farewell_no_board_shows_an_older_state(said: Said) -> None:
-    heart, boards, some_beats = said
+def test_after_a_task_has_announced_its_leaving_no_store_shows_an_older_state(published: Published) -> None:
+    heartbeat, stores, some_heartbeats = published
     for _ in range(30):
-        heart.set_state(TRAINING)
-        some_beats()
-        heart.announce_leaving()
-        said_by_then = [len(board.history) for board in boards]
-        some_beats()
-        for board, since in zip(boards, said_by_then, strict=True):
-            assert set(board.history[since - 1 :]) == {LEAVING}, board.name
+        heartbeat.set_state(TRAINING)
+        some_heartbeats()
+        heartbeat.announce_leaving()
+        by_then = [len(store.history) for store in stores]
+        some_heartbeats()
+        for store, since in zip(stores, by_then, strict=True):
+            assert set(store.history[since - 1 :]) == {LEAVING}, store.name
 
 
-def test_what_could_not_be_written_is_written_by_the_next_beat() -> None:
-    board: Any = Notebook("ps:0")
-    lease = Lease(board, new_task_status("worker:1"))
+def test_a_state_that_could_not_be_written_is_written_by_the_next_heartbeat() -> None:
+    store: Any = MemoryStore("ps:0")
+    lease = Lease(store, new_task_status("worker:1"))
     lease.acquire(lease_secs=1)
-    board.answers = False
+    store.answers = False
     with pytest.raises(LostTaskError):
         lease.renew(WAITING)
-    board.answers = True
+    store.answers = True
     assert lease.renew()
-    assert board.history[-1] == WAITING
+    assert store.history[-1] == WAITING

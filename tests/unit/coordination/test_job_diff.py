@@ -1,4 +1,4 @@
-"""Do two processes describe the same job?"""
+"""Differences between the jobs that two processes describe."""
 
 from __future__ import annotations
 

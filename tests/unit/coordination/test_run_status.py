@@ -1,4 +1,4 @@
-"""How a run ended, as an evaluator reads it in model_dir: the file, and the time-outs."""
+"""The status that a run leaves in model_dir for the evaluator: the file, and the time-outs."""
 
 from __future__ import annotations
 

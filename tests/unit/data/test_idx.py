@@ -1,4 +1,4 @@
-"""The reader of IDX files: what it reads, and that its messages name the file that is wrong."""
+"""The reader of IDX files; its messages name the wrong file."""
 
 from __future__ import annotations
 

@@ -10,9 +10,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import DataSource, derived_seed, evaluation_batches, training_batches
-from ps_train.errors import DataError, ModelError
+from ps_train.errors import ModelError
 
 NUMBERS = Arrays(np.arange(23, dtype=np.float32)[:, None] * 10, np.arange(23))
+
+
 ALONE = DataShard(0, 1)
 
 
@@ -186,16 +188,6 @@ def test_a_derived_seed_depends_on_every_part_and_on_nothing_else():
     seeds = {derived_seed(*p) for p in parts}
     assert len(seeds) == len(parts)
     assert all(0 <= seed < 2**31 for seed in seeds)
-
-
-def test_arrays_that_differ_in_number_are_refused_with_their_lengths():
-    with pytest.raises(DataError) as caught:
-        Arrays({"id": np.zeros(3), "image": np.zeros((4, 2))}, np.zeros(3))
-    assert "id 3, image 4, labels 3" in str(caught.value)
-
-
-def test_the_length_of_arrays_is_the_number_of_examples():
-    assert len(NUMBERS) == 23
 
 
 def test_endless_batches_go_on_after_the_end_and_stand_for_no_examples():

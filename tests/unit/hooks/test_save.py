@@ -1,4 +1,4 @@
-"""When the chief begins a checkpoint, and what it knows of the last one."""
+"""Times at which the chief begins a checkpoint, and its record of the last one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children that are copies of a process: in one of their own, since a test runner has threads."""
+"""Children that are copies of a process, in a process of their own because a test runner has threads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ show([child.stdout.read().splitlines(), child.wait(), child.returncode, child.po
     assert shown_by(script) == [["out", "err", "1 None True"], 7, 7, 7, False]
 
 
-def test_an_exception_is_told_and_does_not_go_on_in_the_code_of_the_parent() -> None:
+def test_an_exception_is_printed_and_does_not_go_on_in_the_code_of_the_parent() -> None:
     script = """
 parent = os.getpid()
 def work():

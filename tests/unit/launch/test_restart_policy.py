@@ -1,4 +1,4 @@
-"""Which children the launcher starts again."""
+"""The children that the launcher starts again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where variables live: balance, slices, and that every process finds the same."""
+"""Plans of variables: their balance and slices, and that every process finds the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees, on a terminal and in a file, and that nobody needs to look."""
+"""Progress lines and log records, on a terminal and in a file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import errno
 import io
 import logging
 import os
-import sys
 
 import pytest
 
-from ps_train import __main__ as program
 from ps_train.runtime.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress
 
 
@@ -136,40 +134,6 @@ class TestConsole:
         written = stream.buffer.getvalue()
         assert written.startswith(b"no directory /donn")
         assert written.endswith(b"es/mnist\n")
-
-
-class TestProgram:
-    @pytest.fixture
-    def exit_code(self, monkeypatch):
-        """Runs the program in this process and returns the code it exits with."""
-
-        def leave(code):
-            raise SystemExit(code)
-
-        monkeypatch.setattr(os, "_exit", leave)
-
-        def run(arguments, stream):
-            monkeypatch.setattr(sys, "argv", ["ps_train", *arguments])
-            monkeypatch.setattr(sys, "stdout", stream)
-            with pytest.raises(SystemExit) as caught:
-                program.run()
-            return caught.value.code
-
-        return run
-
-    def test_help_is_printed_and_the_program_is_done(self, exit_code):
-        stream = io.StringIO()
-        assert exit_code(["--help"], stream) == 0
-        assert "--max_steps" in stream.getvalue()
-
-    def test_an_error_is_one_line_and_the_exit_code_of_its_kind(self, exit_code):
-        stream = io.StringIO()
-        assert exit_code(["--max_steps=0"], stream) == 2
-        (line,) = stream.getvalue().splitlines()
-        assert line.startswith("ps_train: error: max_steps=0")
-
-    def test_a_broken_pipe_does_not_change_the_exit_code(self, exit_code, broken_pipe):
-        assert exit_code(["--max_steps=0"], broken_pipe) == 2
 
 
 class TestConsoleHandler:

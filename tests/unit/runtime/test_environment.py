@@ -1,4 +1,4 @@
-"""Which environment variables a process changes before it imports TensorFlow."""
+"""Environment variables that a process changes before it imports TensorFlow."""
 
 from __future__ import annotations
 

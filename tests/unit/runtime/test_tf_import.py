@@ -1,4 +1,4 @@
-"""What the import of TensorFlow brings with it, and what it prints."""
+"""The import of TensorFlow: the packages that come with it, and its output."""
 
 from __future__ import annotations
 

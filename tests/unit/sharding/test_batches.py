@@ -1,4 +1,4 @@
-"""Batches of what was given, with their tickets."""
+"""Batches of assigned shards, with their progress."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Reading:
     def __init__(self, data, **fields):
         job = Job(sharding="dynamic", **{"batch_size": 4, "shuffle_buffer": 0, **fields})
         with tf.Graph().as_default():
-            self.leased = ShardedBatches(reader_of(data() if callable(data) else data, job), job.batch_size)
-            batches = self.leased.batches
+            self.batches = ShardedBatches(reader_of(data() if callable(data) else data, job), job.batch_size)
+            batches = self.batches.batches
             self._fetches = (batches.labels, batches.examples, batches.progress, batches.features)
             self._session = v1.Session()
             self._session.run(batches.initializer)
@@ -54,14 +54,14 @@ class Reading:
     def all_of(self, *assignments):
         """Labels of each batch until nothing more was given, and their tickets."""
         for assignment in assignments:
-            self.leased.assign(assignment)
+            self.batches.assign(assignment)
         found = []
         while (batch := self.next())[2][0] >= 0:
             found.append(batch)
         return found
 
 
-def test_a_batch_is_of_one_shard_and_its_ticket_says_which_part():
+def test_a_batch_is_of_one_shard_and_its_progress_says_which_part():
     reading = Reading(Arrays(np.zeros([23, 2]), np.arange(23)), shard_examples=10)
     found = reading.all_of(
         Assignment(1, progress_value(0, 4), progress_value(1)), Assignment(2, progress_value(5), progress_value(6))
@@ -85,24 +85,24 @@ def test_what_ends_within_a_shard_ends_there():
 def test_where_nothing_was_given_a_batch_comes_that_stands_for_nothing():
     reading = Reading(Arrays(np.zeros(23), np.arange(23)))
     assert reading.next()[1:] == (0, (-1, 0, 0))
-    reading.leased.assign(Assignment(0, progress_value(0), progress_value(1)))
+    reading.batches.assign(Assignment(0, progress_value(0), progress_value(1)))
     assert reading.next()[1] == 4
 
 
 def test_what_was_given_before_a_new_beginning_is_forgotten():
     reading = Reading(Arrays(np.zeros(23), np.arange(23)))
-    reading.leased.assign(Assignment(0, progress_value(0), progress_value(1)))
-    reading.leased.reset()
+    reading.batches.assign(Assignment(0, progress_value(0), progress_value(1)))
+    reading.batches.reset()
     assert reading.next()[1:] == (0, (-1, 0, 0))
 
 
-def test_a_piece_of_a_stream_is_a_shard_and_its_batches_are_counted_once_it_was_read():
+def test_a_chunk_of_a_stream_is_a_shard_and_its_batches_are_counted_once_it_was_read():
     reading = Reading(lambda: Uneven(9, 0, 3))
     first, empty = (
         Assignment(0, progress_value(0), progress_value(1)),
         Assignment(1, progress_value(0), progress_value(1)),
     )
-    assert reading.leased.batches_in(first) == 1, "not known yet"
+    assert reading.batches.batches_in(first) == 1, "not known yet"
     assert reading.all_of(first, empty, Assignment(2, progress_value(0, 1), progress_value(1))) == [
         ([0, 1, 2, 3], 4, (0, progress_value(0), progress_value(0, 4))),
         ([4, 5, 6, 7], 4, (0, progress_value(0, 4), progress_value(0, 8))),
@@ -110,11 +110,11 @@ def test_a_piece_of_a_stream_is_a_shard_and_its_batches_are_counted_once_it_was_
         ([0], 0, (1, progress_value(0), progress_value(1))),
         ([201, 202], 2, (2, progress_value(0, 1), progress_value(1))),
     ]
-    assert reading.leased.batches_in(first) == 3
-    assert reading.leased.batches_in(Assignment(0, progress_value(0, 4), progress_value(0, 8))) == 1
+    assert reading.batches.batches_in(first) == 3
+    assert reading.batches.batches_in(Assignment(0, progress_value(0, 4), progress_value(0, 8))) == 1
 
 
-def test_pieces_and_their_examples_are_shuffled_anew_in_each_pass_and_parts_fit_together():
+def test_chunks_and_their_examples_are_shuffled_again_in_each_epoch_and_parts_fit_together():
     orders = []
     for number_of_pass in range(2):
         reading = Reading(lambda: Uneven(9, 7, 8), shuffle_buffer=1)
@@ -138,10 +138,10 @@ def criteo(directory, *names):
 
 def test_the_blocks_of_criteo_files_are_all_lines_once(tmp_path):
     reading = Reading(lambda: criteo(tmp_path, "train1", "train2"), shuffle_buffer=5)
-    every = [Assignment(shard, progress_value(0), progress_value(1)) for shard in range(reading.leased.count)]
+    every = [Assignment(shard, progress_value(0), progress_value(1)) for shard in range(reading.batches.count)]
     assert len(every) > 4
     for assignment in every:
-        reading.leased.assign(assignment)
+        reading.batches.assign(assignment)
     seen = []
     while True:
         _, examples, ticket, features = reading._session.run(reading._fetches)

@@ -1,4 +1,4 @@
-"""What --sharding=dynamic cannot be together with, and what it says then."""
+"""Data that can be read at any place, and the description of their shards that all tasks compare."""
 
 from __future__ import annotations
 
@@ -9,23 +9,6 @@ import tensorflow as tf
 from ps_train import Arrays, ConfigError, Job
 from ps_train.data.pipeline import DataSource
 from ps_train.sharding.readers import described_shards, reader_of
-
-
-@pytest.mark.parametrize(
-    "fields, text",
-    [
-        ({"sharding": "both"}, "sharding=both is not valid: use one of static, dynamic."),
-        ({"shard_examples": 64}, "shard_examples=64 is for sharding=dynamic, but sharding=static."),
-        ({"sharding": "dynamic", "shard_examples": 16}, "shard_examples=16 is less than batch_size=32: a batch"),
-        ({"sharding": "dynamic", "shard_examples": 0}, "shard_examples=0 is not valid: use a number of at least 1."),
-        ({"sharding": "dynamic", "accumulate": 2}, "accumulate=2 is not possible with sharding=dynamic"),
-    ],
-)
-def test_bad_values_are_named_in_one_line(fields, text):
-    with pytest.raises(ConfigError) as caught:
-        Job(**fields)
-    assert text in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_data_that_cannot_be_read_at_any_place_are_refused():

@@ -1,4 +1,4 @@
-"""What happens to a worker in the background of a test is seen by the test."""
+"""A test sees the errors of the workers in its background."""
 
 from __future__ import annotations
 

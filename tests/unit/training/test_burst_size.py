@@ -1,4 +1,4 @@
-"""How long bursts and runs are."""
+"""Lengths of bursts and of calls."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def test_a_burst_is_never_without_steps() -> None:
     assert after(BurstScheduler(8), 60.0).next_burst() == 1
 
 
-def test_lengths_of_runs() -> None:
+def test_lengths_of_calls() -> None:
     assert call_lengths(1, fixed=False) == call_lengths(1, fixed=True) == [1]
     assert call_lengths(8, fixed=False) == [8, 4, 2, 1]
     assert call_lengths(6, fixed=True) == [6, 1]
 
 
-def test_runs_are_as_long_as_the_loop_may_be_deaf() -> None:
+def test_calls_are_no_longer_than_the_loop_may_ignore_signals() -> None:
     assert after(BurstScheduler(8), BURST_SECS / 100).next_call_length(50) == 8
     assert after(BurstScheduler(8), BURST_SECS / 6).next_call_length(50) == 4
     assert after(BurstScheduler(8), BURST_SECS / 1.5).next_call_length(50) == 1
 
 
-def test_runs_become_shorter_when_steps_become_slow() -> None:
+def test_calls_become_shorter_when_steps_become_slow() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
     after(rhythm, BURST_SECS, bursts=5)
     assert rhythm.next_call_length(50) == 1
@@ -85,31 +85,31 @@ def test_a_length_that_is_new_must_fit_for_some_time() -> None:
     assert rhythm.next_call_length(50) == 8
 
 
-def test_no_run_is_longer_than_what_is_left() -> None:
+def test_no_call_is_longer_than_what_is_left() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
     assert [rhythm.next_call_length(left) for left in (9, 8, 7, 3, 1)] == [8, 8, 4, 2, 1]
 
 
-def test_a_run_of_a_given_length_is_of_that_length_however_slow_steps_are() -> None:
+def test_a_call_of_a_given_length_is_of_that_length_however_slow_steps_are() -> None:
     rhythm = BurstScheduler(6, fixed=True)
     assert rhythm.next_call_length(20) == 6 and rhythm.next_call_length(5) == 1
     assert after(rhythm, 1.0).next_call_length(20) == 6
 
 
-def test_a_burst_has_a_run_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
+def test_a_burst_has_a_call_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
     assert BurstScheduler(16, fixed=True).next_burst() == 17
     assert after(BurstScheduler(16, fixed=True), BURST_SECS / 5).next_burst() == 17
     assert after(BurstScheduler(16, fixed=True), BURST_SECS / 60).next_burst() == 49
     assert after(BurstScheduler(1, fixed=True), BURST_SECS / 5).next_burst() == 5
 
 
-def test_a_run_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
+def test_a_call_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
     for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (6, 4), (3, 2), (2, 1)):
         rhythm = after(BurstScheduler(16), BURST_SECS / (steps + 0.5))
         assert rhythm.next_call_length(rhythm.next_burst() - 1) == run
         assert rhythm.next_burst() <= steps
 
 
-def test_a_burst_is_some_whole_runs_and_one_step() -> None:
+def test_a_burst_is_some_whole_calls_and_one_step() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 60)
     assert rhythm.next_burst() == 57

@@ -1,4 +1,4 @@
-"""When the chief ends a job for which there is no input left."""
+"""The chief ends a job for which there is no input left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How slices are joined into parcels, which parcel carries the number of examples, and how they lie in its vector."""
+"""Slices are joined into parcels; one parcel of a push carries the number of examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files hold which split."""
+"""The files that hold each split."""
 
 from __future__ import annotations
 
