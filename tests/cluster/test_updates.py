@@ -37,16 +37,6 @@ def test_two_runs_with_the_same_seed_are_bit_equal(update: str, num_workers: int
         assert np.array_equal(value, results[1][name]), name
 
 
-def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed() -> None:
-    values = []
-    for num_ps, seed in ((1, 5), (3, 5), (1, 6)):
-        cluster = InProcessCluster(Digits(hidden=16), num_ps, 1, seed=seed)
-        cluster.start()
-        values.append(cluster.values()["hidden1/weights"])
-    assert np.array_equal(values[0], values[1])
-    assert not np.array_equal(values[0], values[2])
-
-
 @pytest.mark.parametrize("update", ["async", "bounded"])
 def test_concurrent_workers_count_every_step_once_and_lose_no_update(update: str) -> None:
     cluster = InProcessCluster(Recording(count=64), 2, 4, batch_size=4, update=update)

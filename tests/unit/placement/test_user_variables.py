@@ -47,19 +47,6 @@ def test_what_cannot_be_shared_is_refused_in_one_line(forward, shown):
     assert shown in message and "\n" not in message
 
 
-def test_a_value_in_place_of_a_variable_has_what_a_variable_has():
-    def forward(features):
-        w = weights()
-        assert not hasattr(w, "handle") and isinstance(w, v1.Variable)
-        with pytest.raises(TypeError, match="not iterable"):
-            list(w)
-        assert w.op.graph is w.graph is features.graph
-        with tf.control_dependencies([w.op]):
-            return features @ (w.initialized_value() + 0 * w.value() + w - w)
-
-    assert traced(forward).with_gradient() == ["w"]
-
-
 def test_names_of_variables_are_those_of_a_plain_graph():
     def forward(features):
         found = [tf.Variable(0.0), tf.Variable(0.0), tf.Variable(0.0, name="n"), tf.Variable(0.0, name="N")]
