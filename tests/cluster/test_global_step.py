@@ -53,7 +53,7 @@ def test_a_rate_that_falls_is_that_of_the_update_on_every_ps(mode: dict, num_ps:
 
 @pytest.mark.parametrize("run", [1, RUN])
 @pytest.mark.parametrize("backup_workers", [0, long(1)])
-def test_under_sync_the_rate_is_that_of_the_round_whoever_completes_it(run: int, backup_workers: int) -> None:
+def test_under_sync_the_rate_is_that_of_the_round_whichever_worker_completes_it(run: int, backup_workers: int) -> None:
     cluster = trained(Falling(), {"update": "sync", "backup_workers": backup_workers}, 2, 2, run)
     for name in ("a", "b", "c"):
         rates = sum_of_rates(cluster.global_step())
@@ -61,7 +61,7 @@ def test_under_sync_the_rate_is_that_of_the_round_whoever_completes_it(run: int,
     assert backup_workers or cluster.global_step() == STEPS
 
 
-def test_under_async_the_rate_is_that_of_the_ps_s_own_clock_whoever_pushes() -> None:
+def test_under_async_the_rate_is_that_of_the_update_count_of_the_ps_whichever_worker_pushes() -> None:
     cluster = trained(Falling(), {"update": "async"}, 2, 3, 1)
     for name in ("a", "b", "c"):
         np.testing.assert_allclose(cluster.values()[name], -sum_of_rates(3 * STEPS), rtol=1e-5, err_msg=name)

@@ -77,7 +77,7 @@ def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, nu
 
 @every_mode
 @one_or_two_ps
-def test_nobody_waits_for_a_worker_that_was_dismissed_in_the_middle_of_training(mode: dict, num_ps: int) -> None:
+def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode: dict, num_ps: int) -> None:
     cluster = cluster_of(3, mode, num_ps, max_steps=150)
     pace, silent, why = pace_for(cluster), threading.Event(), {}
 
@@ -120,7 +120,7 @@ def test_a_worker_that_comes_back_takes_part_again(mode: dict, num_ps: int) -> N
 
 
 @every_mode
-def test_everybody_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -> None:
+def test_every_worker_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -> None:
     cluster = cluster_of(2, mode, model=Linear(count=43), epochs=1, max_steps=1000)  # 22 and 21 examples
     cluster.sessions[1].run([cluster.steps[1].batches.labels])  # worker 1 is one batch ahead
     pace, why = pace_for(cluster), {}

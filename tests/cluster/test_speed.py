@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.server import session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
-from tests.cluster.test_transport import Deep
+from tests.cluster.transport.test_dense import Deep
 from tests.support.cluster import InProcessCluster
 from tests.support.servers import POOL
 
@@ -40,7 +40,7 @@ def classic(cluster: InProcessCluster, target: str, model: Deep) -> Callable[[],
     return lambda: session.run(train)
 
 
-def test_parcels_are_faster_than_variables_one_by_one_and_runs_than_single_steps() -> None:
+def test_parcels_are_faster_than_variables_one_by_one_and_calls_of_several_steps_than_single_steps() -> None:
     model = Deep()
     cluster = InProcessCluster(
         model, 1, 1, optimizer="sgd", learning_rate=1e-6, batch_size=4, partition_bytes=1 << 30, steps_per_run="8"

@@ -1,39 +1,17 @@
-"""What models must not do with tables, told when the graph is built or when the batch is there."""
+"""Impossible uses of tables are refused, when the graph is built or when the batch is there."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import Arrays, embeddings
+from ps_train import embeddings
 from ps_train.errors import ConfigError, DataError, ModelError
-from ps_train.optimizers import LazyAdam
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.loops import SharedBudget, run_worker
-from tests.support.models import Linear
-
-
-class Table(Linear):
-    """A table of 10 rows, a dense vector, and whatever a test does with them."""
-
-    def __init__(self, use=lambda rows, features: rows, largest: int = 9, **declaration) -> None:
-        self.use, self.largest = use, largest
-        self.declaration = {"rows": 10, "dimension": 2, **declaration}
-
-    def data(self, split, data_dir):
-        ids = np.arange(64, dtype=np.int64) % (self.largest + 1)
-        return Arrays(ids, np.ones(64, np.float32))
-
-    def forward(self, features, training):
-        rows = self.use(embeddings.lookup("ads", features, **self.declaration), features)
-        return tf.linalg.matvec(rows, v1.get_variable("w", [2]))
-
-
-def built(model: Table, **fields) -> InProcessCluster:
-    return InProcessCluster(model, 2, 1, **{"optimizer": "sgd", "batch_size": 8, **fields})
+from tests.support.refused_tables import Table, built
 
 
 def test_an_optimizer_that_rewrites_whole_tables_is_refused_with_the_name_of_the_table_and_of_the_operation() -> None:
@@ -92,36 +70,3 @@ def test_an_id_out_of_range_trains_a_row_if_so_wished(oov: str) -> None:
     after = cluster.values()["ads"]
     assert len(after) == 10 + (oov == "default")
     assert (after != before).any(axis=1).all(), "every row was used"
-
-
-class Grouped(Table):
-    """The table by one optimizer, the rest by another."""
-
-    def optimizer(self, name, learning_rate):
-        return {"ads": LazyAdam(0.01), "": v1.train.MomentumOptimizer(0.1, 0.5)}
-
-
-def test_every_group_of_variables_has_its_own_optimizer() -> None:
-    cluster = built(Grouped())
-    cluster.start()
-    cluster.train(3)
-    assert {name for name in cluster.values() if not name.startswith("ps_train")} == {
-        "global_step",
-        "w",
-        "w/Momentum",
-        "ads",
-        "ads/Adam",
-        "ads/Adam_1",
-        "ads/beta1_power",
-        "ads/beta2_power",
-    }
-    np.testing.assert_allclose(cluster.values()["ads/beta1_power"], 0.9**4, rtol=1e-5)
-
-
-def test_a_variable_that_no_group_is_for_is_named() -> None:
-    class Incomplete(Table):
-        def optimizer(self, name, learning_rate):
-            return {"ads": LazyAdam(0.01)}
-
-    with pytest.raises(ModelError, match="has none for variable w, only for names that begin with ads: add one"):
-        built(Incomplete())

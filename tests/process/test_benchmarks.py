@@ -25,7 +25,7 @@ def test_a_contender_learns_what_can_be_learned(name: str):
 
 
 @pytest.mark.long
-def test_a_measured_run_counts_examples_cpu_and_memory_and_leaves_nobody():
+def test_a_measured_run_counts_examples_cpu_and_memory_and_leaves_no_process():
     contender = contender_of("ours-async")
     measured = measure(contender, Setting("tiny"), secs=1.0)
     assert measured.examples_per_sec == pytest.approx(16 * measured.steps_per_sec)

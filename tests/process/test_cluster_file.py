@@ -89,7 +89,7 @@ def test_a_file_with_another_number_of_ps_is_for_the_next_run_which_goes_on_wher
 
 
 @pytest.mark.long
-def test_a_file_that_is_spoilt_while_training_changes_nothing_and_is_told(processes: Processes) -> None:
+def test_a_file_that_is_spoilt_while_training_changes_nothing_and_is_reported(processes: Processes) -> None:
     cluster = Described(processes, 1)
     servers, workers = cluster.start_all("--max_steps=1000")
     workers[0].wait_for("step ")

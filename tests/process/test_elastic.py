@@ -34,7 +34,7 @@ def progresses(chief: Process) -> None:
     eventually(lambda: chief.lines[-1] != now and chief.lines[-1].startswith("step "), 20, "progress")
 
 
-def test_a_worker_that_nobody_declared_takes_part_and_leaves_and_every_update_is_made_once(
+def test_an_undeclared_worker_takes_part_and_leaves_and_every_update_is_made_once(
     processes: Processes,
 ) -> None:
     cluster = cluster_of(processes, f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting")
@@ -57,7 +57,7 @@ def test_a_worker_that_nobody_declared_takes_part_and_leaves_and_every_update_is
     assert sum(of_each[f"worker:{LATE}"]["histogram"].values()) > 0
 
 
-@pytest.mark.long  # `test_joining.py` has the rounds, `test_members.py` a kill under sync
+@pytest.mark.long  # tests/cluster/test_elastic.py has the rounds, test_membership.py a kill under sync
 @pytest.mark.parametrize("update", ["sync", "bounded"])
 def test_others_wait_for_it_while_it_takes_part_and_no_longer_when_it_is_killed_or_has_left(
     processes: Processes, update: str

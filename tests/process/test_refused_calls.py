@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.process.test_sharing_kills import ones_for
+from tests.process.test_dynamic_sharding import ones_for
 from tests.support.long import long
 from tests.support.processes import ROOT, Processes
 from tests.support.refusals import refusing

@@ -41,3 +41,12 @@ def refusal(forward, loss=None):
     with pytest.raises(ModelError) as caught:
         traced(forward, loss)
     return str(caught.value)
+
+
+def values_of(found, seed=1, order=None, graph_seed=5):
+    """The initial values of a traced model's variables, computed in a graph of their own."""
+    with tf.Graph().as_default():
+        v1.set_random_seed(graph_seed)
+        tensors = {name: found.variables[name].initial_value(seed) for name in order or found.variables}
+        with v1.Session() as session:
+            return session.run(tensors)

@@ -1,4 +1,4 @@
-"""Who may import whom, and that the program answers before TensorFlow is there."""
+"""Imports between rooms, and answers of the program before TensorFlow is there."""
 
 from __future__ import annotations
 

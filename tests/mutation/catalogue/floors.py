@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_BOARD, _SPEC, _GRADIENTS = "tests/cluster/test_board.py", "tests/unit/test_spec.py", "tests/cluster/test_gradients.py"
-_SHARD, _HANDOUT, _LINES = "tests/unit/test_shard.py", "tests/unit/test_handout.py", "tests/unit/test_lines.py"
-_CONFIG, _FLAGS, _LEASED = "tests/unit/test_config.py", "tests/unit/test_flags.py", "tests/unit/test_leased.py"
+_BATCHES = "tests/unit/sharding/test_batches.py"
+_CONNECT = "tests/cluster/coordination/test_connect.py"
+_FLAGS = "tests/unit/config/test_flags.py"
+_GRADIENTS = "tests/cluster/test_gradients.py"
+_JOB = "tests/unit/config/test_job.py"
+_KV_STORE = "tests/cluster/coordination/test_kv_store.py"
+_LAYOUT = "tests/unit/sharding/test_layout.py"
+_LEASE = "tests/cluster/coordination/test_lease.py"
+_PIPELINE = "tests/unit/data/test_pipeline.py"
+_POLICY = "tests/unit/sharding/test_policy.py"
+_SPEC = "tests/unit/cluster/test_spec.py"
+_STEP_BUDGET = "tests/cluster/coordination/test_step_budget.py"
 _TABLES = "tests/cluster/test_tables.py"
+_TEXT_LINES = "tests/unit/data/test_text_lines.py"
 
 MUTATIONS = [
     Mutation(
@@ -15,7 +25,7 @@ MUTATIONS = [
         "ps_train/coordination/kv_store.py",
         "tf.equal(before, self._expected)",
         "tf.equal(before, before)",
-        (_BOARD,),
+        (_KV_STORE,),
         within="KeyValueStore._build",
     ),
     Mutation(
@@ -23,7 +33,7 @@ MUTATIONS = [
         "ps_train/coordination/kv_store.py",
         "int(timeout_secs * 1000)",
         "int(timeout_secs * 100_000)",
-        (f"{_BOARD}::test_a_server_that_does_not_answer_is_reported_within_the_time_out",),
+        (f"{_KV_STORE}::test_a_server_that_does_not_answer_is_reported_within_the_time_out",),
         within="KeyValueStore.__init__",
     ),
     Mutation(
@@ -31,7 +41,7 @@ MUTATIONS = [
         "ps_train/coordination/lease.py",
         "not process_exited(holder) and not",
         "not",
-        (f"{_BOARD}::test_the_seat_of_a_process_that_is_gone_is_free_at_once",),
+        (f"{_LEASE}::test_the_lease_of_a_process_that_is_gone_is_free_at_once",),
         within="Lease.acquire",
     ),
     Mutation(
@@ -39,7 +49,7 @@ MUTATIONS = [
         "ps_train/coordination/lease.py",
         ".process_id != old.process_id",
         '.process_id == ""',
-        (f"{_BOARD}::test_the_seat_of_a_silent_process_is_taken_over_and_its_holder_learns_of_it",),
+        (f"{_LEASE}::test_the_lease_of_a_silent_process_is_taken_over_and_that_process_learns_of_it",),
         within="Lease.renew",
     ),
     Mutation(
@@ -47,7 +57,10 @@ MUTATIONS = [
         "ps_train/coordination/lease.py",
         "self._store.set(self._key, new.to_json())",
         "pass",
-        (f"{_BOARD}::test_a_seat_survives_the_loss_of_its_board", "tests/unit/test_heart.py"),
+        (
+            f"{_LEASE}::test_a_lease_survives_the_loss_of_its_store",
+            "tests/unit/coordination/test_heartbeat.py",
+        ),
         within="Lease.renew",
     ),
     Mutation(
@@ -55,7 +68,7 @@ MUTATIONS = [
         "ps_train/coordination/step_budget.py",
         "left = self._max_steps - known",
         "left = self._max_steps + 1 - known",
-        (f"{_BOARD}::test_the_budget_hands_out_every_step_exactly_once",),
+        (f"{_STEP_BUDGET}::test_the_budget_allocates_every_step_exactly_once",),
         within="StepBudget.take",
     ),
     Mutation(
@@ -63,7 +76,7 @@ MUTATIONS = [
         "ps_train/coordination/step_budget.py",
         "if before == known:",
         "if True:",
-        (f"{_BOARD}::test_the_budget_hands_out_every_step_exactly_once",),
+        (f"{_STEP_BUDGET}::test_the_budget_allocates_every_step_exactly_once",),
         within="StepBudget.take",
     ),
     Mutation(
@@ -72,9 +85,9 @@ MUTATIONS = [
         "str(known - count)",
         "str(known)",
         (
-            _BOARD,
-            "tests/cluster/test_runs.py::"
-            "test_input_that_ends_within_a_run_is_used_to_its_last_example_and_steps_not_made_are_given_back",
+            _STEP_BUDGET,
+            "tests/cluster/graph/test_unroll.py::"
+            "test_input_that_ends_within_a_call_is_used_to_its_end_and_steps_not_made_are_given_back",
         ),
         within="StepBudget.give_back",
     ),
@@ -83,7 +96,7 @@ MUTATIONS = [
         "ps_train/coordination/step_budget.py",
         "str(allocated), str(step)) == str(allocated)",
         "str(self.allocated()), str(step)) != ''",
-        (f"{_BOARD}::test_lost_steps_are_handed_out_again_only_if_nothing_happened_since",),
+        (f"{_STEP_BUDGET}::test_lost_steps_are_allocated_again_only_if_nothing_happened_since",),
         within="StepBudget.reclaim",
     ),
     Mutation(
@@ -91,7 +104,7 @@ MUTATIONS = [
         "ps_train/coordination/connect.py",
         "if identity.task != expected:",
         "if False:",
-        (f"{_BOARD}::test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected",),
+        (f"{_CONNECT}::test_a_ps_is_accepted_only_if_it_identifies_itself_as_the_expected_one",),
         within="check_identity",
     ),
     Mutation(
@@ -99,7 +112,7 @@ MUTATIONS = [
         "ps_train/coordination/connect.py",
         "    if found:\n",
         "    if False:\n",
-        (f"{_BOARD}::test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected",),
+        (f"{_CONNECT}::test_a_ps_is_accepted_only_if_it_identifies_itself_as_the_expected_one",),
         within="check_identity",
     ),
     Mutation(
@@ -107,7 +120,7 @@ MUTATIONS = [
         "ps_train/coordination/connect.py",
         "now - start >= timeout_secs",
         "now - start >= 10 * timeout_secs + 30",
-        (f"{_BOARD}::test_waiting_ends_with_the_last_reason",),
+        (f"{_CONNECT}::test_waiting_ends_with_the_last_reason",),
         within="retry_until",
     ),
     Mutation(
@@ -115,7 +128,7 @@ MUTATIONS = [
         "ps_train/coordination/connect.py",
         "    if not text:\n",
         "    if text is None:\n",
-        (f"{_BOARD}::test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected",),
+        (f"{_CONNECT}::test_a_ps_is_accepted_only_if_it_identifies_itself_as_the_expected_one",),
         within="connect_ps",
     ),
     Mutation(
@@ -123,7 +136,7 @@ MUTATIONS = [
         "ps_train/coordination/connect.py",
         "store.incarnation = identity.incarnation",
         "pass",
-        (f"{_BOARD}::test_a_ps_is_reached_only_if_it_says_who_it_is_and_is_the_one_expected",),
+        (f"{_CONNECT}::test_a_ps_is_accepted_only_if_it_identifies_itself_as_the_expected_one",),
         within="connect_ps",
     ),
     Mutation(
@@ -155,7 +168,7 @@ MUTATIONS = [
         "ps_train/cluster/spec.py",
         '("backup_workers", self.num_replicas - 1)',
         '("backup_workers", self.num_replicas)',
-        ("tests/unit/test_attendance.py::TestMembers",),
+        ("tests/unit/coordination/test_membership_monitor.py::TestMembershipMonitor",),
         within="Cluster._refuse_settings_for_more_workers",
     ),
     Mutation(
@@ -163,7 +176,7 @@ MUTATIONS = [
         "ps_train/data/pipeline.py",
         "dataset.shard(shard.count, shard.index)",
         "dataset.shard(shard.count, 0)",
-        (_SHARD,),
+        (_PIPELINE,),
         within="training_batches",
     ),
     Mutation(
@@ -171,7 +184,7 @@ MUTATIONS = [
         "ps_train/data/pipeline.py",
         "_weighted(padding, 0.0)",
         "_weighted(padding, 1.0)",
-        (_SHARD,),
+        (_PIPELINE,),
         within="training_batches",
     ),
     Mutation(
@@ -179,7 +192,7 @@ MUTATIONS = [
         "ps_train/data/pipeline.py",
         "self._arrays = data",
         "pass",
-        (_SHARD,),
+        (_PIPELINE,),
         within="DataSource.get",
     ),
     Mutation(
@@ -187,7 +200,7 @@ MUTATIONS = [
         "ps_train/sharding/batches.py",
         "tf.where(used < total, header[1] + used, header[2])",
         "header[1] + used",
-        (_LEASED,),
+        (_BATCHES,),
         within="ShardedBatches._batches",
     ),
     Mutation(
@@ -195,7 +208,7 @@ MUTATIONS = [
         "ps_train/sharding/batches.py",
         "self._assigned.clear()",
         "pass",
-        (_LEASED,),
+        (_BATCHES,),
         within="ShardedBatches.reset",
     ),
     Mutation(
@@ -203,7 +216,7 @@ MUTATIONS = [
         "ps_train/sharding/policy.py",
         "free = owners == FREE",
         "free = owners == owners",
-        (_HANDOUT,),
+        (_POLICY,),
         within="free_shards",
     ),
     Mutation(
@@ -211,7 +224,7 @@ MUTATIONS = [
         "ps_train/sharding/policy.py",
         "(progress >= epochs * EPOCH).all()",
         "(progress[0] >= epochs * EPOCH).all()",
-        (_HANDOUT,),
+        (_POLICY,),
         within="is_finished",
     ),
     Mutation(
@@ -219,7 +232,7 @@ MUTATIONS = [
         "ps_train/sharding/policy.py",
         "min(end, int(reached[1])) if",
         "end if",
-        (_HANDOUT,),
+        (_POLICY,),
         within="assignment_of",
     ),
     Mutation(
@@ -227,7 +240,7 @@ MUTATIONS = [
         "ps_train/sharding/policy.py",
         "free // (2 * replicas)",
         "free",
-        (_HANDOUT,),
+        (_POLICY,),
         within="fair_share",
     ),
     Mutation(
@@ -235,7 +248,7 @@ MUTATIONS = [
         "ps_train/sharding/layout.py",
         "min(self.size, self.examples - assignment.shard * self.size)",
         "self.size",
-        (_HANDOUT,),
+        (_LAYOUT,),
         within="ShardLayout._stop",
     ),
     Mutation(
@@ -243,7 +256,7 @@ MUTATIONS = [
         "ps_train/sharding/layout.py",
         "-(-self.examples // self.size)",
         "self.examples // self.size",
-        (_HANDOUT,),
+        (_LAYOUT,),
         within="ShardLayout.count",
     ),
     Mutation(
@@ -251,7 +264,7 @@ MUTATIONS = [
         "ps_train/sharding/layout.py",
         "[seed, epoch]",
         "[seed, 0 * epoch]",
-        (_HANDOUT,),
+        (_LAYOUT,),
         within="order_of",
     ),
     Mutation(
@@ -259,7 +272,7 @@ MUTATIONS = [
         "ps_train/sharding/layout.py",
         'f"seed_{seed}"',
         '"seed"',
-        (_HANDOUT,),
+        (_LAYOUT,),
         within="order_name",
     ),
     Mutation(
@@ -267,7 +280,7 @@ MUTATIONS = [
         "ps_train/sharding/layout.py",
         "min(_MOST_BATCHES, examples // (batch_size * _FEWEST_SHARDS))",
         "_MOST_BATCHES",
-        (_HANDOUT,),
+        (_LAYOUT,),
         within="default_shard_size",
     ),
     Mutation(
@@ -275,7 +288,7 @@ MUTATIONS = [
         "ps_train/data/text_lines.py",
         "before = max(start - 1, 0)",
         "before = start",
-        (_LINES,),
+        (_TEXT_LINES,),
         within="read_block",
     ),
     Mutation(
@@ -283,7 +296,7 @@ MUTATIONS = [
         "ps_train/data/text_lines.py",
         "text += file.readline()",
         "pass",
-        (_LINES,),
+        (_TEXT_LINES,),
         within="read_block",
     ),
     Mutation(
@@ -291,7 +304,7 @@ MUTATIONS = [
         "ps_train/data/text_lines.py",
         "lines[skipped::count]",
         "lines[skipped:]",
-        (_LINES,),
+        (_TEXT_LINES,),
         within="_every",
     ),
     Mutation(
@@ -299,7 +312,7 @@ MUTATIONS = [
         "ps_train/data/text_lines.py",
         "min(last - before, size)",
         "min(last - before + 1, size)",
-        (_LINES,),
+        (_TEXT_LINES,),
         within="_runs",
     ),
     Mutation(
@@ -340,7 +353,7 @@ MUTATIONS = [
         "tf.cast(lost, tf.int64)",
         "tf.cast(lost, tf.int64) * 0",
         (
-            "tests/process/test_inject.py::"
+            "tests/process/test_fault_injection.py::"
             "test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_steps",
         ),
         within="drop_pushes",
@@ -374,7 +387,7 @@ MUTATIONS = [
         "ps_train/config/job_values.py",
         '"partial" if self.update == "async" else "consistent"',
         '"partial"',
-        (_CONFIG,),
+        (_JOB,),
         within="JobValues.recovery_mode",
     ),
     Mutation(
@@ -406,7 +419,7 @@ MUTATIONS = [
         "ps_train/config/job.py",
         "arguments[key] = value",
         "arguments.setdefault(key, value)",
-        (_CONFIG,),
+        (_JOB,),
         within="Job.model_arguments",
     ),
     Mutation(
@@ -414,7 +427,7 @@ MUTATIONS = [
         "ps_train/config/validation.py",
         'if job.backup_workers and job.update != "sync":',
         "if False:",
-        (_CONFIG,),
+        ("tests/unit/config/test_validation.py",),
         within="_check_update",
     ),
     Mutation(
@@ -422,7 +435,7 @@ MUTATIONS = [
         "ps_train/launch/restart_policy.py",
         "code in (EXIT_DONE, EXIT_CONFIG) or",
         "code in (EXIT_DONE,) or",
-        ("tests/unit/test_restart_policy.py",),
+        ("tests/unit/launch/test_restart_policy.py",),
         within="RestartPolicy.delay",
     ),
 ]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_PLAN, _PARCELS, _TRACE = "tests/unit/test_plan.py", "tests/unit/test_parcels.py", "tests/unit/test_trace.py"
-_TABLES, _OPEN = "tests/cluster/test_tables.py", "tests/cluster/test_vocabularies.py"
-_LEAST_USED = "test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused"
-_RUNS, _UPDATES = "tests/cluster/test_runs.py", "tests/cluster/test_updates.py"
-_EMBEDDINGS = "tests/unit/test_embeddings.py"
+_GLOBAL_STEP = "tests/cluster/test_global_step.py"
+_MODEL_STATE = "tests/cluster/test_model_state.py"
+_PARCELS = "tests/unit/transport/test_parcels.py"
+_PLAN = "tests/unit/placement/test_plan.py"
+_ROW_INDEX = "tests/unit/embeddings/test_row_index.py"
+_TABLES = "tests/cluster/test_tables.py"
+_TRACE = "tests/unit/placement/test_trace.py"
+_TRACE_INITIAL_VALUES = "tests/unit/placement/test_trace_initial_values.py"
+_UNROLL = "tests/cluster/graph/test_unroll.py"
+_VOCABULARY = "tests/cluster/tables/test_vocabulary.py"
 
 MUTATIONS = [
     Mutation(
@@ -80,7 +85,7 @@ MUTATIONS = [
         "ps_train/placement/trace.py",
         "_seeded(initializer, derived_seed(seed, self.spec.name))",
         "_seeded(initializer, derived_seed(seed))",
-        (_TRACE,),
+        (_TRACE_INITIAL_VALUES,),
         within="VariableTrace.initial_value",
     ),
     Mutation(
@@ -88,7 +93,7 @@ MUTATIONS = [
         "ps_train/placement/trace.py",
         ' or config["seed"] is not None',
         "",
-        (_TRACE,),
+        (_TRACE_INITIAL_VALUES,),
         within="_seeded",
     ),
     Mutation(
@@ -128,7 +133,7 @@ MUTATIONS = [
         "ps_train/tables/vocabulary.py",
         "known |= self._use_counts(keys)[0] >= self._table.admit_after",
         "known |= self._use_counts(keys)[0] > self._table.admit_after",
-        (f"{_OPEN}::test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one",),
+        (f"{_VOCABULARY}::test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one",),
         within="Vocabulary.read",
     ),
     Mutation(
@@ -136,7 +141,9 @@ MUTATIONS = [
         "ps_train/tables/vocabulary.py",
         "status.uses + 1, self._table.admit_after",
         "status.uses, self._table.admit_after",
-        (f"{_OPEN}::{_LEAST_USED}",),
+        (
+            f"{_VOCABULARY}::test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused",
+        ),
         within="Vocabulary._rows_for",
     ),
     Mutation(
@@ -144,7 +151,7 @@ MUTATIONS = [
         "ps_train/tables/vocabulary.py",
         "tf.ones(self._update_count.shape, tf.int64)",
         "tf.zeros(self._update_count.shape, tf.int64)",
-        (f"{_OPEN}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
+        (f"{_VOCABULARY}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
         within="Vocabulary.admit",
     ),
     Mutation(
@@ -152,7 +159,9 @@ MUTATIONS = [
         "ps_train/tables/row_allocator.py",
         "counts * _LIMIT + last",
         "(_LIMIT - counts) * _LIMIT + last",
-        (f"{_OPEN}::{_LEAST_USED}",),
+        (
+            f"{_VOCABULARY}::test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused",
+        ),
         within="RowAllocator._evict",
     ),
     Mutation(
@@ -160,7 +169,7 @@ MUTATIONS = [
         "ps_train/embeddings/index.py",
         ">= self._expire_steps",
         "> self._expire_steps",
-        (f"{_OPEN}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
+        (f"{_VOCABULARY}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
         within="RowIndex.expired",
     ),
     Mutation(
@@ -168,7 +177,7 @@ MUTATIONS = [
         "ps_train/embeddings/index.py",
         "taken & tf.reduce_all(tf.equal(stored, keys), 1)",
         "taken",
-        (f"{_OPEN}::test_no_pull_gets_the_row_of_another_id_while_rows_change_hands",),
+        (f"{_VOCABULARY}::test_no_pull_gets_the_row_of_another_id_while_rows_change_hands",),
         within="RowIndex.verify",
     ),
     Mutation(
@@ -176,7 +185,7 @@ MUTATIONS = [
         "ps_train/embeddings/row_order.py",
         "(total - 1 - np.arange(blocks)) // blocks + 1",
         "(total - 1 - np.arange(blocks)) // blocks",
-        (f"{_EMBEDDINGS}::test_every_row_has_a_position_of_its_own",),
+        ("tests/unit/embeddings/test_row_order.py::test_every_row_has_a_position_of_its_own",),
         within="begins",
     ),
     Mutation(
@@ -184,7 +193,7 @@ MUTATIONS = [
         "ps_train/embeddings/row_index.py",
         "(ids < sizes)",
         "(ids <= sizes)",
-        (f"{_EMBEDDINGS}::test_an_id_out_of_range_is_an_error_that_names_table_field_id_and_example",),
+        (f"{_ROW_INDEX}::test_an_id_out_of_range_is_an_error_that_names_table_field_id_and_example",),
         within="row_indices",
     ),
     Mutation(
@@ -192,7 +201,7 @@ MUTATIONS = [
         "ps_train/embeddings/row_index.py",
         "indices + tf.constant(table.offsets, tf.int64) if",
         "indices + 0 * tf.constant(table.offsets, tf.int64) if",
-        (f"{_EMBEDDINGS}::test_fields_of_a_list_of_sizes_have_rows_of_their_own_one_behind_the_other",),
+        (f"{_ROW_INDEX}::test_fields_of_a_list_of_sizes_have_rows_of_their_own_one_behind_the_other",),
         within="row_indices",
     ),
     Mutation(
@@ -208,7 +217,7 @@ MUTATIONS = [
         "ps_train/transport/dense.py",
         "tf.reduce_any(tf.not_equal(",
         "tf.reduce_all(tf.not_equal(0 * ",
-        ("tests/cluster/test_rounds.py::test_a_gradient_of_values_from_two_different_rounds_is_dropped",),
+        ("tests/cluster/updates/test_sync_rounds.py::test_a_gradient_of_values_from_two_different_rounds_is_dropped",),
         within="Transport.pull",
     ),
     Mutation(
@@ -217,7 +226,8 @@ MUTATIONS = [
         "vector[parcel.length - HEADER_SIZE + 1] = 1",
         "pass",
         (
-            "tests/cluster/test_gradients.py::test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_count",
+            "tests/cluster/test_gradients.py::"
+            "test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_count",
         ),
         within="empty_push",
     ),
@@ -227,7 +237,7 @@ MUTATIONS = [
         "scale = examples if scaled else None",
         "scale = None",
         (
-            "tests/cluster/test_updates.py::"
+            "tests/cluster/updates/test_synchronous.py::"
             "test_in_synchronous_updates_every_example_counts_the_same_when_batches_differ_in_size",
         ),
         within="Transport.push",
@@ -237,7 +247,7 @@ MUTATIONS = [
         "ps_train/placement/copied_functions.py",
         "+= number << 32",
         "+= 0 * number",
-        (f"{_RUNS}::test_every_step_of_a_run_draws_random_numbers_of_its_own",),
+        (f"{_UNROLL}::test_every_step_of_a_call_draws_random_numbers_of_its_own",),
         within="make_seed_distinct",
     ),
     Mutation(
@@ -245,7 +255,7 @@ MUTATIONS = [
         "ps_train/placement/copied_functions.py",
         "if self.drawing(reference.name):",
         "if self.drawing(reference.name) and not number:",
-        ("tests/cluster/test_copies.py::test_copies_draw_different_numbers_within_functions",),
+        ("tests/cluster/placement/test_copied_functions.py::test_copies_draw_different_numbers_within_functions",),
         within="FunctionLibrary._renamed_in",
     ),
     Mutation(
@@ -253,7 +263,7 @@ MUTATIONS = [
         "ps_train/graph/unroll.py",
         "return [_WORK] if self._worker_ends and",
         "return [_WORK] if not self._worker_ends and",
-        ("tests/cluster/test_copies.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",),
+        ("tests/cluster/graph/test_effects.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",),
         within="_StepTemplate._gates_of",
     ),
     Mutation(
@@ -261,7 +271,7 @@ MUTATIONS = [
         "ps_train/graph/worker_step.py",
         "backward.state if replica.index == 0 else None",
         "backward.state",
-        ("tests/cluster/test_model_state.py::test_of_several_workers_the_first_one_moves_it_alone",),
+        (f"{_MODEL_STATE}::test_of_several_workers_the_first_one_moves_it_alone",),
         within="build_worker_step",
     ),
     Mutation(
@@ -269,7 +279,7 @@ MUTATIONS = [
         "ps_train/updates/sparse_accumulator.py",
         "self._valid.assign(is_valid, read_value=False)",
         "self._valid.assign(True, read_value=False)",
-        ("tests/cluster/test_model_state.py",),
+        (_MODEL_STATE,),
         within="StateAccumulator.assign",
     ),
     Mutation(
@@ -277,7 +287,7 @@ MUTATIONS = [
         "ps_train/graph/train_step.py",
         "state.variables, update_count, tables",
         "state.variables, state.update_counts[0], tables",
-        ("tests/cluster/test_global_step.py::test_a_rate_that_falls_is_that_of_the_update_on_every_ps",),
+        (f"{_GLOBAL_STEP}::test_a_rate_that_falls_is_that_of_the_update_on_every_ps",),
         within="_make_optimizers",
     ),
     Mutation(
@@ -285,7 +295,7 @@ MUTATIONS = [
         "ps_train/graph/train_step.py",
         "for ps, count in enumerate(update_counts)]",
         "for ps, count in enumerate(update_counts[:1])]",
-        ("tests/cluster/test_global_step.py::test_rates_go_on_where_the_checkpoint_was",),
+        (f"{_GLOBAL_STEP}::test_rates_go_on_where_the_checkpoint_was",),
         within="_counter_entries",
     ),
     Mutation(
@@ -293,7 +303,7 @@ MUTATIONS = [
         "ps_train/graph/unroll.py",
         "pull_after = placed[number - 1 - ahead] if number > ahead else None",
         "pull_after = None",
-        (f"{_RUNS}::test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other",),
+        (f"{_UNROLL}::test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other",),
         within="unroll",
     ),
     Mutation(
@@ -301,7 +311,7 @@ MUTATIONS = [
         "ps_train/updates/apply_gradients.py",
         "max(found, key=len)",
         "min(found, key=len)",
-        ("tests/cluster/test_table_refusals.py::test_every_group_of_variables_has_its_own_optimizer",),
+        ("tests/cluster/updates/test_apply_gradients.py::test_every_group_of_variables_has_its_own_optimizer",),
         within="optimizer_prefix",
     ),
     Mutation(
@@ -309,7 +319,7 @@ MUTATIONS = [
         "ps_train/updates/apply_gradients.py",
         "rate / lr_divisor",
         "rate * lr_divisor",
-        ("tests/cluster/test_staleness.py::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
+        ("tests/cluster/updates/test_staleness.py::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
         within="PsOptimizer._optimizers",
     ),
 ]

@@ -1,20 +1,22 @@
-"""Mutations of `roles/`, `hooks/`, `checkpoint.py` and `snapshots.py`."""
+"""Mutations of `training/`, `coordination/`, `hooks/`, `checkpoint/`, `runtime/` and `launch/`."""
 
 from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_POLICIES, _ATTENDANCE, _LIVES = (
-    "tests/unit/test_policies.py",
-    "tests/unit/test_attendance.py",
-    "tests/unit/test_lives.py",
-)
-_RHYTHM, _CHECKPOINT, _SAVE = (
-    "tests/unit/test_rhythm.py",
-    "tests/cluster/test_checkpoint.py",
-    "tests/unit/test_save_hook.py",
-)
-_SHARING, _SNAPSHOTS = "tests/cluster/test_sharing.py", "tests/cluster/test_snapshots.py"
+_ASYNC_SAVER = "tests/cluster/checkpoint/test_async_saver.py"
+_BURST_SIZE = "tests/unit/training/test_burst_size.py"
+_CHIEF_DUTIES = "tests/unit/training/test_chief_duties.py"
+_FILES = "tests/cluster/checkpoint/test_files.py"
+_HEARTBEAT_FAILURES = "tests/unit/coordination/test_heartbeat_failures.py"
+_MEMBERSHIP = "tests/unit/coordination/test_membership.py"
+_MEMBERSHIP_MONITOR = "tests/unit/coordination/test_membership_monitor.py"
+_PS_LIVENESS = "tests/unit/coordination/test_ps_liveness.py"
+_RECOVERY = "tests/process/test_recovery.py"
+_RESULT = "tests/unit/training/test_result.py"
+_SAVE = "tests/unit/hooks/test_save.py"
+_SHARD_CLIENT = "tests/cluster/training/test_shard_client.py"
+_SIGNALS = "tests/unit/runtime/test_signals.py"
 
 MUTATIONS = [
     Mutation(
@@ -22,7 +24,7 @@ MUTATIONS = [
         "ps_train/coordination/heartbeat.py",
         "self._start += secs",
         "self._start += 0 * secs",
-        (f"{_POLICIES}::TestWatch",),
+        (f"{_HEARTBEAT_FAILURES}::TestFailureDetector",),
         within="FailureDetector.extend_deadlines",
     ),
     Mutation(
@@ -30,7 +32,7 @@ MUTATIONS = [
         "ps_train/coordination/liveness.py",
         "(heartbeat, since + secs)",
         "(heartbeat, since)",
-        (f"{_POLICIES}::TestWatch",),
+        (f"{_HEARTBEAT_FAILURES}::TestFailureDetector",),
         within="LivenessTracker.extend",
     ),
     Mutation(
@@ -38,7 +40,7 @@ MUTATIONS = [
         "ps_train/coordination/heartbeat.py",
         "(status.process_id, status.heartbeat), now",
         "status.heartbeat, now",
-        (f"{_POLICIES}::TestWatch",),
+        (f"{_HEARTBEAT_FAILURES}::TestFailureDetector",),
         within="FailureDetector.update",
     ),
     Mutation(
@@ -46,7 +48,7 @@ MUTATIONS = [
         "ps_train/coordination/heartbeat.py",
         "if outcome.config:",
         "if False:",
-        (f"{_POLICIES}::TestFailure",),
+        (f"{_HEARTBEAT_FAILURES}::TestOutcomeError",),
         within="outcome_error",
     ),
     Mutation(
@@ -54,7 +56,7 @@ MUTATIONS = [
         "ps_train/coordination/heartbeat.py",
         "with self._write_locks[index]:",
         "with threading.Lock():",
-        ("tests/unit/test_heart.py",),
+        ("tests/unit/coordination/test_heartbeat.py",),
         within="Heartbeat.publish",
     ),
     Mutation(
@@ -62,7 +64,7 @@ MUTATIONS = [
         "ps_train/coordination/ps_liveness.py",
         "state.answers = False",
         "pass",
-        (_LIVES,),
+        (_PS_LIVENESS,),
         within="PsLiveness.record_silence",
     ),
     Mutation(
@@ -70,7 +72,7 @@ MUTATIONS = [
         "ps_train/coordination/ps_liveness.py",
         "state.generation != generation and state.last_asked > since and",
         "state.generation != generation and",
-        (_LIVES,),
+        (_PS_LIVENESS,),
         within="PsLiveness.generation_changed",
     ),
     Mutation(
@@ -78,7 +80,7 @@ MUTATIONS = [
         "ps_train/coordination/ps_liveness.py",
         "state.answers and state.last_asked > since for",
         "state.answers for",
-        (_LIVES,),
+        (_PS_LIVENESS,),
         within="PsLiveness.all_answered_since",
     ),
     Mutation(
@@ -86,7 +88,7 @@ MUTATIONS = [
         "ps_train/coordination/membership.py",
         "member.status.state in _AWAY",
         "member.status.state == LEFT",
-        (_ATTENDANCE,),
+        (_MEMBERSHIP,),
         within="Membership._absence_reason",
     ),
     Mutation(
@@ -94,7 +96,7 @@ MUTATIONS = [
         "ps_train/coordination/membership.py",
         "if silent > self._lease_secs else",
         "if silent > self._join_secs else",
-        (_ATTENDANCE,),
+        (_MEMBERSHIP,),
         within="Membership._absence_reason",
     ),
     Mutation(
@@ -102,7 +104,7 @@ MUTATIONS = [
         "ps_train/coordination/membership.py",
         " if self._is_open else ()",
         "",
-        (_ATTENDANCE,),
+        (_MEMBERSHIP,),
         within="Membership.update",
     ),
     Mutation(
@@ -110,7 +112,7 @@ MUTATIONS = [
         "ps_train/coordination/membership_monitor.py",
         "for task in self._absent:",
         "for task in self._absent[1:]:",
-        (f"{_ATTENDANCE}::TestMembers",),
+        (f"{_MEMBERSHIP_MONITOR}::TestMembershipMonitor",),
         within="MembershipMonitor._remove_absent",
     ),
     Mutation(
@@ -118,7 +120,7 @@ MUTATIONS = [
         "ps_train/coordination/membership_monitor.py",
         "present >= self._job.min_workers",
         "present >= 1",
-        (f"{_ATTENDANCE}::TestMembers",),
+        (f"{_MEMBERSHIP_MONITOR}::TestMembershipMonitor",),
         within="MembershipMonitor._too_few",
     ),
     Mutation(
@@ -126,7 +128,7 @@ MUTATIONS = [
         "ps_train/coordination/membership_monitor.py",
         "present - self._job.backup_workers",
         "present",
-        (f"{_ATTENDANCE}::TestMembers",),
+        (f"{_MEMBERSHIP_MONITOR}::TestMembershipMonitor",),
         within="MembershipMonitor._consequence",
     ),
     Mutation(
@@ -134,7 +136,7 @@ MUTATIONS = [
         "ps_train/coordination/membership_monitor.py",
         "or now - self._asked < _ASK_SECS",
         "",
-        (f"{_ATTENDANCE}::TestMembers",),
+        (f"{_MEMBERSHIP_MONITOR}::TestMembershipMonitor",),
         within="MembershipMonitor._report_stall",
     ),
     Mutation(
@@ -142,7 +144,7 @@ MUTATIONS = [
         "ps_train/training/result.py",
         "round(self.steps_made / self.wall_secs, 3)",
         "round(self.step / self.wall_secs, 3)",
-        (f"{_POLICIES}::TestEnding",),
+        (f"{_RESULT}::TestRunSummary",),
         within="RunSummary.result",
     ),
     Mutation(
@@ -150,7 +152,7 @@ MUTATIONS = [
         "ps_train/training/result.py",
         "(STARTING, TRAINING, RECOVERING)",
         "(TRAINING, RECOVERING)",
-        (f"{_POLICIES}::TestOthers",),
+        (f"{_RESULT}::TestPeerStates",),
         within="PeerStates.from_records",
     ),
     Mutation(
@@ -158,7 +160,7 @@ MUTATIONS = [
         "ps_train/coordination/liveness.py",
         "(heartbeat, now)",
         "(heartbeat, now + 1e9)",
-        (f"{_POLICIES}::TestLiveness",),
+        ("tests/unit/coordination/test_liveness.py::TestTaskLiveness",),
         within="LivenessTracker.silent_secs",
     ),
     Mutation(
@@ -188,7 +190,7 @@ MUTATIONS = [
         "ps_train/training/chief_duties.py",
         "self._training.input_ended and not others.waiting",
         "self._training.input_ended",
-        ("tests/unit/test_chief.py",),
+        (_CHIEF_DUTIES,),
         within="ChiefDuties._input_exhausted",
     ),
     Mutation(
@@ -196,7 +198,7 @@ MUTATIONS = [
         "ps_train/training/chief_duties.py",
         "self._training.shard_client.release_all()",
         "pass",
-        ("tests/unit/test_chief.py",),
+        (_CHIEF_DUTIES,),
         within="ChiefDuties._input_exhausted",
     ),
     Mutation(
@@ -204,10 +206,7 @@ MUTATIONS = [
         "ps_train/training/recovery.py",
         "lost if partial else None",
         "None",
-        (
-            "tests/process/test_recovery.py::"
-            "test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_their_newer_state",
-        ),
+        (f"{_RECOVERY}::test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_their_newer_state",),
         within="Recovery._restore_lost",
     ),
     Mutation(
@@ -215,7 +214,7 @@ MUTATIONS = [
         "ps_train/training/recovery.py",
         'self.job.recovery_mode == "partial"\n',
         'self.job.recovery_mode != ""\n',
-        ("tests/process/test_recovery.py::test_other_modes_do_so_too_where_all_goes_back_to_the_checkpoint",),
+        (f"{_RECOVERY}::test_other_modes_do_so_too_where_all_goes_back_to_the_checkpoint",),
         within="Recovery._restore_lost",
     ),
     Mutation(
@@ -223,7 +222,7 @@ MUTATIONS = [
         "ps_train/training/shard_client.py",
         "self._snapshot.owners[assignment.shard] == self._owner\n            and ",
         "",
-        ("tests/cluster/test_sharing_late.py::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",),
+        (f"{_SHARD_CLIENT}::test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere",),
         within="ShardClient._is_unchanged",
     ),
     Mutation(
@@ -231,7 +230,7 @@ MUTATIONS = [
         "ps_train/training/shard_client.py",
         "self.progress[:, shard].min()",
         "self.progress[:, shard].max()",
-        ("tests/cluster/test_sharing_late.py::test_a_worker_makes_good_what_reached_one_ps_only_before_it_goes_on",),
+        (f"{_SHARD_CLIENT}::test_a_worker_repeats_what_reached_one_ps_only_before_it_goes_on",),
         within="OwnershipSnapshot.reached",
     ),
     Mutation(
@@ -239,7 +238,7 @@ MUTATIONS = [
         "ps_train/training/burst_size.py",
         "length * min(self._secs) <= BURST_SECS",
         "length * min(self._secs) <= 9 * BURST_SECS",
-        (_RHYTHM,),
+        (_BURST_SIZE,),
         within="BurstScheduler._fits",
     ),
     Mutation(
@@ -247,7 +246,7 @@ MUTATIONS = [
         "ps_train/training/burst_size.py",
         "_GROWTH * steps)",
         "10**9)",
-        (_RHYTHM,),
+        (_BURST_SIZE,),
         within="BurstScheduler.record",
     ),
     Mutation(
@@ -255,7 +254,7 @@ MUTATIONS = [
         "ps_train/training/burst_size.py",
         "if self._prepares_graphs:",
         "if False:",
-        (_RHYTHM,),
+        (_BURST_SIZE,),
         within="BurstScheduler.record",
     ),
     Mutation(
@@ -263,7 +262,7 @@ MUTATIONS = [
         "ps_train/runtime/signals.py",
         "if self.terminal_error is None:",
         "if True:",
-        ("tests/unit/test_attention.py",),
+        (_SIGNALS,),
         within="MainThreadEvents.set_terminal_error",
     ),
     Mutation(
@@ -271,7 +270,7 @@ MUTATIONS = [
         "ps_train/runtime/signals.py",
         "signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)",
         "pass",
-        ("tests/unit/test_attention.py",),
+        (_SIGNALS,),
         within="MainThreadEvents.__init__",
     ),
     Mutation(
@@ -279,14 +278,14 @@ MUTATIONS = [
         "ps_train/launch/restart_policy.py",
         "self._made[task] >= self.max_restarts",
         "self._made[task] > 10**6",
-        ("tests/unit/test_restart_policy.py",),
+        ("tests/unit/launch/test_restart_policy.py",),
     ),
     Mutation(
         "one checkpoint too few stays",
         "ps_train/checkpoint/files.py",
         "in everything[self._keep :]",
         "in everything[self._keep - 1 :]",
-        (f"{_CHECKPOINT}::test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly",),
+        (f"{_FILES}::test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly",),
         within="Checkpoints._forget_old",
     ),
     Mutation(
@@ -294,7 +293,7 @@ MUTATIONS = [
         "ps_train/checkpoint/files.py",
         "sorted(steps, reverse=True)",
         "sorted(steps)",
-        (_CHECKPOINT,),
+        (_FILES,),
         within="checkpoints_in",
     ),
     Mutation(
@@ -302,7 +301,7 @@ MUTATIONS = [
         "ps_train/checkpoint/contents.py",
         "if found[0] != wanted[0]:",
         "if found[0] == []:",
-        (f"{_CHECKPOINT}::test_a_checkpoint_of_another_model_is_an_error_that_names_the_difference",),
+        (f"{_FILES}::test_a_checkpoint_of_another_model_is_an_error_that_names_the_difference",),
         within="check_kind",
     ),
     Mutation(
@@ -310,7 +309,7 @@ MUTATIONS = [
         "ps_train/checkpoint/files.py",
         "self._step_saved if key == GLOBAL_STEP else value for",
         "value for",
-        (f"{_CHECKPOINT}::test_the_step_in_a_checkpoint_is_that_of_its_name_even_if_others_train_meanwhile",),
+        (f"{_FILES}::test_the_step_in_a_checkpoint_is_that_of_its_name_even_if_others_train_meanwhile",),
         within="Checkpoints._saving",
     ),
     Mutation(
@@ -318,7 +317,7 @@ MUTATIONS = [
         "ps_train/checkpoint/files.py",
         "shutil.rmtree(leftover, ignore_errors=True)",
         "pass",
-        (f"{_CHECKPOINT}::test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_the_next",),
+        (f"{_FILES}::test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_the_next",),
         within="Checkpoints._write",
     ),
     Mutation(
@@ -326,7 +325,7 @@ MUTATIONS = [
         "ps_train/checkpoint/async_saver.py",
         "self._hold_secs.pop()",
         "pass",
-        (f"{_SNAPSHOTS}::test_a_rehearsal_is_not_a_checkpoint_and_not_reported",),
+        (f"{_ASYNC_SAVER}::test_a_warm_up_is_not_a_checkpoint_and_not_reported",),
         within="AsyncSaver.warm_up",
     ),
     Mutation(
@@ -334,7 +333,7 @@ MUTATIONS = [
         "ps_train/checkpoint/async_saver.py",
         "session.run(shadows.drop)",
         "pass",
-        (f"{_SNAPSHOTS}::test_copies_take_no_memory_between_checkpoints",),
+        ("tests/cluster/checkpoint/test_shadow_copies.py::test_copies_take_no_memory_between_checkpoints",),
         within="AsyncSaver._write",
     ),
     Mutation(
@@ -342,7 +341,7 @@ MUTATIONS = [
         "ps_train/checkpoint/async_saver.py",
         "if isinstance(outcome, SaveError):",
         "if False:",
-        (f"{_SNAPSHOTS}::test_a_save_that_fails_leaves_the_one_before_and_the_next_is_as_good",),
+        (f"{_ASYNC_SAVER}::test_a_save_that_fails_leaves_the_one_before_and_the_next_is_as_good",),
         within="AsyncSaver.poll",
     ),
     Mutation(

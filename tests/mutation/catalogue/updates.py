@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_QUORUM, _TURNSTILE, _LEDGER = (
-    "tests/unit/test_quorum.py",
-    "tests/cluster/test_turnstile.py",
-    "tests/cluster/test_sharing.py",
-)
-_ROUNDS, _BOUNDED, _STALE = (
-    "tests/cluster/test_rounds.py",
-    "tests/cluster/test_bounded.py",
-    "tests/cluster/test_staleness.py",
-)
-_SNAPSHOTS, _UPDATES = "tests/cluster/test_snapshots.py", "tests/cluster/test_updates.py"
+_BOUNDED = "tests/cluster/updates/test_bounded.py"
+_DYNAMIC_SHARDING = "tests/cluster/test_dynamic_sharding.py"
+_PROGRESS = "tests/cluster/sharding/test_progress.py"
+_PUSH_BARRIER = "tests/cluster/checkpoint/test_push_barrier.py"
+_QUORUM = "tests/unit/updates/test_quorum.py"
+_STALENESS = "tests/cluster/updates/test_staleness.py"
+_SYNC_ROUNDS = "tests/cluster/updates/test_sync_rounds.py"
+_TOKEN_GATE = "tests/cluster/updates/test_token_gate.py"
+_UPDATES = "tests/cluster/test_updates.py"
 
 MUTATIONS = [
     Mutation(
@@ -22,7 +20,7 @@ MUTATIONS = [
         "ps_train/updates/sync_rounds.py",
         "accepted & late",
         "late",
-        ("tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",),
+        (f"{_PROGRESS}::test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back",),
         within="RoundShard._accumulate",
     ),
     Mutation(
@@ -30,7 +28,7 @@ MUTATIONS = [
         "ps_train/updates/sync_rounds.py",
         "tf.equal(self._shard.version, now) & ",
         "",
-        (f"{_ROUNDS}::test_with_a_backup_the_update_is_the_mean_of_the_others_and_the_late_gradient_is_dropped",),
+        (f"{_SYNC_ROUNDS}::test_with_a_backup_the_update_is_the_mean_of_the_others_and_the_late_gradient_is_dropped",),
         within="CoordinatorShard._visit",
     ),
     Mutation(
@@ -38,7 +36,7 @@ MUTATIONS = [
         "ps_train/updates/sync_rounds.py",
         " & tf.equal(state.arrived[index], 0)",
         "",
-        (f"{_ROUNDS}::test_nobody_is_taken_twice_into_one_round",),
+        (f"{_SYNC_ROUNDS}::test_no_replica_is_taken_twice_into_one_round",),
         within="CoordinatorShard._visit",
     ),
     Mutation(
@@ -54,7 +52,7 @@ MUTATIONS = [
         "ps_train/updates/sync_rounds.py",
         "tf.where(given_up, decision[0], 0)",
         "tf.where(given_up, 0 * decision[0], 0)",
-        (f"{_ROUNDS}::test_one_who_waits_to_come_in_does_not_wait_for_a_round_that_nobody_is_left_to_make",),
+        (f"{_SYNC_ROUNDS}::test_a_joining_replica_does_not_wait_for_a_round_that_no_replica_is_left_to_make",),
         within="FollowerShard._leave",
     ),
     Mutation(
@@ -94,7 +92,7 @@ MUTATIONS = [
         "ps_train/updates/gradient_accumulator.py",
         "total / tf.cast(weight, total.dtype)",
         "total / tf.ones_like(total)",
-        (f"{_ROUNDS}::test_a_gradient_that_arrived_before_its_worker_left_counts",),
+        (f"{_SYNC_ROUNDS}::test_a_gradient_that_arrived_before_its_worker_left_counts",),
         within="GradientAccumulator.mean",
     ),
     Mutation(
@@ -110,7 +108,10 @@ MUTATIONS = [
         "ps_train/updates/sparse_accumulator.py",
         "own if first else ",
         "",
-        ("tests/cluster/test_table_rounds.py::test_what_a_replica_pushed_before_it_left_counts_in_that_round_alone",),
+        (
+            "tests/cluster/updates/test_sparse_accumulator.py::"
+            "test_what_a_replica_pushed_before_it_left_counts_in_that_round_alone",
+        ),
         within="SparseAccumulator.add",
     ),
     Mutation(
@@ -118,7 +119,11 @@ MUTATIONS = [
         "ps_train/updates/token_gate.py",
         "go = needs <= reached if",
         "go = needs < reached if",
-        (_TURNSTILE, f"{_BOUNDED}::test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest", _ROUNDS),
+        (
+            _TOKEN_GATE,
+            f"{_BOUNDED}::test_a_replica_that_comes_back_begins_beside_the_slowest_not_beside_the_fastest",
+            _SYNC_ROUNDS,
+        ),
         within="TokenGate.release",
     ),
     Mutation(
@@ -126,7 +131,7 @@ MUTATIONS = [
         "ps_train/updates/token_gate.py",
         "queue.dequeue_many(queue.size())",
         "tf.no_op()",
-        (_TURNSTILE,),
+        (_TOKEN_GATE,),
         within="TokenGate.wait",
     ),
     Mutation(
@@ -134,7 +139,10 @@ MUTATIONS = [
         "ps_train/updates/token_gate.py",
         "(needs <= reached) | forced",
         "needs <= reached",
-        (_TURNSTILE, f"{_ROUNDS}::test_nobody_is_taken_twice_into_one_round"),
+        (
+            _TOKEN_GATE,
+            f"{_SYNC_ROUNDS}::test_no_replica_is_taken_twice_into_one_round",
+        ),
         within="TokenGate.release",
     ),
     Mutation(
@@ -142,7 +150,7 @@ MUTATIONS = [
         "ps_train/sharding/progress.py",
         "tf.equal(self.progress.read_value()[tf.maximum(batch[0], 0)], batch[1])",
         "tf.equal(batch[1], batch[1])",
-        (f"{_LEDGER}::test_a_push_of_what_others_have_used_meanwhile_changes_nothing",),
+        (f"{_DYNAMIC_SHARDING}::test_a_push_of_what_others_have_used_meanwhile_changes_nothing",),
         within="ShardProgress.is_next",
     ),
     Mutation(
@@ -150,7 +158,7 @@ MUTATIONS = [
         "ps_train/sharding/progress.py",
         " & ~taken",
         "",
-        (f"{_LEDGER}::test_of_two_who_bring_the_same_examples_to_a_round_one_counts",),
+        (f"{_DYNAMIC_SHARDING}::test_of_two_pushes_of_the_same_examples_in_a_round_one_counts",),
         within="RoundProgress.accepts",
     ),
     Mutation(
@@ -158,7 +166,7 @@ MUTATIONS = [
         "ps_train/sharding/progress.py",
         "present[:, :1], present[:, 2]",
         "present[:, :1], present[:, 1]",
-        (f"{_LEDGER}::test_under_sync_too",),
+        (f"{_DYNAMIC_SHARDING}::test_under_sync_too",),
         within="ShardProgress.advance_all",
     ),
     Mutation(
@@ -167,8 +175,8 @@ MUTATIONS = [
         "self._shard_progress.advance_all(batches), self.clear()",
         "self._shard_progress.advance_all(batches)",
         (
-            f"{_LEDGER}::test_under_sync_too",
-            "tests/cluster/test_sharing_late.py::test_a_late_push_of_what_others_have_used_moves_no_cursor_back",
+            f"{_DYNAMIC_SHARDING}::test_under_sync_too",
+            f"{_PROGRESS}::test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back",
         ),
         within="RoundProgress.finish",
     ),
@@ -177,7 +185,7 @@ MUTATIONS = [
         "ps_train/checkpoint/push_barrier.py",
         "if not torn_counters(values, self._known).any():",
         "if True:",
-        (f"{_SNAPSHOTS}::test_a_round_that_is_complete_on_one_ps_only_is_no_state_to_be_saved",),
+        (f"{_PUSH_BARRIER}::test_a_round_that_is_complete_on_one_ps_only_is_no_state_to_be_saved",),
         within="PushBarrier._is_consistent",
     ),
     Mutation(
@@ -185,7 +193,7 @@ MUTATIONS = [
         "ps_train/checkpoint/push_barrier.py",
         "self._known = values - values[0]",
         "pass",
-        (f"{_SNAPSHOTS}::test_an_update_that_reached_one_ps_only_is_told_of_once_and_holds_nobody_up_again",),
+        (f"{_PUSH_BARRIER}::test_an_update_that_reached_one_ps_only_is_reported_once_and_delays_one_checkpoint_only",),
         within="PushBarrier._is_consistent",
     ),
     Mutation(
@@ -193,14 +201,17 @@ MUTATIONS = [
         "ps_train/checkpoint/push_barrier.py",
         "before = acquire(mutex_of(ps_index(counter)), [before])",
         "before = acquire(mutex_of(ps_index(counter)) + '_other', [before])",
-        (f"{_SNAPSHOTS}::test_every_checkpoint_is_the_state_at_one_global_step",),
+        ("tests/cluster/checkpoint/test_async_saver.py::test_every_checkpoint_is_the_state_at_one_global_step",),
     ),
     Mutation(
         "updates of one ps are made at the same time",
         "ps_train/placement/mutex.py",
         "tf.control_dependencies([lock])",
         "tf.control_dependencies([])",
-        (f"{_STALE}::test_adam_counts_every_step_when_many_updates_arrive_together", _ROUNDS),
+        (
+            f"{_STALENESS}::test_adam_counts_every_step_when_many_updates_arrive_together",
+            _SYNC_ROUNDS,
+        ),
         within="with_mutex",
     ),
     Mutation(
@@ -208,7 +219,7 @@ MUTATIONS = [
         "ps_train/updates/bounded.py",
         "after.made[replica.index] - self._lead",
         "after.made[replica.index] - self._lead - 1",
-        (f"{_BOUNDED}::test_nobody_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_bound_is_used",),
+        (f"{_BOUNDED}::test_no_worker_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_bound_is_used",),
         within="Bounded._visit",
     ),
     Mutation(
@@ -216,7 +227,7 @@ MUTATIONS = [
         "ps_train/updates/bounded.py",
         "tf.where(slowest < NEVER, slowest, tf.reduce_max(self.made))",
         "tf.reduce_max(self.made) + 0 * slowest",
-        (f"{_BOUNDED}::test_who_comes_back_begins_beside_the_slowest_not_beside_the_fastest",),
+        (f"{_BOUNDED}::test_a_replica_that_comes_back_begins_beside_the_slowest_not_beside_the_fastest",),
         within="ReplicaClocks.visit",
     ),
     Mutation(
@@ -224,7 +235,7 @@ MUTATIONS = [
         "ps_train/updates/bounded.py",
         "tf.where(me, tf.zeros_like(self.live), self.live)",
         "self.live + 0 * tf.cast(me, tf.int64)",
-        (_QUORUM,),
+        ("tests/unit/updates/test_bounded.py",),
         within="ReplicaClocks.leave",
     ),
     Mutation(
@@ -232,14 +243,14 @@ MUTATIONS = [
         "ps_train/updates/asynchronous.py",
         "tf.maximum(update_count - shard.version, 0)",
         "tf.maximum(update_count - shard.version + 1, 0)",
-        (f"{_STALE}::test_staleness_is_the_number_of_updates_between_pull_and_apply",),
+        (f"{_STALENESS}::test_staleness_is_the_number_of_updates_between_pull_and_apply",),
     ),
     Mutation(
         "gradients that are as old as is allowed are dropped",
         "ps_train/updates/asynchronous.py",
         "staleness <= self._max_staleness",
         "staleness < self._max_staleness",
-        (f"{_STALE}::test_max_staleness_drops_what_is_older_and_counts_it",),
+        (f"{_STALENESS}::test_max_staleness_drops_what_is_older_and_counts_it",),
     ),
     Mutation(
         "an update is counted beyond max_steps",
@@ -253,21 +264,21 @@ MUTATIONS = [
         "ps_train/updates/asynchronous.py",
         "tf.maximum(staleness, 1), tf.float32",
         "tf.maximum(0 * staleness, 1), tf.float32",
-        (f"{_STALE}::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
+        (f"{_STALENESS}::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
     ),
     Mutation(
         "no push is counted for the hold",
         "ps_train/updates/asynchronous.py",
         "tf.constant([1], tf.int64)",
         "tf.constant([0], tf.int64)",
-        (f"{_SNAPSHOTS}::test_an_update_that_reached_one_ps_only_is_told_of_once_and_holds_nobody_up_again",),
+        (f"{_PUSH_BARRIER}::test_an_update_that_reached_one_ps_only_is_reported_once_and_delays_one_checkpoint_only",),
     ),
     Mutation(
         "a reset leaves rounds so close that a late gradient counts",
         "ps_train/updates/synchronous.py",
         "+ _FAR",
         "+ 0 * _FAR",
-        (f"{_ROUNDS}::test_after_a_reset_everybody_is_a_member_who_waits_goes_on_and_what_is_late_does_not_count",),
+        (f"{_SYNC_ROUNDS}::test_after_a_reset_all_are_members_a_waiting_one_goes_on_and_a_late_push_does_not_count",),
     ),
     Mutation(
         "the share of time spent waiting is of the whole run for everybody",
@@ -282,7 +293,7 @@ MUTATIONS = [
         "ps_train/updates/staleness.py",
         "0.95 * updates",
         "0.90 * updates",
-        ("tests/unit/test_staleness_summary.py",),
+        ("tests/unit/updates/test_staleness.py",),
         within="summary",
     ),
 ]

@@ -1,0 +1,27 @@
+"""Shadow copies take no memory between checkpoints."""
+
+from __future__ import annotations
+
+import pathlib
+
+import tensorflow as tf
+
+from tests.support.cluster import InProcessCluster
+from tests.support.models import Counting
+
+FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
+
+
+def made(directory: pathlib.Path, num_ps: int, workers: int, **fields: object) -> InProcessCluster:
+    cluster = InProcessCluster(Counting(), num_ps, workers, directory, **{**FIELDS, **fields})
+    cluster.start()
+    return cluster
+
+
+def test_copies_take_no_memory_between_checkpoints(tmp_path: pathlib.Path) -> None:
+    cluster = made(tmp_path, 2, 1)
+    assert cluster.snapshots is not None and cluster.snapshots._shadows is not None
+    cluster.snapshots.save(cluster.sessions[0])
+    with cluster.steps[0].graph.as_default():
+        there = [tf.raw_ops.VarIsInitializedOp(resource=v.variable.handle) for v in cluster.snapshots._shadows.entries]
+    assert not any(cluster.sessions[0].run(there))

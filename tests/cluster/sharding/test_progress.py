@@ -1,0 +1,58 @@
+"""A late push does not move the progress of a shard back."""
+
+from __future__ import annotations
+
+import threading
+
+import tensorflow as tf
+
+from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, workers_of
+from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.recording import Recording
+
+
+class Late(Recording):
+    """Worker 0 waits in front of its push until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__(ones=True)
+        self.builds = 0
+        self.pulled, self.may_push = threading.Event(), threading.Event()
+
+    def forward(self, features, training):
+        self.builds += 1
+        if self.builds != 2:  # the first time is the trace
+            return super().forward(features, training)
+
+        def wait(loss):
+            self.pulled.set()
+            assert self.may_push.wait(30)
+            return loss
+
+        loss = super().forward(features, training)
+        return loss * tf.ensure_shape(tf.numpy_function(wait, [tf.ones([]) + 0 * loss], tf.float32), [])
+
+
+def test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back():
+    """As when a worker is started again while the push of its earlier process is still on its way."""
+    model, fields = Late(), {"update": "sync", "backup_workers": 1, "shard_examples": 40}
+    cluster = InProcessCluster(model, 2, 2, **fields, **EPOCHS)
+    cluster.start()
+    late, other = workers_of(cluster)
+    late.begin()
+
+    def others() -> None:
+        assert model.pulled.wait(30)
+        look = cluster.steps[1].ownership
+        cluster.sessions[1].run(look.compare_and_set, look.feeds({0: (1, 0)}))  # from worker 0 to nobody
+        other.begin()
+        assert other.make(3) == 3
+        model.may_push.set()
+
+    in_parallel([lambda: late.make(1), others], within_secs=40)
+    for progress in cluster.sessions[0].run(cluster.steps[0].ownership.read)["progress"]:
+        assert progress[0] == 24
+    assert cluster.values()["ps_train/dropped"] == 1
+    cluster.dismiss(0)
+    other.run()
+    assert_each_was_used(cluster, 1)

@@ -1,0 +1,48 @@
+"""A token gate releases a replica that waits, and only by a token that comes after it."""
+
+from __future__ import annotations
+
+import threading
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.placement.mutex import with_mutex
+from ps_train.updates.token_gate import TokenGate
+from tests.support.processes import eventually
+
+
+def test_a_token_of_an_earlier_process_releases_no_replica_and_is_not_waited_for_under_the_mutex() -> None:
+    """Even when the locked part of the step takes its time to find it."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slowly(until):
+        reached.set()
+        assert go_on.wait(20)
+        return until
+
+    with tf.Graph().as_default():
+        gate = TokenGate("gate", 2)
+
+        def wait():
+            until = tf.ensure_shape(tf.numpy_function(slowly, [tf.constant(1, tf.int64)], tf.int64), [])
+            with tf.control_dependencies([until]):
+                return [gate.wait(0, until)], tf.constant(True)
+
+        locked, waits = with_mutex("mutex", [], wait)
+        passed = gate.wait_for_token(0, waits, locked)
+        leave, _ = with_mutex("mutex", [], lambda: ([gate.release(tf.constant(-1, tf.int64), [True, False])], None))
+        arrive, _ = with_mutex("mutex", [], lambda: ([gate.release(tf.constant(1, tf.int64))], None))
+        (needs,) = v1.global_variables()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(leave)
+            step = threading.Thread(target=session.run, args=[passed], daemon=True)
+            step.start()
+            assert reached.wait(20)
+            go_on.set()
+            eventually(lambda: session.run(needs)[0] == 1, 20, "the wait of replica 0")
+            assert step.is_alive()
+            session.run(arrive)
+            step.join(20)
+            assert not step.is_alive()

@@ -1,0 +1,66 @@
+"""Checkpoints of real jobs: of one global step each; a chief that dies while it holds the pushes lets go of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+import tensorflow as tf
+
+from ps_train.checkpoint.files import checkpoints_in
+from tests.support.long import long
+from tests.support.processes import Processes, TestCluster, eventually
+
+COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
+
+
+def assert_exact(cluster: TestCluster, least: int) -> None:
+    found = checkpoints_in(str(cluster.model_dir))
+    assert len(found) >= least
+    for step, path in found:
+        reader = tf.train.load_checkpoint(path)
+        values = {*reader.get_tensor("first"), *reader.get_tensor("second"), float(reader.get_tensor("global_step"))}
+        assert values == {float(step)}
+
+
+@pytest.mark.parametrize("how", ["--max_snapshot_mib=256", long("--max_snapshot_mib=0")])
+def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Processes, how: str) -> None:
+    cluster = TestCluster(
+        processes, 2, 2, *COUNTING, "--max_steps=300", "--save_steps=20", "--keep_checkpoints=100", how
+    )
+    servers, workers = cluster.start_all()
+    for process in (*workers, *servers):
+        assert process.wait(80) == 0, process.output
+    assert_exact(cluster, least=5)
+    save = json.loads((cluster.model_dir / "result.json").read_text())["save"]
+    assert save["count"] >= 4 and 0 < save["hold_secs_mean"] <= save["hold_secs_max"] and save["write_secs_mean"] > 0
+    assert f"saved {save['count']} checkpoints; pushes were held for" in workers[0].output
+    assert ("it is not copied" in workers[0].output) == (how == "--max_snapshot_mib=0")
+
+
+@pytest.mark.long
+def test_a_chief_that_is_killed_while_it_holds_the_pushes_does_not_stop_the_workers(processes: Processes) -> None:
+    cluster = TestCluster(
+        processes,
+        2,
+        2,
+        *COUNTING,
+        "--max_steps=1500",
+        "--save_steps=1",
+        "--max_snapshot_mib=0",
+        "--heartbeat_timeout_secs=3",
+    )
+    servers, workers = cluster.start_all()
+    eventually(lambda: checkpoints_in(str(cluster.model_dir))[:1] > [(20, "")], 60, "some checkpoints")
+    workers[0].send(signal.SIGKILL)
+    last = checkpoints_in(str(cluster.model_dir))[0][0]
+    time.sleep(2.0)  # the other worker goes on alone
+    chief = cluster.start("worker", 0, "--save_steps=100")
+    chief.wait_for("the ps still hold the model: training continues at step", 60)
+    resumed = int(chief.output.split("training goes on at step ")[1].split()[0])
+    assert resumed > last + 50
+    for process in (chief, workers[1], *servers):
+        assert process.wait(90) == 0, process.output
+    assert_exact(cluster, least=2)

@@ -1,0 +1,178 @@
+"""The values that a Job allows, and its errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from ps_train.config.job import Job
+from ps_train.config.task import Task
+from ps_train.errors import EXIT_CONFIG, ConfigError
+
+
+def test_the_defaults_are_a_valid_job_and_task():
+    assert Job().max_steps == 2000
+    assert Job().update == "async"
+    assert Task() == Task("local", None)
+
+
+def test_a_job_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Job().max_steps = 5
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("max_steps", 0, "at least 1"),
+        ("batch_size", 0, "at least 1"),
+        ("batch_size", -3, "at least 1"),
+        ("epochs", -1, "at least 0"),
+        ("shuffle_buffer", -1, "at least 0"),
+        ("seed", -1, "at least 0"),
+        ("num_ps", 0, "at least 1"),
+        ("num_workers", 0, "at least 1"),
+        ("learning_rate", 0.0, "above 0"),
+        ("learning_rate", float("nan"), "above 0"),
+        ("save_steps", -1, "at least 0"),
+        ("save_secs", -0.5, "at least 0"),
+        ("save_secs", float("nan"), "at least 0"),
+        ("keep_checkpoints", 0, "at least 1"),
+        ("startup_timeout_secs", 0.0, "above 0"),
+        ("recovery_timeout_secs", 0.0, "above 0"),
+        ("finish_timeout_secs", 0.0, "above 0"),
+        ("heartbeat_timeout_secs", 0.0, "above 0"),
+        ("log_secs", 0.0, "above 0"),
+        ("gpus", -2, "at least -1"),
+        ("update", "later", "async, bounded, sync"),
+        ("optimizer", "lion", "sgd, momentum, adam"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_with_field_value_and_what_is_allowed(field, value, allowed):
+    with pytest.raises(ConfigError) as caught:
+        Job(**{field: value})
+    assert f"{field}={value}" in str(caught.value)
+    assert allowed in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"max_steps": 1},
+        {"epochs": 0},
+        {"shuffle_buffer": 0},
+        {"num_ps": None},
+        {"num_ps": 1},
+        {"optimizer": None},
+        {"learning_rate": None},
+        {"learning_rate": 1e-9},
+        {"gpus": -1},
+        {"gpus": 0},
+        {"save_steps": 0},
+        {"save_secs": 0.0, "save_steps": 1},
+    ],
+)
+def test_a_value_at_the_edge_of_what_is_allowed_is_accepted(values):
+    job = Job(**values)
+    assert {name: getattr(job, name) for name in values} == values
+
+
+def test_a_message_names_the_source_of_the_value():
+    with pytest.raises(ConfigError, match=r"max_steps=0 \(from flags/x\.flags\)"):
+        Job(max_steps=0, sources={"max_steps": "flags/x.flags"})
+
+
+def test_a_message_names_no_source_where_none_is_known():
+    with pytest.raises(ConfigError) as caught:
+        Job(max_steps=0, sources={"seed": "TF_CONFIG"})
+    assert "from" not in str(caught.value)
+
+
+def test_a_wrong_configuration_has_the_exit_code_that_says_a_restart_never_helps():
+    with pytest.raises(ConfigError) as caught:
+        Job(max_steps=0)
+    assert caught.value.exit_code == EXIT_CONFIG == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "mode"),
+    [
+        ({"update": "async"}, "partial"),
+        ({"update": "async", "ps_recovery": "consistent"}, "consistent"),
+        ({"update": "bounded"}, "consistent"),
+        ({"update": "sync"}, "consistent"),
+    ],
+)
+def test_the_update_mode_decides_how_the_loss_of_a_ps_is_repaired_where_that_is_not_given(fields, mode):
+    assert Job(**fields).recovery_mode == mode
+
+
+def test_model_arguments_are_split_at_the_first_equals_sign():
+    assert Job(model_arg=("hidden=64", "path=a=b", "empty=")).model_arguments() == {
+        "hidden": "64",
+        "path": "a=b",
+        "empty": "",
+    }
+
+
+def test_of_a_repeated_model_argument_the_last_one_counts():
+    assert Job(model_arg=("hidden=64", "hidden=32")).model_arguments() == {"hidden": "32"}
+
+
+@pytest.mark.parametrize("text", ["hidden", "=64", "two words=1", "1st=2", ""])
+def test_a_model_argument_that_is_not_key_value_is_refused_with_its_source(text):
+    with pytest.raises(ConfigError) as caught:
+        Job(model_arg=(text,), sources={"model_arg": "the command line"})
+    assert f"model_arg={text} (from the command line)" in str(caught.value)
+    assert "key=value" in str(caught.value)
+
+
+def test_shared_fields_survive_json_unchanged():
+    job = Job(ps_hosts=("a:1",), worker_hosts=("b:1", "c:1"), model_arg=("x=1",), learning_rate=0.5)
+    assert json.loads(json.dumps(job.shared_fields())) == job.shared_fields()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ps_hosts": ("z:1",)},
+        {"worker_hosts": ("z:1",)},
+        {"chief_hosts": ("z:1",)},
+        {"model": "my.models:Net"},
+        {"model_arg": ("hidden=2",)},
+        {"optimizer": "adam"},
+        {"learning_rate": 0.25},
+        {"update": "sync"},
+        {"max_steps": 7},
+        {"seed": 7},
+    ],
+)
+def test_what_must_be_the_same_in_every_process_is_shared(change):
+    (name,) = change
+    assert Job(**change).shared_fields()[name] != Job().shared_fields()[name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_dir": "/mine"},
+        {"data_dir": "/mine"},
+        {"batch_size": 7},
+        {"log_secs": 7.0},
+        {"verbose": True},
+        {"gpus": 0},
+        {"startup_timeout_secs": 7.0},
+    ],
+)
+def test_what_may_differ_between_processes_is_not_shared(change):
+    assert Job(**change).shared_fields() == Job().shared_fields()
+
+
+def test_the_order_of_model_arguments_does_not_matter_to_what_is_shared():
+    assert Job(model_arg=("a=1", "b=2")).shared_fields() == Job(model_arg=("b=2", "a=1")).shared_fields()
+
+
+def test_where_a_value_came_from_does_not_make_two_jobs_differ():
+    assert Job(seed=3, sources={"seed": "TF_CONFIG"}) == Job(seed=3)

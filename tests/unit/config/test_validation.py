@@ -1,0 +1,46 @@
+"""Combinations of values that a job refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from ps_train.config.job import Job
+from ps_train.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"backup_workers": 1}, "backup_workers=1 is for update=sync, but update=async."),
+        ({"backup_workers": 1, "update": "bounded"}, "backup_workers=1 is for update=sync, but update=bounded."),
+        ({"max_staleness": 3, "update": "sync"}, "max_staleness=3 is not for update=sync."),
+        ({"divide_lr_by_staleness": True, "update": "sync"}, "divide_lr_by_staleness=True is not for update=sync."),
+        ({"ps_recovery": "partial", "update": "bounded"}, "ps_recovery=partial is for update=async, but"),
+    ],
+)
+def test_what_is_not_for_the_update_mode_is_refused(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**fields)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_job_that_would_never_save_is_refused():
+    with pytest.raises(ConfigError, match=r"save_steps=0.*save_secs=0"):
+        Job(save_steps=0, save_secs=0.0)
+
+
+@pytest.mark.parametrize(
+    "fields, text",
+    [
+        ({"sharding": "both"}, "sharding=both is not valid: use one of static, dynamic."),
+        ({"shard_examples": 64}, "shard_examples=64 is for sharding=dynamic, but sharding=static."),
+        ({"sharding": "dynamic", "shard_examples": 16}, "shard_examples=16 is less than batch_size=32: a batch"),
+        ({"sharding": "dynamic", "shard_examples": 0}, "shard_examples=0 is not valid: use a number of at least 1."),
+        ({"sharding": "dynamic", "accumulate": 2}, "accumulate=2 is not possible with sharding=dynamic"),
+    ],
+)
+def test_what_is_not_for_the_sharding_is_refused(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**fields)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,23 @@
+"""A lookup gives each id its row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.errors import ModelError
+from tests.support.lookups import looked_up
+
+
+@pytest.mark.parametrize(("ids", "shape"), [([3, 0, 9], (3, 4)), ([[3, 0], [9, 9]], (2, 2, 4))])
+def test_without_a_combiner_every_id_gives_its_row(ids: list, shape: tuple[int, ...]) -> None:
+    found, table = looked_up(ids, rows=10, dimension=4)
+    assert found.shape == shape
+    assert np.array_equal(found, table[np.array(ids)])
+    assert len(np.unique(table, axis=0)) == 10
+
+
+def test_ragged_ids_need_a_combiner() -> None:
+    with pytest.raises(ModelError, match="RaggedTensor ids without a combiner"):
+        looked_up(lambda: tf.RaggedTensor.from_row_splits(tf.constant([1]), tf.constant([0, 1])), rows=5, dimension=2)

@@ -1,0 +1,134 @@
+"""The tests of a module are found by its path: tests/unit/ROOM/test_FILE.py or tests/cluster/ROOM/test_FILE.py."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+import ps_train
+
+PACKAGE = pathlib.Path(ps_train.__file__).parent
+TESTS = pathlib.Path(__file__).parents[1]
+ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "support": TESTS / "support", "mutation": TESTS / "mutation"}
+"""Folders of tests of what is not in ps_train."""
+
+OF_THE_REPOSITORY = {"imports", "layout", "prose", "mutations", "soak"}
+LARGE = 40
+"""Lines with a statement from which on a module has a test file of its own, or is in COVERED_BY."""
+
+COVERED_BY = {
+    # Parts of a graph that can be judged only in a whole graph.
+    "graph/train_step.py": "tests/cluster/test_modes.py",
+    "graph/worker_step.py": "tests/cluster/test_modes.py",
+    "graph/ps_state.py": "tests/cluster/test_modes.py",
+    "graph/backward.py": "tests/cluster/test_gradients.py",
+    "updates/base.py": "tests/cluster/test_modes.py",
+    "updates/gradient_accumulator.py": "tests/cluster/updates/test_synchronous.py",
+    "embeddings/deferred_lookups.py": "tests/cluster/test_tables.py",
+    "embeddings/index.py": "tests/cluster/tables/test_vocabulary.py",
+    "tables/row_allocator.py": "tests/cluster/tables/test_vocabulary.py",
+    "sharding/ownership.py": "tests/cluster/test_dynamic_sharding.py",
+    "transport/model_state.py": "tests/cluster/test_model_state.py",
+    "checkpoint/contents.py": "tests/cluster/checkpoint/test_files.py",
+    "placement/initial_tensor.py": "tests/unit/placement/test_user_variables.py",
+    # Parts of a process that need real processes.
+    "roles/worker.py": "tests/process/test_startup.py",
+    "training/session.py": "tests/process/test_recovery.py",
+    "training/recovery.py": "tests/process/test_recovery.py",
+    "training/final_evaluation.py": "tests/process/test_final_evaluation.py",
+    "cluster/ports.py": "tests/process/test_startup.py",
+    "launch/child_process.py": "tests/process/test_restarts.py",
+    # Declarations, tested with the code that reads them.
+    "coordination/records.py": "tests/unit/coordination/test_heartbeat_failures.py",
+    "config/training_fields.py": "tests/unit/config/test_job.py",
+}
+"""Large modules without a test file of their own, and the tests that cover them."""
+
+
+def names_in(folder):
+    """Names of the modules and packages of a folder; `main` for `__main__`."""
+    found = [path.stem.strip("_") for path in folder.glob("*.py") if path.stem != "__init__"]
+    return {*found, *(path.name for path in folder.iterdir() if (path / "__init__.py").exists())}
+
+
+def problem_of(path):
+    """Returns the reason why a file of tests/unit or tests/cluster has no module by its path, or ""."""
+    tier, *folders = path.parts[:-1]
+    if not folders and tier == "cluster":
+        return ""  # whole behaviours
+    room = ELSEWHERE.get(folders[0], PACKAGE / folders[0]) if folders else PACKAGE
+    room = room.joinpath(*folders[1:])
+    if not room.is_dir():
+        return f"there is no room {room}"
+    names = names_in(room) | (set() if folders else OF_THE_REPOSITORY)
+    stem = path.stem.removeprefix("test_")
+    if any(stem == name or stem.startswith(f"{name}_") for name in names):
+        return ""
+    return f"no module of {room} gives {path.name} its name"
+
+
+FILES = sorted(
+    path.relative_to(TESTS)
+    for tier in ("unit", "cluster")
+    for path in (TESTS / tier).rglob("*.py")
+    if path.name != "conftest.py"
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_test_file_has_the_name_of_a_module_of_its_room(path):
+    assert path.name.startswith("test_")
+    assert problem_of(path) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("unit/heart/test_beat.py", "there is no room"),
+        ("unit/data/csv/test_reader.py", "there is no room"),
+        ("unit/updates/test_turnstile.py", "no module"),
+        ("unit/test_turnstile.py", "no module"),
+        ("cluster/updates/test_bound.py", "no module"),
+        ("unit/updates/test_boundedness.py", "no module"),
+        ("unit/benchmarks/test_updates.py", "no module"),
+    ],
+)
+def test_a_file_without_a_module_is_found(path, problem):
+    assert problem in problem_of(pathlib.Path(path))
+
+
+def statement_lines(path):
+    return len({node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.stmt)})
+
+
+def has_tests(module):
+    """True if a test file belongs to the module by its path."""
+    module = pathlib.Path(module)
+    name = module.stem.strip("_")
+    return any(
+        path.parts[1:-1] == module.parts[:-1] and (path.stem + "_").startswith(f"test_{name}_") for path in FILES
+    )
+
+
+LARGE_MODULES = [
+    str(path.relative_to(PACKAGE))
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name != "__init__.py" and statement_lines(path) > LARGE
+]
+
+
+@pytest.mark.parametrize("module", LARGE_MODULES)
+def test_a_large_module_has_tests_where_its_path_says_or_the_list_names_them(module):
+    assert has_tests(module) != (module in COVERED_BY)
+
+
+@pytest.mark.parametrize("module", COVERED_BY)
+def test_the_list_has_only_large_modules_and_names_test_files(module):
+    assert module in LARGE_MODULES
+    assert (TESTS.parent / COVERED_BY[module]).exists()
+
+
+def test_most_large_modules_have_tests_of_their_own():
+    assert len(COVERED_BY) < 25 and 3 * len(COVERED_BY) < len(LARGE_MODULES)

@@ -1,0 +1,54 @@
+"""Result of a run, and the tasks that the chief waits for at its end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ps_train.config.job import Job
+from ps_train.hooks.counters import RunCounterValues
+from ps_train.training.result import PeerStates, RunSummary
+from tests.support.statuses import task_status
+
+
+class TestPeerStates:
+    def test_a_task_that_starts_or_trains_is_waited_for_and_one_that_waits_could_train_on(self):
+        states = {"worker:0": "training", "worker:1": "starting", "worker:2": "training", "worker:3": "waiting"}
+        states |= {"worker:4": "input ended", "worker:5": "done"}
+        others = PeerStates.from_records(
+            [task_status(task, state=s) for task, s in states.items()], "worker:0", lambda status: True
+        )
+        assert others.training == ("worker:1 on host-b, pid 42", "worker:2 on host-b, pid 42")
+        assert others.waiting == ("worker:3 on host-b, pid 42",)
+
+    def test_the_chief_does_not_wait_for_itself(self):
+        assert PeerStates.from_records([task_status("worker:0")], "worker:0", lambda status: True) == PeerStates((), ())
+
+    def test_the_chief_does_not_wait_for_the_dead(self):
+        seats = [task_status("worker:1"), task_status("worker:2"), task_status("worker:3", state="waiting")]
+        others = PeerStates.from_records(seats, "worker:0", lambda s: s.task == "worker:2")
+        assert others == PeerStates(("worker:2 on host-b, pid 42",), ())
+
+
+class TestRunSummary:
+    """A run of 50 steps that resumed a job at step 150."""
+
+    def summary(self, step=200, made=50):
+        zeros = np.zeros([1, 2], np.int64)
+        tally = RunCounterValues("async", ["worker:0"], 1, 6400.0, skipped=0, dropped=0, staleness=zeros, waiting=zeros)
+        return RunSummary(step, made, 32.0 * made, wall_secs=4.0, loss=0.5, metrics={}, counters=tally)
+
+    def test_rates_are_of_this_run_and_counts_of_the_whole_job(self):
+        result = self.summary().result(Job())
+        assert (result["global_step"], result["examples"]) == (200, 6400)
+        assert (result["steps_per_sec"], result["examples_per_sec"]) == (12.5, 400.0)
+
+    def test_the_console_shows_the_same_rates(self):
+        lines = self.summary().lines(Job(max_steps=200), "stopped")
+        assert lines == ["trained 50 steps in 4.0s: 12 global steps/s, 400 examples/s"]
+
+    def test_a_run_that_ends_early_says_why_and_where(self):
+        assert self.summary().lines(Job(max_steps=300), "stopped")[1:] == ["stopped at step 200 of 300"]
+
+    def test_a_run_that_had_nothing_to_do_says_so(self):
+        lines = self.summary(made=0).lines(Job(max_steps=200), "stopped")
+        assert lines == ["this job is finished already, at step 200 of 200"]
