@@ -15,6 +15,7 @@ import dataclasses
 import threading
 import time
 
+from ps_train.cluster.polling import poll_until
 from ps_train.coordination import records
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.records import LEFT, TaskStatus
@@ -82,8 +83,4 @@ class Lease:
 
     def _wait_until_expired(self, text: str, lease_secs: float) -> bool:
         deadline = time.monotonic() + lease_secs
-        while time.monotonic() < deadline:
-            if self._store.get(self._key) != text:
-                return False
-            time.sleep(_LOOK_SECS)
-        return True
+        return not poll_until(lambda: self._store.get(self._key) != text, deadline, _LOOK_SECS)

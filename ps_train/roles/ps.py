@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
@@ -106,15 +107,16 @@ def _ask_to_stop(store: KeyValueStore, stop: StopRequest) -> bool:
 
 
 def _wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None:
-    deadline = time.monotonic() + LINGER_SECS
     items: dict[str, str] = {}
-    while time.monotonic() < deadline:
+
+    def all_are_leaving() -> bool:
+        nonlocal items
         items = _read_records(store, items)
         statuses = task_statuses(items)
         expected = replicas | {status.task for status in statuses}
-        if expected <= {status.task for status in statuses if status.state in (LEAVING, LEFT)}:
-            return
-        time.sleep(_LOOK_SECS)
+        return expected <= {status.task for status in statuses if status.state in (LEAVING, LEFT)}
+
+    poll_until(all_are_leaving, time.monotonic() + LINGER_SECS, _LOOK_SECS)
 
 
 def _end(outcome: Outcome) -> int:

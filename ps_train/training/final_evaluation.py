@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import PS_LOST_ERRORS
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -152,15 +153,20 @@ class EvalCoordinator:
 
     def _is_submitted(self, assignment: records.EvalAssignment, task: str, deadline: float) -> bool:
         """Waits for the shard of a living task until the deadline; returns True if its sums are published."""
-        while not self._context.events.stop.is_set() and time.monotonic() < deadline:
+        result = ""
+
+        def is_decided() -> bool:
+            nonlocal result
+            if self._context.events.stop.is_set():
+                return True
             items = self._context.stores[0].items()
             result = items.get(records.eval_result_key(assignment.shares[task]), "")
-            if result.endswith(assignment.token):
-                return not result.startswith(_FAILED)
-            if not any(status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)):
-                return False
-            time.sleep(_POLL_SECS)
-        return False
+            return result.endswith(assignment.token) or not any(
+                status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)
+            )
+
+        poll_until(is_decided, deadline, _POLL_SECS)
+        return result == assignment.token
 
 
 def _sum_of_shards(session: v1.Session, graph: EvalGraph) -> Any:

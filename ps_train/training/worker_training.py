@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -20,6 +21,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.abandonable import run_abandonable
 from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError, LostInputError
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of, own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.config.fault_spec import slowdown_factor
@@ -158,9 +160,7 @@ class WorkerTraining:
             self.shard_client.drop()  # the input's threads may use the session's device
         group = self.sessions.group
         group.close()
-        deadline = time.monotonic() + _CANCEL_SECS
-        while not group.is_idle() and time.monotonic() < deadline:
-            time.sleep(POLL_SECS)
+        poll_until(group.is_idle, time.monotonic() + _CANCEL_SECS, POLL_SECS)
 
     def session_is_over(self) -> bool:
         """Returns True if the generation in which this task trains has ended."""
@@ -217,8 +217,7 @@ class WorkerTraining:
 
     def _leave(self) -> None:
         """Removes this living task from the rounds (the chief removes dead ones); retries if a ps is busy."""
-        while not self.remove_replica(self.replica.index) and not self.session_is_over():
-            time.sleep(POLL_SECS)
+        poll_until(lambda: self.remove_replica(self.replica.index) or self.session_is_over(), math.inf, POLL_SECS)
 
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
         """Removes a replica from the rounds until it makes a step again; returns True if that was possible.

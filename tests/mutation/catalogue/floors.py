@@ -104,11 +104,11 @@ MUTATIONS = [
     ),
     Mutation(
         "waiting never ends",
-        "ps_train/coordination/connect.py",
-        "now - start >= timeout_secs",
-        "now - start >= 10 * timeout_secs + 30",
-        (f"{_BOARD}::test_waiting_ends_with_the_last_reason",),
-        within="retry_until",
+        "ps_train/cluster/polling.py",
+        "time.monotonic() >= deadline",
+        "time.monotonic() >= deadline + 30",
+        ("tests/unit/test_polling.py",),
+        within="poll_until",
     ),
     Mutation(
         "a ps that answers and does not say who it is yet is taken",
