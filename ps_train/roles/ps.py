@@ -17,7 +17,7 @@ from ps_train.coordination import records
 from ps_train.coordination.heartbeat import outcome_error, task_statuses
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import LivenessTracker
-from ps_train.coordination.records import LEAVING, LEFT, Outcome, StopRequest
+from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState
 from ps_train.errors import EXIT_DONE, LostTaskError, PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
@@ -114,12 +114,12 @@ def _wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None
         items = _read_records(store, items)
         statuses = task_statuses(items)
         expected = replicas | {status.task for status in statuses}
-        return expected <= {status.task for status in statuses if status.state in (LEAVING, LEFT)}
+        return expected <= {status.task for status in statuses if status.state in (TaskState.LEAVING, TaskState.LEFT)}
 
     poll_until(all_are_leaving, time.monotonic() + LINGER_SECS, _LOOK_SECS)
 
 
 def _end(outcome: Outcome) -> int:
-    if outcome.kind == "failed":
+    if outcome.kind == OutcomeKind.FAILED:
         raise outcome_error(outcome)
-    return exit_code_of_signal(outcome.signum) if outcome.kind == "stopped" else EXIT_DONE
+    return exit_code_of_signal(outcome.signum) if outcome.kind == OutcomeKind.STOPPED else EXIT_DONE

@@ -25,7 +25,7 @@ from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.liveness import TaskLiveness
-from ps_train.coordination.records import INPUT_ENDED, WAITING
+from ps_train.coordination.records import TaskState
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
@@ -148,7 +148,7 @@ class EvalCoordinator:
         return sorted(
             s.task
             for s in statuses
-            if s.task != own and self._liveness.is_alive(s) and s.state in (WAITING, INPUT_ENDED)
+            if s.task != own and self._liveness.is_alive(s) and s.state in (TaskState.WAITING, TaskState.INPUT_ENDED)
         )
 
     def _is_submitted(self, assignment: records.EvalAssignment, task: str, deadline: float) -> bool:

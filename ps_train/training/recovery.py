@@ -25,7 +25,7 @@ from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import TaskLiveness
-from ps_train.coordination.records import TRAINING, ModelReady, TaskStatus
+from ps_train.coordination.records import ModelReady, TaskState, TaskStatus
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.errors import LostTaskError, RefusedError
 from ps_train.graph.train_step import TrainStep
@@ -149,7 +149,7 @@ class Recovery:
             log.warning("no longer waiting for %s to stop training (recovery_timeout_secs)", ", ".join(busy))
 
     def _is_training(self, status: TaskStatus, liveness: TaskLiveness) -> bool:
-        return status.state == TRAINING and liveness.is_alive(status) and not process_exited(status)
+        return status.state == TaskState.TRAINING and liveness.is_alive(status) and not process_exited(status)
 
     def _report(self, lost: Sequence[int], restored: int | None, before: int | None) -> None:
         names = ", ".join(f"ps:{index}" for index in lost)

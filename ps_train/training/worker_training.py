@@ -26,7 +26,7 @@ from ps_train.cluster.server import device_of, own_config, session_config, start
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.coordination.kv_store import cause_of
-from ps_train.coordination.records import INPUT_ENDED, RECOVERING, TRAINING, WAITING, ModelReady
+from ps_train.coordination.records import ModelReady, TaskState
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
@@ -39,7 +39,7 @@ from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
 from ps_train.training.input import Input
-from ps_train.training.loop import INPUT, STEPS, STOPPED, LockstepSource, StepSource, TrainingLoop
+from ps_train.training.loop import LockstepSource, LoopExit, StepSource, TrainingLoop
 from ps_train.training.session import TrainingSessionCreator
 from ps_train.training.shard_client import ShardClient
 from ps_train.updates.base import Replica
@@ -146,12 +146,12 @@ class WorkerTraining:
         since = time.monotonic()
         self.context.heartbeat.probe_ps()
         with contextlib.suppress(LostTaskError):
-            self.context.heartbeat.set_state(RECOVERING)
+            self.context.heartbeat.set_state(TaskState.RECOVERING)
         while not self.context.heartbeat.ps_liveness.all_answered_since(since):
             if self.context.events.stop.is_set():
                 self.park_forever()
             time.sleep(POLL_SECS)
-        self.context.heartbeat.set_state(RECOVERING)  # again, since ps 0 may be a new process
+        self.context.heartbeat.set_state(TaskState.RECOVERING)  # again, since ps 0 may be a new process
 
     def _release_session(self) -> None:
         """Ends the calls that still run in the lost session: none of them may reach a ps later."""
@@ -195,23 +195,23 @@ class WorkerTraining:
         self._input_open = True
         self._input.begin(derived_seed(self.context.job.seed, "shuffle", self.replica.index, step))
 
-    def run_loop(self, session: Any) -> str:
-        """Makes steps until none are left, then leaves the rounds; returns the reason, `STEPS` or `INPUT`."""
-        self.context.heartbeat.set_state(TRAINING)
+    def run_loop(self, session: Any) -> LoopExit:
+        """Makes steps until no steps or no input is left, then leaves the rounds; returns which of the two it was."""
+        self.context.heartbeat.set_state(TaskState.TRAINING)
         assert self._loop is not None, "each session has a loop"
         if self.shard_client is not None and self.session is not None:
             self.shard_client.begin(self.session, self._step_source())
         reason = self._loop.run(session)
-        if reason == STOPPED and not self.context.events.stop.is_set():
+        if reason == LoopExit.STOPPED and not self.context.events.stop.is_set():
             raise LostConnectionError("a ps was restarted")
-        if reason == STOPPED:
+        if reason == LoopExit.STOPPED:
             self.park_forever()
         self._leave()
         if self.shard_client is not None:  # shards may become free later
-            reason = INPUT if self.shard_client.is_over() else STEPS
-        self.context.heartbeat.set_state(INPUT_ENDED if reason == INPUT else WAITING)
-        self.input_ended = reason == INPUT
-        if reason == INPUT:
+            reason = LoopExit.INPUT if self.shard_client.is_over() else LoopExit.STEPS
+        self.context.heartbeat.set_state(TaskState.INPUT_ENDED if reason == LoopExit.INPUT else TaskState.WAITING)
+        self.input_ended = reason == LoopExit.INPUT
+        if reason == LoopExit.INPUT:
             log.info("%s: input ended", self.context.task)
         return reason
 
@@ -270,7 +270,7 @@ class WorkerTraining:
         while True:
             time.sleep(60)
 
-    def wait_for_more(self, reason: str) -> None:
+    def wait_for_more(self, reason: LoopExit) -> None:
         """Waits until steps are allocated again, and scores test data for the chief.
 
         If the job ends instead, the heartbeat receives the outcome and the main thread exits.
@@ -283,11 +283,11 @@ class WorkerTraining:
             self._eval_worker.update(self.sessions)
             time.sleep(POLL_SECS)
 
-    def has_more_steps(self, reason: str) -> bool:
+    def has_more_steps(self, reason: LoopExit) -> bool:
         """Returns True if there are steps for this worker after its loop has ended."""
         if self.shard_client is not None:
             return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
-        return reason != INPUT and not self.step.lockstep and self._steps_left()
+        return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()
 
     def _steps_left(self) -> bool:
         return self.budget.allocated() < self.context.job.max_steps

@@ -142,7 +142,7 @@ def test_a_seat_survives_the_loss_of_its_board(board_of: Callable[[], KeyValueSt
     lease = Lease(board, new_task_status("worker:1"))
     lease.acquire(lease_secs=1)
     board.set(records.task_key("worker:1"), TaskStatus("worker:1", lease.status.process_id, "host", 1).to_json())
-    assert lease.renew("training")
+    assert lease.renew(records.TaskState.TRAINING)
     assert TaskStatus.from_json(board.get(records.task_key("worker:1"))).state == "training"
 
 

@@ -12,14 +12,14 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.coordination.membership import Membership
 from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
-from ps_train.coordination.records import INPUT_ENDED, LEFT, TRAINING, TaskStatus
+from ps_train.coordination.records import TaskState, TaskStatus
 from ps_train.coordination.stall_detector import StallDetector
 from ps_train.errors import ConfigError, TooFewWorkersError
 
 TASKS = ["worker:0", "worker:1", "worker:2"]
 
 
-def seat(index, beat=0, state=TRAINING, holder="first"):
+def seat(index, beat=0, state=TaskState.TRAINING, holder="first"):
     return TaskStatus(
         f"worker:{index}", process_id=f"{holder} {index}", host="host-b", pid=40 + index, state=state, heartbeat=beat
     )
@@ -63,9 +63,9 @@ class TestAttendance:
 
     def test_who_has_no_input_left_takes_no_part_although_it_beats(self):
         made = attendance()
-        changes = made.update([seat(0, 1), seat(1, 1, INPUT_ENDED), seat(2, 1)], 101.0)
+        changes = made.update([seat(0, 1), seat(1, 1, TaskState.INPUT_ENDED), seat(2, 1)], 101.0)
         assert told(changes) == [("worker:1", False, "has no input left")]
-        assert made.update([seat(0, 2), seat(1, 2, INPUT_ENDED), seat(2, 2)], 102.0) == []
+        assert made.update([seat(0, 2), seat(1, 2, TaskState.INPUT_ENDED), seat(2, 2)], 102.0) == []
         assert told(made.update([seat(0, 3), seat(1, 3), seat(2, 3)], 103.0)) == [("worker:1", True, "is back")]
 
     def test_whom_nobody_expects_is_told_when_it_joins_and_leaves_if_others_may(self):
@@ -73,7 +73,7 @@ class TestAttendance:
         assert made.update([seat(0)], 101.0) == []
         assert told(made.update([seat(0, 1), seat(7)], 102.0)) == [("worker:7", True, "has joined")]
         assert (made.present, made.absent) == (["worker:0", "worker:7"], [])
-        assert told(made.update([seat(0, 2), seat(7, 1, LEFT)], 103.0)) == [("worker:7", False, "has left")]
+        assert told(made.update([seat(0, 2), seat(7, 1, TaskState.LEFT)], 103.0)) == [("worker:7", False, "has left")]
         assert (made.present, made.absent) == (["worker:0"], ["worker:7"])
 
     def test_whom_nobody_expects_takes_no_part_if_others_may_not(self):
@@ -136,7 +136,7 @@ class TestMembers:
     def test_fewer_than_min_workers_are_an_error_that_names_who_left(self):
         made = members(min_workers=2)
         assert made.update([seat(0, 1), seat(1, 0), seat(2, 1)], 111.0) is None
-        error = made.update([seat(0, 2), seat(1, 0), seat(2, 2, INPUT_ENDED)], 112.0)
+        error = made.update([seat(0, 2), seat(1, 0), seat(2, 2, TaskState.INPUT_ENDED)], 112.0)
         assert isinstance(error, TooFewWorkersError)
         assert str(error) == (
             "worker:2 on host-b, pid 42 has no input left: 1 of 3 workers remain, fewer than min_workers=2"
@@ -162,7 +162,7 @@ class TestMembers:
         made = members()
         with caplog.at_level(logging.WARNING, "ps_train"):
             logging.getLogger("ps_train").propagate = True
-            assert made.update([seat(index, 1, INPUT_ENDED) for index in range(3)], 101.0) is None
+            assert made.update([seat(index, 1, TaskState.INPUT_ENDED) for index in range(3)], 101.0) is None
         assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; no worker is left to train"
 
     @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])

@@ -14,7 +14,7 @@ from ps_train.config.job import Job
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import Heartbeat
 from ps_train.coordination.lease import Lease
-from ps_train.coordination.records import LEAVING, TRAINING, WAITING, TaskStatus, new_task_status
+from ps_train.coordination.records import TaskState, TaskStatus, new_task_status
 from ps_train.errors import LostTaskError
 
 KEY = records.task_key("worker:1")
@@ -85,7 +85,7 @@ def said() -> Iterator[Said]:
 def test_a_beat_takes_back_nothing_that_another_thread_says(said: Said) -> None:
     heart, boards, some_beats = said
     for number in range(60):
-        state = (TRAINING, WAITING)[number % 2]
+        state = (TaskState.TRAINING, TaskState.WAITING)[number % 2]
         heart.set_state(state)
         some_beats()
         assert [board.history[-1] for board in boards] == [state, state]
@@ -94,13 +94,13 @@ def test_a_beat_takes_back_nothing_that_another_thread_says(said: Said) -> None:
 def test_after_a_farewell_no_board_shows_an_older_state(said: Said) -> None:
     heart, boards, some_beats = said
     for _ in range(30):
-        heart.set_state(TRAINING)
+        heart.set_state(TaskState.TRAINING)
         some_beats()
         heart.announce_leaving()
         said_by_then = [len(board.history) for board in boards]
         some_beats()
         for board, since in zip(boards, said_by_then, strict=True):
-            assert set(board.history[since - 1 :]) == {LEAVING}, board.name
+            assert set(board.history[since - 1 :]) == {TaskState.LEAVING}, board.name
 
 
 def test_what_could_not_be_written_is_written_by_the_next_beat() -> None:
@@ -109,7 +109,7 @@ def test_what_could_not_be_written_is_written_by_the_next_beat() -> None:
     lease.acquire(lease_secs=1)
     board.answers = False
     with pytest.raises(LostTaskError):
-        lease.renew(WAITING)
+        lease.renew(TaskState.WAITING)
     board.answers = True
     assert lease.renew()
-    assert board.history[-1] == WAITING
+    assert board.history[-1] == TaskState.WAITING
