@@ -18,13 +18,15 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.private_tf import adagrad_rate, adam_terms, make_slot
+
 
 class Adagrad(v1.train.AdagradOptimizer):
     """TensorFlow's AdagradOptimizer (Duchi et al. 2011), with the same slots and, up to rounding, the same values."""
 
     def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
         accumulator = self.get_slot(handle, "accumulator")
-        rate = tf.cast(self._learning_rate_tensor, grad.dtype)
+        rate = tf.cast(adagrad_rate(self), grad.dtype)
         grown = accumulator.sparse_read(indices) + tf.square(grad)
         rows = handle.sparse_read(indices) - rate * grad * tf.math.rsqrt(grown)
         return tf.group(_scatter(accumulator, indices, grown), _scatter(handle, indices, rows))
@@ -37,12 +39,13 @@ class LazyAdam(v1.train.AdamOptimizer):
     """
 
     def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
-        beta1_power, beta2_power = (tf.cast(power, grad.dtype) for power in self._get_beta_accumulators())
-        rate = self._lr_t * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+        terms = adam_terms(self)
+        beta1_power, beta2_power = tf.cast(terms.beta1_power, grad.dtype), tf.cast(terms.beta2_power, grad.dtype)
+        rate = terms.rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
         m, v = self.get_slot(handle, "m"), self.get_slot(handle, "v")
-        m_rows = self._beta1_t * m.sparse_read(indices) + (1 - self._beta1_t) * grad
-        v_rows = self._beta2_t * v.sparse_read(indices) + (1 - self._beta2_t) * tf.square(grad)
-        step = rate * m_rows / (tf.sqrt(v_rows) + self._epsilon_t)
+        m_rows = terms.beta1 * m.sparse_read(indices) + (1 - terms.beta1) * grad
+        v_rows = terms.beta2 * v.sparse_read(indices) + (1 - terms.beta2) * tf.square(grad)
+        step = rate * m_rows / (tf.sqrt(v_rows) + terms.epsilon)
         rows = handle.sparse_read(indices) - step
         return tf.group(_scatter(m, indices, m_rows), _scatter(v, indices, v_rows), _scatter(handle, indices, rows))
 
@@ -72,12 +75,11 @@ class RowWiseAdagrad(v1.train.Optimizer):
     def _create_slots(self, var_list: list[Any]) -> None:
         for variable in var_list:
             initial = v1.constant_initializer(self._initial, dtype=variable.dtype.base_dtype)
-            self._get_or_make_slot_with_initializer(
-                variable, initial, variable.shape[:1], variable.dtype.base_dtype, "accumulator", self._name
-            )
+            make_slot(self, variable, initial, variable.shape[:1], "accumulator")
 
     def _prepare(self) -> None:
-        self._rate = tf.convert_to_tensor(self._call_if_callable(self._learning_rate), name="learning_rate")
+        rate = self._learning_rate() if callable(self._learning_rate) else self._learning_rate
+        self._rate = tf.convert_to_tensor(rate, name="learning_rate")
 
     def _resource_apply_dense(self, grad: tf.Tensor, handle: Any) -> tf.Operation:
         accumulator = self.get_slot(handle, "accumulator")

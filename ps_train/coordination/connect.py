@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Address
 from ps_train.config.task import Task
@@ -42,20 +43,25 @@ def retry_until(attempt: Callable[[], Any], timeout_secs: float, waiting_for: st
       UnreachableError: the time is over; its text ends with that of the last NotReadyError.
     """
     start = time.monotonic()
-    next_warning = start + 10
-    while True:
+    deadline, next_warning = start + timeout_secs, start + 10
+    result: Any = None
+    missing = ""
+
+    def succeeds() -> bool:
+        nonlocal result, missing, next_warning
         try:
-            return attempt()
-        except NotReadyError as missing:
-            now = time.monotonic()
-            if now - start >= timeout_secs:
-                raise UnreachableError(
-                    f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}"
-                ) from None
-            if now >= next_warning:
-                log.warning("waiting for %s (%.0fs): %s", waiting_for, now - start, missing)
-                next_warning = now + 10
-            time.sleep(_PAUSE_SECS)
+            result = attempt()
+            return True
+        except NotReadyError as error:
+            missing, now = str(error), time.monotonic()
+        if next_warning <= now < deadline:
+            log.warning("waiting for %s (%.0fs): %s", waiting_for, now - start, missing)
+            next_warning = now + 10
+        return False
+
+    if not poll_until(succeeds, deadline, _PAUSE_SECS):
+        raise UnreachableError(f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}")
+    return result
 
 
 def connect_all_ps(

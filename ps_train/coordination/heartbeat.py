@@ -21,7 +21,7 @@ from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.lease import Lease
 from ps_train.coordination.liveness import LivenessTracker
 from ps_train.coordination.ps_liveness import PsLiveness
-from ps_train.coordination.records import Identity, ModelReady, Outcome, StopRequest, TaskStatus
+from ps_train.coordination.records import Identity, ModelReady, Outcome, StopRequest, TaskState, TaskStatus
 from ps_train.errors import JobFailedError, LostTaskError, PsTrainError, RefusedError, UnreachableError
 from ps_train.runtime.signals import MainThreadEvents
 
@@ -125,7 +125,7 @@ class Heartbeat:
         self._stores, self._lease, self._events, self._job, self._monitor = stores, lease, events, job, monitor
         self._resolver = resolver
         self._write_locks = [threading.Lock() for _ in stores]
-        self._leaving = ""  # the last state; the lease may not have it yet while ps 0 is silent
+        self._leaving: TaskState | None = None  # the last state; the lease may not have it yet while ps 0 is silent
         self.stop_request: StopRequest | None = None
         self.ps_liveness = PsLiveness(
             [store.name for store in stores], [store.incarnation for store in stores], job.recovery_timeout_secs
@@ -143,7 +143,7 @@ class Heartbeat:
                 target=self._beat_until_stopped, args=[index], daemon=True, name=f"heartbeat {store.name}"
             ).start()
 
-    def set_state(self, state: str | None = None) -> None:
+    def set_state(self, state: TaskState | None = None) -> None:
         """Renews the lease on ps 0 and writes the task's state.
 
         Args:
@@ -164,7 +164,7 @@ class Heartbeat:
             published = dataclasses.replace(status, state=self._leaving or status.state)
             self._stores[index].set(records.task_key(status.task), published.to_json())
 
-    def announce_leaving(self, state: str = records.LEAVING) -> None:
+    def announce_leaving(self, state: TaskState = TaskState.LEAVING) -> None:
         """Writes to every ps that this task leaves, so that no ps stays up for it."""
         self._leaving = state
         self.on_each_ps(lambda index: self._lease.renew(state) if index == 0 else self.publish(index))

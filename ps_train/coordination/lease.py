@@ -2,7 +2,7 @@
 
     lease = Lease(store, new_task_status("worker:1"))
     lease.acquire(lease_secs=10)         # RefusedError names the holder
-    lease.renew("training")              # False when another process has taken over
+    lease.renew(TaskState.TRAINING)      # False when another process has taken over
     lease.renew()                        # a heartbeat with the same state
 
 A lease is acquired atomically and kept by renewing it.  It is free when its holder has been silent for `lease_secs`.
@@ -15,9 +15,10 @@ import dataclasses
 import threading
 import time
 
+from ps_train.cluster.polling import poll_until
 from ps_train.coordination import records
 from ps_train.coordination.kv_store import KeyValueStore
-from ps_train.coordination.records import LEFT, TaskStatus
+from ps_train.coordination.records import TaskState, TaskStatus
 from ps_train.errors import RefusedError
 from ps_train.runtime.process_ids import process_exited
 
@@ -54,13 +55,14 @@ class Lease:
                 return
             held = before
             holder = TaskStatus.from_json(before)
-            if holder.state != LEFT and not process_exited(holder) and not self._wait_until_expired(before, lease_secs):
+            is_free = holder.state == TaskState.LEFT or process_exited(holder)
+            if not is_free and not self._wait_until_expired(before, lease_secs):
                 raise RefusedError(
                     f"{self.status.task} is already running ({holder.location()}, according to {self._store.name}): "
                     "stop that process, or use another task_index."
                 )
 
-    def renew(self, state: str | None = None) -> bool:
+    def renew(self, state: TaskState | None = None) -> bool:
         """Writes a heartbeat and the state; returns False if the process no longer holds the lease.
 
         A state that could not be written because the store did not answer is written by the next call.
@@ -82,8 +84,4 @@ class Lease:
 
     def _wait_until_expired(self, text: str, lease_secs: float) -> bool:
         deadline = time.monotonic() + lease_secs
-        while time.monotonic() < deadline:
-            if self._store.get(self._key) != text:
-                return False
-            time.sleep(_LOOK_SECS)
-        return True
+        return not poll_until(lambda: self._store.get(self._key) != text, deadline, _LOOK_SECS)

@@ -12,9 +12,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from ps_train.coordination.liveness import LivenessTracker
-from ps_train.coordination.records import INPUT_ENDED, LEFT, TaskStatus
+from ps_train.coordination.records import TaskState, TaskStatus
 
-_AWAY = {INPUT_ENDED: "has no input left", LEFT: "has left"}
+_AWAY: dict[str, str] = {TaskState.INPUT_ENDED: "has no input left", TaskState.LEFT: "has left"}
 
 
 @dataclasses.dataclass(frozen=True)

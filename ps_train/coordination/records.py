@@ -8,6 +8,7 @@ Plain values; this module imports no TensorFlow and does not depend on the store
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import os
 import socket
@@ -40,13 +41,28 @@ OUTCOME = "outcome"
 """Key of `Outcome`.  The first one written counts."""
 
 
-STARTING, TRAINING, RECOVERING = "starting", "training", "recovering"
-WAITING, INPUT_ENDED, LEAVING, LEFT = "waiting", "input ended", "leaving", "left"
-"""States of a training task.
+class TaskState(str, enum.Enum):
+    """A state of a training task.  Members equal their texts, which is what a record holds.
 
-A recovering task has lost a ps.  A waiting task has no more steps.  A leaving task has read the outcome.  The job goes
-on without a task that has left.
-"""
+    A recovering task has lost a ps.  A waiting task has no more steps.  A leaving task has read the outcome.  The job
+    goes on without a task that has left.
+    """
+
+    STARTING = "starting"
+    TRAINING = "training"
+    RECOVERING = "recovering"
+    WAITING = "waiting"
+    INPUT_ENDED = "input ended"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+
+class OutcomeKind(str, enum.Enum):
+    """The ways in which a job ends.  Members equal their texts."""
+
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
 
 
 def task_key(task: str) -> str:
@@ -99,7 +115,7 @@ class TaskStatus(Record):
       task: its name, such as "worker:1".
       process_id: unique to the process.
       host, pid: where the process runs.
-      state: one of the states above.
+      state: a `TaskState`; an unknown text in a record is kept, and equals none of them.
       heartbeat: a counter that grows while the task lives.
       machine, started: identify the process that the pid means (`runtime/process_ids.py`).
     """
@@ -108,7 +124,7 @@ class TaskStatus(Record):
     process_id: str
     host: str
     pid: int
-    state: str = STARTING
+    state: str = TaskState.STARTING
     heartbeat: int = 0
     machine: str = ""
     started: str = ""
@@ -168,7 +184,7 @@ class Outcome(Record):
     """The end of a job.
 
     Attributes:
-      kind: done, failed (see `cause`) or stopped (see `signum`).
+      kind: an `OutcomeKind`: done, failed (see `cause`) or stopped (see `signum`); an unknown text counts as done.
       by: the task that ended it.
       cause: why it failed.
       signum: the signal that stopped it.

@@ -2,7 +2,7 @@
 
     file = StatusFile(directory, holder, max_steps=2000)          # in the chief
     file.begin()                                                  # status.json is "running" and touched every second
-    file.end("stopped", signum=15)
+    file.end(RunState.STOPPED, signum=15)
 
     monitor = RunMonitor(job, time.monotonic())                   # in the evaluator
     monitor.update(read_status(directory), time.monotonic())      # None: wait; a Status: how the run ended; an error
@@ -13,6 +13,7 @@ A change of the file is a heartbeat, so clocks are not compared between machines
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import logging
 import os
@@ -24,9 +25,17 @@ from ps_train.errors import LostTaskError, PsTrainError, UnreachableError
 
 log = logging.getLogger(__name__)
 
-RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
 HEARTBEAT_SECS = 1.0
 _NAME = "status.json"
+
+
+class RunState(str, enum.Enum):
+    """A state of a run.  Members equal their texts, which is what status.json holds."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +43,7 @@ class Status:
     """The contents of status.json.
 
     Attributes:
-      state: RUNNING, DONE, STOPPED or FAILED.
+      state: a `RunState`; an unknown text in the file is kept, and counts as an end without failure.
       holder: unique to the chief's process.
       max_steps: the global step at which the run should end.
       signum: the signal that stopped it.
@@ -83,7 +92,7 @@ class StatusFile:
 
     def __init__(self, directory: str, holder: str, max_steps: int) -> None:
         self._directory, self._path = directory, os.path.join(directory, _NAME)
-        self._status = Status(RUNNING, holder, max_steps)
+        self._status = Status(RunState.RUNNING, holder, max_steps)
         self._ended, self._write_lock = threading.Event(), threading.Lock()
 
     def begin(self) -> None:
@@ -91,7 +100,7 @@ class StatusFile:
         self._write()
         threading.Thread(target=self._beat, daemon=True, name="run status").start()
 
-    def end(self, state: str, signum: int = 0, cause: str = "", config: bool = False) -> None:
+    def end(self, state: RunState, signum: int = 0, cause: str = "", config: bool = False) -> None:
         """Writes how the run ended, unless another chief has taken over the directory."""
         self._ended.set()
         found = read_status(self._directory)
@@ -142,16 +151,16 @@ class RunMonitor:
             self._alive = self._was_read
         silent_secs = self._tracker.silent_secs("chief", found, now)
         self._was_read = True
-        status = found.status if found is not None else Status(RUNNING)
+        status = found.status if found is not None else Status(RunState.RUNNING)
         if silent_secs <= self._allowed_silence_secs(status):
             return None
-        return status if status.state != RUNNING else self._silence_error()
+        return status if status.state != RunState.RUNNING else self._silence_error()
 
     def _allowed_silence_secs(self, status: Status) -> float:
         if not self._alive:
-            finished = status.state == DONE and status.max_steps >= self._job.max_steps
+            finished = status.state == RunState.DONE and status.max_steps >= self._job.max_steps
             return -1.0 if finished else self._job.startup_timeout_secs
-        if status.state == RUNNING or (status.state == FAILED and not status.config):
+        if status.state == RunState.RUNNING or (status.state == RunState.FAILED and not status.config):
             return self._job.recovery_timeout_secs
         return -1.0
 

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.private_tf import set_input
+
 
 class DeferredTensor:
     """A tensor whose value is bound later.
@@ -28,8 +30,7 @@ class DeferredTensor:
 
     def bind(self, value: tf.Tensor) -> None:
         """Binds the value, which must not depend on this tensor; see `depends_on`."""
-        # TensorFlow has no public API for it; its own loops are built in this way.
-        self.tensor.op._update_input(0, value)
+        set_input(self.tensor.op, 0, value)
 
 
 def depends_on(value: tf.Tensor, deferred: Iterable[DeferredTensor]) -> bool:

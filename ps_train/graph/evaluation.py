@@ -29,6 +29,7 @@ from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.user_variables import ModelBuild
 from ps_train.placement.variables import make_variables, ps_device
+from ps_train.private_tf import add_control_inputs
 from ps_train.tables.row_exchange import RowExchange
 from ps_train.tables.vocabulary import make_vocabularies
 from ps_train.transport.dense import Transport
@@ -118,7 +119,7 @@ def _start_with_all_ps(batches: Batches, model_variables: ModelVariables, plan: 
     """Makes a call read a batch only after all ps with tables have begun; a refused call must not consume a batch."""
     if model_variables.tables():
         table_ps = sorted({piece.ps for name in model_variables.tables() for piece in plan.slices_of(name)})
-        batches.get_next_op._add_control_input(after_all_started(tf.constant(0), table_ps).op)
+        add_control_inputs(batches.get_next_op, [after_all_started(tf.constant(0), table_ps).op])
 
 
 def evaluate(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:

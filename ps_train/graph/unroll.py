@@ -24,6 +24,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.graph.effects import has_side_effect
 from ps_train.placement.copied_functions import FunctionLibrary, make_seed_distinct
 from ps_train.placement.variables import ps_device
+from ps_train.private_tf import COLOCATION
 from ps_train.transport.dense import BEGUN
 
 _GET_NEXT, _LOCK = "IteratorGetNext", "MutexLock"
@@ -143,7 +144,7 @@ class _StepTemplate:
         inputs += [f"^{gate}" for gate in self._gates_of(op, is_source)]
         del node.input[:]
         node.input.extend(inputs)
-        node.attr.pop("_class", None)  # names nodes that may not be copied; the device gives the place
+        node.attr.pop(COLOCATION, None)  # names nodes that may not be copied; the device gives the place
         return node
 
     def _gates_of(self, op: tf.Operation, is_source: bool) -> list[str]:

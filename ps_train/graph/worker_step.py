@@ -21,6 +21,7 @@ from ps_train.graph.backward import PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.global_step import pulled_step
+from ps_train.private_tf import add_control_inputs
 from ps_train.sharding.batches import ShardedBatches
 from ps_train.sharding.readers import reader_of
 from ps_train.tables.row_exchange import RowExchange
@@ -69,7 +70,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     values = transport.pull(state.versions, state.backups)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = _make_calls_begun()
-    batches.get_next_op._add_control_input(transport.begun(state.versions, calls_begun))
+    add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
     exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies)
     inputs = PulledInputs(
         values,

@@ -17,6 +17,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.private_tf import FUNCTION_PREFIXES
+
 _FIRST_ARGUMENT = {
     **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), 1),
     **dict.fromkeys(("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"), 0),
@@ -135,7 +137,7 @@ def make_seed_distinct(node: v1.NodeDef, number: int) -> None:
 
 
 def _is_call(op: tf.Operation) -> bool:
-    return op.type.startswith("__inference") or op.type.startswith("__forward")
+    return op.type.startswith(FUNCTION_PREFIXES)
 
 
 def _references_in(values: Iterable[Any]) -> Iterator[Any]:

@@ -16,8 +16,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ModelError
+from ps_train.private_tf import has_custom_gradient
 
-_CUSTOM, _ATTRIBUTE = b"CustomGradient-", "_gradient_op_type"
 _NOT_DIFFERENTIABLE = ("StopGradient", "PreventGradient")
 
 
@@ -45,7 +45,7 @@ def check_custom_gradients(graph: tf.Graph, values: Mapping[str, tf.Tensor]) -> 
     """
     names = {value.op: name for name, value in values.items()}
     for op in graph.get_operations():
-        if op.type == "IdentityN" and op.node_def.attr[_ATTRIBUTE].s.startswith(_CUSTOM):
+        if has_custom_gradient(op):
             lost = sorted(names[used] for used in _captured(op) if used in names)
             if lost:
                 raise ModelError(

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ModelError
+from ps_train.private_tf import COLOCATION
 
 _BATCH_OPS = ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
 
@@ -110,7 +111,7 @@ def _graph_def(graph: tf.Graph, ops: Mapping[str, tf.Operation]) -> v1.GraphDef:
         data_inputs = [name for name in node.input if not name.startswith("^")]
         del node.input[:]
         node.input.extend(data_inputs)
-        node.attr.pop("_class", None)
+        node.attr.pop(COLOCATION, None)
         node.device = ""
         nodes.node.append(node)
     if any(value.HasField("func") for node in nodes.node for value in node.attr.values()):

@@ -44,13 +44,12 @@ class ModelVariable(v1.Variable):
       name: the variable's name.
       value: the whole value, in the graph of the model.
       partitioned: True if the model asked for a partitioned variable; iterating over it yields its only part.
+
+    TensorFlow uses it by the private names in `private_tf.OVERRIDDEN`.
     """
 
     _should_act_as_resource_variable = True
-    """TensorFlow's flag for variables that are read by value, not by reference."""
-
     _save_slice_info = None
-    """None marks a variable that is not sliced; TensorFlow's slot creator reads this."""
 
     def __init__(self, name: str, value: tf.Tensor, partitioned: bool = False) -> None:
         self._key, self._tensor, self._partitioned = name, value, partitioned
@@ -177,7 +176,7 @@ class ModelVariable(v1.Variable):
 
 
 def _convert(variable: ModelVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    return variable.__tf_tensor__(dtype, name)
+    return tf.convert_to_tensor(variable.value(), dtype=dtype, name=name)
 
 
 tf.register_tensor_conversion_function(ModelVariable, _convert)

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ModelError
 from ps_train.placement.model_variable import ModelVariable
+from ps_train.private_tf import reset_keras_names
 
 Getter = Callable[..., Any]
 
@@ -50,9 +51,9 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
         with (
             v1.variable_scope(v1.get_variable_scope(), custom_getter=build.of_get_variable),
             tf.variable_creator_scope(build.of_variable),
-            _resetting_keras_names(),
             _only_tensors_of_this_graph(),
         ):
+            reset_keras_names()  # each construction has the same names
             build.set_collections()
             try:
                 yield build
@@ -237,15 +238,6 @@ def _is_keras_asking() -> bool:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("ps_train", "tensorflow"):
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", "")).startswith("keras.")
-
-
-@contextlib.contextmanager
-def _resetting_keras_names() -> Iterator[None]:
-    """Resets the layer numbers, which Keras counts per process, so each construction has the same names."""
-    naming = sys.modules.get("keras.src.utils.naming")
-    if naming is not None:
-        naming.reset_uids()
-    yield
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from ps_train.checkpoint.files import checkpoints_in, prepare_directory
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.task import Task
-from ps_train.coordination.run_status import FAILED, STOPPED, RunMonitor, Status, read_status
+from ps_train.coordination.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.errors import (
     EXIT_CONFIG,
@@ -123,9 +123,9 @@ def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str
     """Returns the exit code of the run, or raises its error; the last checkpoint of a finished run must be scored."""
     if isinstance(ended, PsTrainError):
         raise ended
-    if ended.state == FAILED:
+    if ended.state == RunState.FAILED:
         raise _failure(ended)
-    if ended.state == STOPPED:
+    if ended.state == RunState.STOPPED:
         log.warning("the job was stopped by signal %d", ended.signum)
         return exit_code_of_signal(ended.signum)
     if scorer.failure is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
@@ -16,7 +17,7 @@ from ps_train.coordination import records
 from ps_train.coordination.heartbeat import outcome_error, task_statuses
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import LivenessTracker
-from ps_train.coordination.records import LEAVING, LEFT, Outcome, StopRequest
+from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState
 from ps_train.errors import EXIT_DONE, LostTaskError, PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
@@ -106,18 +107,19 @@ def _ask_to_stop(store: KeyValueStore, stop: StopRequest) -> bool:
 
 
 def _wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None:
-    deadline = time.monotonic() + LINGER_SECS
     items: dict[str, str] = {}
-    while time.monotonic() < deadline:
+
+    def all_are_leaving() -> bool:
+        nonlocal items
         items = _read_records(store, items)
         statuses = task_statuses(items)
         expected = replicas | {status.task for status in statuses}
-        if expected <= {status.task for status in statuses if status.state in (LEAVING, LEFT)}:
-            return
-        time.sleep(_LOOK_SECS)
+        return expected <= {status.task for status in statuses if status.state in (TaskState.LEAVING, TaskState.LEFT)}
+
+    poll_until(all_are_leaving, time.monotonic() + LINGER_SECS, _LOOK_SECS)
 
 
 def _end(outcome: Outcome) -> int:
-    if outcome.kind == "failed":
+    if outcome.kind == OutcomeKind.FAILED:
         raise outcome_error(outcome)
-    return exit_code_of_signal(outcome.signum) if outcome.kind == "stopped" else EXIT_DONE
+    return exit_code_of_signal(outcome.signum) if outcome.kind == OutcomeKind.STOPPED else EXIT_DONE

@@ -26,8 +26,8 @@ from ps_train.coordination.job_diff import diff_configs, job_fingerprint
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.lease import Lease
 from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
-from ps_train.coordination.records import Outcome, StopRequest, new_task_status
-from ps_train.coordination.run_status import DONE, FAILED, STOPPED, StatusFile
+from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState, new_task_status
+from ps_train.coordination.run_status import RunState, StatusFile
 from ps_train.data.pipeline import DataSource
 from ps_train.errors import (
     EXIT_CONFIG,
@@ -110,11 +110,11 @@ def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: Train
         if not isinstance(
             error, RefusedError
         ):  # a refused chief does not own the status: another process may be the chief
-            status.end(FAILED, cause=headline(error), config=_is_config(error))
+            status.end(RunState.FAILED, cause=headline(error), config=_is_config(error))
         raise
     finally:
         chief.close()
-    status.end(DONE if code == EXIT_DONE else STOPPED, signum=max(0, code - exit_code_of_signal(0)))
+    status.end(RunState.DONE if code == EXIT_DONE else RunState.STOPPED, signum=max(0, code - exit_code_of_signal(0)))
     return code
 
 
@@ -185,7 +185,7 @@ def _leave_job(training: WorkerTraining, context: TrainingContext) -> int:
     training.leave_job(min(context.job.heartbeat_timeout_secs, _LEAVE_SECS))
     if context.events.terminal_error is not None:
         return _exit_code(context.events.terminal_error, context)
-    context.heartbeat.announce_leaving(records.LEFT)
+    context.heartbeat.announce_leaving(TaskState.LEFT)
     return EXIT_DONE
 
 
@@ -196,7 +196,7 @@ def _stop(chief: ChiefDuties, stop: StopRequest, context: TrainingContext) -> in
     can still be saved.
     """
     _save(chief, _SAVE_SECS)
-    outcome = Outcome("stopped", by=stop.by, signum=stop.signum)
+    outcome = Outcome(OutcomeKind.STOPPED, by=stop.by, signum=stop.signum)
     _declare_outcome(context, outcome)
     context.heartbeat.announce_leaving()
     return _code_of(outcome)
@@ -215,7 +215,7 @@ def _exit_code(error: BaseException, context: TrainingContext) -> int:
         context.heartbeat.announce_leaving()
         return _code_of(error.outcome)
     if not isinstance(error, RefusedError):
-        outcome = Outcome("failed", by=str(context.task), cause=headline(error), config=_is_config(error))
+        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=headline(error), config=_is_config(error))
         _declare_outcome(context, outcome)
     raise error
 
@@ -225,9 +225,9 @@ def _is_config(error: BaseException) -> bool:
 
 
 def _code_of(outcome: Outcome) -> int:
-    if outcome.kind == "failed":
+    if outcome.kind == OutcomeKind.FAILED:
         raise outcome_error(outcome)
-    if outcome.kind == "stopped":
+    if outcome.kind == OutcomeKind.STOPPED:
         log.warning("the job was stopped by a signal to %s", outcome.by)
         return exit_code_of_signal(outcome.signum)
     return EXIT_DONE

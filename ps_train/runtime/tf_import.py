@@ -18,9 +18,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+from ps_train.private_tf import KERAS_CODE
+
 _KERAS = "keras"
-_KERAS_CODE = "keras.src"
-"""The code of Keras.  The package itself must be found: TensorFlow adds it to its own search path."""
 
 
 def import_tensorflow(verbose: bool) -> None:
@@ -39,7 +39,7 @@ class _BlockedModule(importlib.abc.MetaPathFinder):
     """A finder that raises ModuleNotFoundError for the code of Keras."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        if fullname == _KERAS_CODE:
+        if fullname == KERAS_CODE:
             raise ModuleNotFoundError(f"{fullname} is not imported now", name=fullname)
 
 

@@ -25,7 +25,7 @@ from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.liveness import TaskLiveness
 from ps_train.coordination.membership_monitor import MembershipMonitor
-from ps_train.coordination.records import Outcome
+from ps_train.coordination.records import Outcome, OutcomeKind
 from ps_train.errors import LostTaskError, SaveError
 from ps_train.hooks.counters import RunCounterValues, counter_tensors
 from ps_train.hooks.fetches import StepFetches
@@ -34,6 +34,7 @@ from ps_train.hooks.save import SaveHook
 from ps_train.runtime import gc_control
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalCoordinator
+from ps_train.training.loop import LoopExit
 from ps_train.training.recovery import Recovery
 from ps_train.training.result import (
     PeerStates,
@@ -147,7 +148,7 @@ class ChiefDuties(Duties):
                 task_statuses(self._context.stores[0].items()), str(self._context.task), liveness.is_alive
             )
             step = self._observe_others(session)
-            if self._training.shard_client is not None and self._training.has_more_steps(""):
+            if self._training.shard_client is not None and self._training.has_more_steps(LoopExit.STEPS):
                 return True
             if not others.training:
                 if step >= job.max_steps or self._input_exhausted(others):
@@ -220,7 +221,7 @@ class ChiefDuties(Duties):
             directory = prepare_export(job.export_dir)
             export(self._context.model, self._context.source, self._checkpoints.path(step), directory)
             console.line(f"exported {directory}")
-        outcome = Outcome("done", by=str(self._context.task))
+        outcome = Outcome(OutcomeKind.DONE, by=str(self._context.task))
         for store in self._context.stores:
             try:
                 store.compare_and_set(records.OUTCOME, "", outcome.to_json())

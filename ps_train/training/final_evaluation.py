@@ -19,12 +19,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import PS_LOST_ERRORS
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.liveness import TaskLiveness
-from ps_train.coordination.records import INPUT_ENDED, WAITING
+from ps_train.coordination.records import TaskState
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
@@ -147,20 +148,25 @@ class EvalCoordinator:
         return sorted(
             s.task
             for s in statuses
-            if s.task != own and self._liveness.is_alive(s) and s.state in (WAITING, INPUT_ENDED)
+            if s.task != own and self._liveness.is_alive(s) and s.state in (TaskState.WAITING, TaskState.INPUT_ENDED)
         )
 
     def _is_submitted(self, assignment: records.EvalAssignment, task: str, deadline: float) -> bool:
         """Waits for the shard of a living task until the deadline; returns True if its sums are published."""
-        while not self._context.events.stop.is_set() and time.monotonic() < deadline:
+        result = ""
+
+        def is_decided() -> bool:
+            nonlocal result
+            if self._context.events.stop.is_set():
+                return True
             items = self._context.stores[0].items()
             result = items.get(records.eval_result_key(assignment.shares[task]), "")
-            if result.endswith(assignment.token):
-                return not result.startswith(_FAILED)
-            if not any(status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)):
-                return False
-            time.sleep(_POLL_SECS)
-        return False
+            return result.endswith(assignment.token) or not any(
+                status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)
+            )
+
+        poll_until(is_decided, deadline, _POLL_SECS)
+        return result == assignment.token
 
 
 def _sum_of_shards(session: v1.Session, graph: EvalGraph) -> Any:

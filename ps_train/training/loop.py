@@ -1,7 +1,7 @@
 """The training loop: steps in bursts; inside a burst there are only bare calls of one or several steps.
 
     loop = TrainingLoop("worker:1", step, source, should_stop, first_step=0)
-    reason = loop.run(monitored_session)         # STEPS, INPUT or STOPPED
+    reason = loop.run(monitored_session)         # a LoopExit
 
 A burst takes about a fifth of a second, because the loop must react in time.  The last step of a burst is run alone,
 with the hooks.  So are the steps left over by longer calls.
@@ -9,6 +9,7 @@ with the hooks.  So are the steps left over by longer calls.
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
 import time
@@ -28,9 +29,16 @@ from ps_train.hooks.step_timeline import StepTimeline
 from ps_train.training.burst_size import BurstScheduler
 
 log = logging.getLogger(__name__)
-STEPS, INPUT, STOPPED = "steps", "input", "stopped"
 _INPUT_CANCELLED = "Iterator was cancelled"
 """TensorFlow's message to a reader after a call that waited for the input was cancelled."""
+
+
+class LoopExit(enum.Enum):
+    """The reason why a loop has ended: no steps are left, the input has ended, or the loop was told to stop."""
+
+    STEPS = "steps"
+    INPUT = "input"
+    STOPPED = "stopped"
 
 
 class StepSource(Protocol):
@@ -102,11 +110,8 @@ class TrainingLoop:
         self.is_prepared = False
         self._lengths: set[int] = set()
 
-    def run(self, session: tf.compat.v1.train.MonitoredSession) -> str:
-        """Makes steps until the steps or the input end, or `should_stop` returns True.
-
-        Returns:
-          `STEPS`, `INPUT` or `STOPPED`.
+    def run(self, session: tf.compat.v1.train.MonitoredSession) -> LoopExit:
+        """Makes steps until the steps or the input end, or `should_stop` returns True; returns the reason.
 
         Raises:
           DivergedError: a loss or gradient is not finite.
@@ -120,7 +125,7 @@ class TrainingLoop:
                 wanted = min(wanted, self._save_steps - self.global_step % self._save_steps)
             count = self._source.take(wanted, self.global_step)
             if count == 0:
-                return STEPS
+                return LoopExit.STEPS
             start = time.monotonic()
             try:
                 made, ended = session.run_step_fn(self._burst_of(count))
@@ -139,8 +144,8 @@ class TrainingLoop:
             self._bursts.record(count, time.monotonic() - start)
             self._source.give_back(count - made)
             if ended:
-                return INPUT
-        return STOPPED
+                return LoopExit.INPUT
+        return LoopExit.STOPPED
 
     def _burst_of(self, count: int) -> Callable[[Any], tuple[int, bool]]:
         def burst(step_context: Any) -> tuple[int, bool]:  # MonitoredSession requires exactly this parameter

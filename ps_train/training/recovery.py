@@ -19,12 +19,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.files import Checkpoints
 from ps_train.cluster.calls import LONG_CALL
+from ps_train.cluster.polling import poll_until
 from ps_train.config.job import Job
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import TaskLiveness
-from ps_train.coordination.records import TRAINING, ModelReady, TaskStatus
+from ps_train.coordination.records import ModelReady, TaskState, TaskStatus
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.errors import LostTaskError, RefusedError
 from ps_train.graph.train_step import TrainStep
@@ -135,20 +136,20 @@ class Recovery:
     def _wait_until_idle(self) -> None:
         """Waits until no other task makes steps: their pushes must not mix with the restored values."""
         start, liveness = time.monotonic(), TaskLiveness(self.job.heartbeat_timeout_secs)
-        while True:
+        busy: list[str] = []
+
+        def is_idle() -> bool:
+            nonlocal busy
             statuses = [status for status in task_statuses(self.stores[0].items()) if status.task != self.chief_task]
             busy = [status.location() for status in statuses if self._is_training(status, liveness)]
             absent = {*self.members()} - {status.task for status in statuses} - {self.chief_task}
-            waited = time.monotonic() - start
-            if not busy and (not absent or waited > _RETURN_SECS):
-                return
-            if waited > self.job.recovery_timeout_secs:
-                log.warning("no longer waiting for %s to stop training (recovery_timeout_secs)", ", ".join(busy))
-                return
-            time.sleep(_POLL_SECS)
+            return not busy and (not absent or time.monotonic() - start > _RETURN_SECS)
+
+        if not poll_until(is_idle, start + self.job.recovery_timeout_secs, _POLL_SECS):
+            log.warning("no longer waiting for %s to stop training (recovery_timeout_secs)", ", ".join(busy))
 
     def _is_training(self, status: TaskStatus, liveness: TaskLiveness) -> bool:
-        return status.state == TRAINING and liveness.is_alive(status) and not process_exited(status)
+        return status.state == TaskState.TRAINING and liveness.is_alive(status) and not process_exited(status)
 
     def _report(self, lost: Sequence[int], restored: int | None, before: int | None) -> None:
         names = ", ".join(f"ps:{index}" for index in lost)

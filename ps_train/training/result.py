@@ -10,7 +10,7 @@ from typing import Any
 
 from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
-from ps_train.coordination.records import RECOVERING, STARTING, TRAINING, WAITING, TaskStatus
+from ps_train.coordination.records import TaskState, TaskStatus
 from ps_train.hooks.counters import RunCounterValues
 
 
@@ -31,10 +31,11 @@ class PeerStates:
         cls, statuses: Iterable[TaskStatus], task: str, is_alive: Callable[[TaskStatus], bool]
     ) -> PeerStates:
         """Returns the states of all living tasks except `task`."""
+        unfinished = (TaskState.STARTING, TaskState.TRAINING, TaskState.RECOVERING)
         others = [status for status in statuses if status.task != task and is_alive(status)]
         return cls(
-            tuple(s.location() for s in others if s.state in (STARTING, TRAINING, RECOVERING)),
-            tuple(s.location() for s in others if s.state == WAITING),
+            tuple(s.location() for s in others if s.state in unfinished),
+            tuple(s.location() for s in others if s.state == TaskState.WAITING),
         )
 
 

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -20,11 +21,12 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.abandonable import run_abandonable
 from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError, LostInputError
+from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of, own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.coordination.kv_store import cause_of
-from ps_train.coordination.records import INPUT_ENDED, RECOVERING, TRAINING, WAITING, ModelReady
+from ps_train.coordination.records import ModelReady, TaskState
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
@@ -37,7 +39,7 @@ from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
 from ps_train.training.input import Input
-from ps_train.training.loop import INPUT, STEPS, STOPPED, LockstepSource, StepSource, TrainingLoop
+from ps_train.training.loop import LockstepSource, LoopExit, StepSource, TrainingLoop
 from ps_train.training.session import ClusterSessions, monitored_training_session
 from ps_train.training.shard_client import ShardClient
 from ps_train.updates.base import Replica
@@ -150,12 +152,12 @@ class WorkerTraining:
         since = time.monotonic()
         self.context.heartbeat.probe_ps()
         with contextlib.suppress(LostTaskError):
-            self.context.heartbeat.set_state(RECOVERING)
+            self.context.heartbeat.set_state(TaskState.RECOVERING)
         while not self.context.heartbeat.ps_liveness.all_answered_since(since):
             if self.context.events.stop.is_set():
                 self.park_forever()
             time.sleep(POLL_SECS)
-        self.context.heartbeat.set_state(RECOVERING)  # again, since ps 0 may be a new process
+        self.context.heartbeat.set_state(TaskState.RECOVERING)  # again, since ps 0 may be a new process
 
     def _release_session(self) -> None:
         """Ends the calls that still run in the lost session: none of them may reach a ps later."""
@@ -164,9 +166,7 @@ class WorkerTraining:
             self.shard_client.drop()  # the input's threads may use the session's device
         group = self.sessions.group
         group.close()
-        deadline = time.monotonic() + _CANCEL_SECS
-        while not group.is_idle() and time.monotonic() < deadline:
-            time.sleep(POLL_SECS)
+        poll_until(group.is_idle, time.monotonic() + _CANCEL_SECS, POLL_SECS)
 
     def session_is_over(self) -> bool:
         """Returns True if the generation in which this task trains has ended."""
@@ -201,30 +201,29 @@ class WorkerTraining:
         self._input_open = True
         self._input.begin(derived_seed(self.context.job.seed, "shuffle", self.replica.index, step))
 
-    def run_loop(self, session: Any) -> str:
-        """Makes steps until none are left, then leaves the rounds; returns the reason, `STEPS` or `INPUT`."""
-        self.context.heartbeat.set_state(TRAINING)
+    def run_loop(self, session: Any) -> LoopExit:
+        """Makes steps until no steps or no input is left, then leaves the rounds; returns which of the two it was."""
+        self.context.heartbeat.set_state(TaskState.TRAINING)
         assert self._loop is not None, "each session has a loop"
         if self.shard_client is not None and self.session is not None:
             self.shard_client.begin(self.session, self._step_source())
         reason = self._loop.run(session)
-        if reason == STOPPED and not self.context.events.stop.is_set():
+        if reason == LoopExit.STOPPED and not self.context.events.stop.is_set():
             raise LostConnectionError("a ps was restarted")
-        if reason == STOPPED:
+        if reason == LoopExit.STOPPED:
             self.park_forever()
         self._leave()
         if self.shard_client is not None:  # shards may become free later
-            reason = INPUT if self.shard_client.is_over() else STEPS
-        self.context.heartbeat.set_state(INPUT_ENDED if reason == INPUT else WAITING)
-        self.input_ended = reason == INPUT
-        if reason == INPUT:
+            reason = LoopExit.INPUT if self.shard_client.is_over() else LoopExit.STEPS
+        self.context.heartbeat.set_state(TaskState.INPUT_ENDED if reason == LoopExit.INPUT else TaskState.WAITING)
+        self.input_ended = reason == LoopExit.INPUT
+        if reason == LoopExit.INPUT:
             log.info("%s: input ended", self.context.task)
         return reason
 
     def _leave(self) -> None:
         """Removes this living task from the rounds (the chief removes dead ones); retries if a ps is busy."""
-        while not self.remove_replica(self.replica.index) and not self.session_is_over():
-            time.sleep(POLL_SECS)
+        poll_until(lambda: self.remove_replica(self.replica.index) or self.session_is_over(), math.inf, POLL_SECS)
 
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
         """Removes a replica from the rounds until it makes a step again; returns True if that was possible.
@@ -277,7 +276,7 @@ class WorkerTraining:
         while True:
             time.sleep(60)
 
-    def wait_for_more(self, reason: str) -> None:
+    def wait_for_more(self, reason: LoopExit) -> None:
         """Waits until steps are allocated again, and scores test data for the chief.
 
         If the job ends instead, the heartbeat receives the outcome and the main thread exits.
@@ -290,11 +289,11 @@ class WorkerTraining:
             self._eval_worker.update(self.sessions)
             time.sleep(POLL_SECS)
 
-    def has_more_steps(self, reason: str) -> bool:
+    def has_more_steps(self, reason: LoopExit) -> bool:
         """Returns True if there are steps for this worker after its loop has ended."""
         if self.shard_client is not None:
             return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
-        return reason != INPUT and not self.step.lockstep and self._steps_left()
+        return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()
 
     def _steps_left(self) -> bool:
         return self.budget.allocated() < self.context.job.max_steps

@@ -20,6 +20,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.private_tf import rename_variable
 from ps_train.transport.parcels import Parcel
 
 
@@ -94,5 +95,5 @@ def _variable(name: str, value: tf.Tensor) -> Any:
         name=f"ps_train/state/{name}",
         dtype=value.dtype,
     )
-    variable._handle_name = f"{name}:0"
+    rename_variable(variable, name)
     return variable

@@ -22,14 +22,12 @@ from ps_train.errors import ModelError
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.variables import ps_device, scatter_rows
+from ps_train.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
 from ps_train.tables.vocabulary import Vocabulary
 from ps_train.transport.sparse_mask import to_indexed_slices
 
 _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
 """Prefixes of the types of operations that read or write all rows of a table."""
-
-
-_SUM_DUPLICATES = v1.train.Optimizer._resource_apply_sparse_duplicate_indices
 
 
 class PsOptimizer:
@@ -77,7 +75,7 @@ class PsOptimizer:
             with tf.control_dependencies([ready]):
                 done = [self._apply(optimizers[group], group, some) for group, some in pairs.items()]
             # The slots are known only now that the optimizers have been built.
-            ready._add_control_inputs([self._reset_slots(name, some.new_rows) for name, some in admitted.items()])
+            add_control_inputs(ready, [self._reset_slots(name, some.new_rows) for name, some in admitted.items()])
         self._check_tables(gradients)
         return tf.group(*done)
 
@@ -111,9 +109,7 @@ class PsOptimizer:
     def _check_tables(self, gradients: Mapping[str, Any]) -> None:
         graph = v1.get_default_graph()
         for name in sorted(self._tables & gradients.keys()):
-            handle = self._variables[name].handle
-            inside = handle if handle.graph is graph else graph.capture(handle)
-            for reader in inside.consumers():
+            for reader in capture(graph, self._variables[name].handle).consumers():
                 if reader.type.startswith(_WHOLE_TABLE_OPS) and not _of_the_variable(reader, self._variables[name]):
                     raise ModelError(
                         f"the optimizer would touch all rows of table {name} at every step, by {reader.name} "
@@ -137,21 +133,12 @@ class PsOptimizer:
                 "dict from the beginning of variables' names to one."
             )
         own = copy.copy(optimizer)
-        own._slots, own._non_slot_dict = {}, {}
-        first = self._first_optimizers.setdefault(group, own)
-        own._slots, own._non_slot_dict = first._slots, first._non_slot_dict
+        share_slots(own, self._first_optimizers.setdefault(group, own))
         if self._job.update != "sync":
-            _skip_deduplication(own)
+            # Summing takes as long as reading the rows.  One worker's push has every row once.  Only in a round may
+            # the same row come from several workers.
+            skip_deduplication(own)
         return own
-
-
-def _skip_deduplication(optimizer: Any) -> None:
-    """Turns off the summing of duplicate rows, which takes as long as reading the rows.
-
-    One worker's push has every row once.  Only in a round may the same row come from several workers.
-    """
-    if type(optimizer)._resource_apply_sparse_duplicate_indices is _SUM_DUPLICATES:
-        optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
 
 
 def optimizer_prefix(name: str, groups: Mapping[str, Any]) -> str:

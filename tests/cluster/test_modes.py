@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.model import make_optimizer
-from ps_train.training.loop import INPUT, STEPS, STOPPED
+from ps_train.training.loop import LoopExit
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.loops import pace_for, run_worker
@@ -71,7 +71,7 @@ def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, nu
         why[index] = run_worker(cluster, index, pace, never)
 
     in_parallel([lambda index=index: work(index) for index in range(3)])
-    assert why == {0: STEPS, 1: STEPS, 2: STEPS}
+    assert why == {0: LoopExit.STEPS, 1: LoopExit.STEPS, 2: LoopExit.STEPS}
     assert cluster.global_step() == 101
 
 
@@ -94,7 +94,7 @@ def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode
         cluster.dismiss(2)
 
     in_parallel([lambda: work(0), lambda: work(1), die, watch])
-    assert why == {0: STEPS, 1: STEPS}
+    assert why == {0: LoopExit.STEPS, 1: LoopExit.STEPS}
     assert cluster.global_step() == 150, "though under async and bounded the dead one's steps were not of the budget"
 
 
@@ -129,7 +129,7 @@ def test_every_worker_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -
         why[index] = run_worker(cluster, index, pace, never)
 
     in_parallel([lambda: work(0), lambda: work(1)])
-    assert why == {0: INPUT, 1: INPUT}
+    assert why == {0: LoopExit.INPUT, 1: LoopExit.INPUT}
     examples = cluster.values()["ps_train/examples"]
     assert examples == 43 - 4 or (cluster.job.backup_workers and examples < 43 - 4), "each example once"
 
@@ -148,7 +148,7 @@ def test_a_worker_stops_when_it_is_told_to_and_leaves(mode: dict) -> None:
         stop.set()
 
     in_parallel([lambda: work(0), lambda: work(1), end])
-    assert why == {0: STOPPED, 1: STOPPED}
+    assert why == {0: LoopExit.STOPPED, 1: LoopExit.STOPPED}
 
 
 class Bad(Linear):

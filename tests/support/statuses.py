@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ps_train.coordination import records
-from ps_train.coordination.records import TRAINING, TaskStatus
+from ps_train.coordination.records import TaskState, TaskStatus
 
 
-def task_status(task="worker:1", heartbeat=0, state=TRAINING, process="a process"):
+def task_status(task="worker:1", heartbeat=0, state=TaskState.TRAINING, process="a process"):
     return TaskStatus(task, process_id=f"{process} of {task}", host="host-b", pid=42, state=state, heartbeat=heartbeat)
 
 
-def worker_status(index, heartbeat=0, state=TRAINING, process="first"):
+def worker_status(index, heartbeat=0, state=TaskState.TRAINING, process="first"):
     """Like `task_status`; each worker has a pid of its own."""
     return TaskStatus(
         f"worker:{index}",

@@ -17,8 +17,8 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
-errors faults metrics optimizers
-config data
+errors faults metrics private_tf
+config data optimizers
 model cluster gradients embeddings
 models runtime placement
 tables sharding coordination launch

@@ -1,6 +1,6 @@
 """The files of a split, and the rule that holds out a part of their lines.
 
-    split_files = files_of("data/criteo", "test")       # SplitFiles(files=(...), part=HELD_OUT)
+    split_files = files_of("data/criteo", "test")       # SplitFiles(files=(...), part=SplitPart.HELD_OUT)
 
 The challenge's own test file has no labels, so there are two rules:
 
@@ -13,6 +13,7 @@ The challenge's own test file has no labels, so there are two rules:
 from __future__ import annotations
 
 import dataclasses
+import enum
 import gzip
 import logging
 import pathlib
@@ -23,9 +24,16 @@ from ps_train.errors import DataError
 
 log = logging.getLogger(__name__)
 
-ALL, HELD_OUT, NOT_HELD_OUT = "all lines", "held out", "not held out"
 HOLD_OUT_EVERY = 10
 _TRAINING = ("train", "part", "day_")
+
+
+class SplitPart(enum.Enum):
+    """The lines of the files that belong to a split."""
+
+    ALL = "all lines"
+    HELD_OUT = "held out"
+    NOT_HELD_OUT = "not held out"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +42,11 @@ class SplitFiles:
 
     Attributes:
       files: in the order of their names.
-      part: the lines that belong to the split: ALL, HELD_OUT or NOT_HELD_OUT.
+      part: the lines of the files that belong to the split.
     """
 
     files: tuple[pathlib.Path, ...]
-    part: str
+    part: SplitPart
 
 
 def files_of(data_dir: str, split: str) -> SplitFiles:
@@ -49,7 +57,7 @@ def files_of(data_dir: str, split: str) -> SplitFiles:
     """
     path = pathlib.Path(data_dir)
     if data_dir and path.is_file():
-        return SplitFiles((path,), HELD_OUT if split == "test" else NOT_HELD_OUT)
+        return SplitFiles((path,), SplitPart.HELD_OUT if split == "test" else SplitPart.NOT_HELD_OUT)
     if not data_dir or not path.is_dir():
         raise DataError(
             f"data_dir={data_dir or '(not given)'} is neither a file nor a directory: use --data_dir=PATH, or make "
@@ -63,8 +71,8 @@ def files_of(data_dir: str, split: str) -> SplitFiles:
         )
     test = [file for file in _named(path, ("test",)) if _labelled(file)]
     if test:
-        return SplitFiles(tuple(test if split == "test" else training), ALL)
-    return SplitFiles(tuple(training), HELD_OUT if split == "test" else NOT_HELD_OUT)
+        return SplitFiles(tuple(test if split == "test" else training), SplitPart.ALL)
+    return SplitFiles(tuple(training), SplitPart.HELD_OUT if split == "test" else SplitPart.NOT_HELD_OUT)
 
 
 def _named(directory: pathlib.Path, prefixes: tuple[str, ...]) -> list[pathlib.Path]:

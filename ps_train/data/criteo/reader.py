@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.data.criteo.bad_lines import LINE, BadLines
-from ps_train.data.criteo.files import ALL, HELD_OUT, HOLD_OUT_EVERY, SplitFiles
+from ps_train.data.criteo.files import HOLD_OUT_EVERY, SplitFiles, SplitPart
 from ps_train.data.criteo.format import COLUMNS, INTEGERS, MAX_BAD_LINES
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 from ps_train.data.text_lines import BLOCK_BYTES, LineRange, line_blocks, line_dataset
@@ -69,9 +69,9 @@ class Criteo(Stream):
     def _examples(self, lines: LineRange) -> Any:
         well_formed = tf.strings.regex_full_match(lines.lines, LINE)
         kept = tf.cond(tf.reduce_all(well_formed), lambda: lines.lines, lambda: self._skip(lines, well_formed))
-        if self._split.part != ALL:
+        if self._split.part != SplitPart.ALL:
             held_out = tf.equal(tf.strings.to_hash_bucket_fast(kept, HOLD_OUT_EVERY), 0)
-            selected = held_out if self._split.part == HELD_OUT else tf.logical_not(held_out)
+            selected = held_out if self._split.part == SplitPart.HELD_OUT else tf.logical_not(held_out)
             kept = tf.boolean_mask(kept, selected)
         return parse(kept)
 

@@ -15,7 +15,7 @@ import time
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.criteo.files import ALL, SplitFiles
+from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
@@ -56,7 +56,7 @@ def measure(file: str, max_secs: float = _MAX_SECS) -> ReadRate:
     Raises:
       DataError: the file is not of the format.
     """
-    split = SplitFiles((pathlib.Path(file),), ALL)
+    split = SplitFiles((pathlib.Path(file),), SplitPart.ALL)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tf.Graph().as_default():

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
 from ps_train.model import Model, make_optimizer
-from ps_train.training.loop import INPUT, STEPS
+from ps_train.training.loop import LoopExit
 from tests.cluster.tables.test_vocabulary import passing
 from tests.cluster.test_modes import MODES, every_mode
 from tests.cluster.updates.test_bounded import Recorded
@@ -77,7 +77,7 @@ def test_the_global_step_is_exactly_max_steps(mode: dict, num_ps: int, run: str)
         why[index] = run_worker(cluster, index, pace, lambda: False)
 
     in_parallel([lambda index=index: work(index) for index in range(3)])
-    assert why == {0: STEPS, 1: STEPS, 2: STEPS}
+    assert why == {0: LoopExit.STEPS, 1: LoopExit.STEPS, 2: LoopExit.STEPS}
     assert cluster.global_step() == 101
 
 
@@ -88,7 +88,7 @@ def test_input_that_ends_within_a_call_is_used_to_its_end_and_steps_not_made_are
     pace = pace_for(cluster)
     before = pace.take(1000, 0)
     pace.give_back(before)
-    assert run_worker(cluster, 0, pace, lambda: False) == INPUT
+    assert run_worker(cluster, 0, pace, lambda: False) == LoopExit.INPUT
     assert cluster.values()["ps_train/examples"] == 3 * 46
     made = cluster.global_step()
     assert made == -(-3 * 46 // 4)

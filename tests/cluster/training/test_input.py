@@ -15,7 +15,7 @@ from ps_train.cluster.server import own_config, session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
 from ps_train.training.input import Input
-from ps_train.training.loop import INPUT, STEPS, TrainingLoop
+from ps_train.training.loop import LoopExit, TrainingLoop
 from tests.support.cluster import InProcessCluster
 from tests.support.loops import LoopSession, pace_for
 from tests.support.models import Linear
@@ -69,7 +69,7 @@ class Blocked(Linear):
         return tf.data.Dataset.range(self.count).map(example)
 
 
-@pytest.mark.parametrize(("update", "most", "why"), [("async", 100, INPUT), ("sync", 8, STEPS)])
+@pytest.mark.parametrize(("update", "most", "why"), [("async", 100, LoopExit.INPUT), ("sync", 8, LoopExit.STEPS)])
 def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_for_one_that_has_ended(
     update: str, most: int, why: str
 ) -> None:

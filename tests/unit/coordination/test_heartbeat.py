@@ -14,7 +14,7 @@ from ps_train.config.job import Job
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import Heartbeat
 from ps_train.coordination.lease import Lease
-from ps_train.coordination.records import LEAVING, TRAINING, WAITING, TaskStatus, new_task_status
+from ps_train.coordination.records import TaskState, TaskStatus, new_task_status
 from ps_train.errors import LostTaskError
 
 KEY = records.task_key("worker:1")
@@ -85,7 +85,7 @@ def published() -> Iterator[Published]:
 def test_a_heartbeat_takes_back_no_state_that_another_thread_sets(published: Published) -> None:
     heartbeat, stores, some_heartbeats = published
     for number in range(60):
-        state = (TRAINING, WAITING)[number % 2]
+        state = (TaskState.TRAINING, TaskState.WAITING)[number % 2]
         heartbeat.set_state(state)
         some_heartbeats()
         assert [store.history[-1] for store in stores] == [state, state]
@@ -94,13 +94,13 @@ def test_a_heartbeat_takes_back_no_state_that_another_thread_sets(published: Pub
 def test_after_a_task_has_announced_its_leaving_no_store_shows_an_older_state(published: Published) -> None:
     heartbeat, stores, some_heartbeats = published
     for _ in range(30):
-        heartbeat.set_state(TRAINING)
+        heartbeat.set_state(TaskState.TRAINING)
         some_heartbeats()
         heartbeat.announce_leaving()
         by_then = [len(store.history) for store in stores]
         some_heartbeats()
         for store, since in zip(stores, by_then, strict=True):
-            assert set(store.history[since - 1 :]) == {LEAVING}, store.name
+            assert set(store.history[since - 1 :]) == {TaskState.LEAVING}, store.name
 
 
 def test_a_state_that_could_not_be_written_is_written_by_the_next_heartbeat() -> None:
@@ -109,7 +109,7 @@ def test_a_state_that_could_not_be_written_is_written_by_the_next_heartbeat() ->
     lease.acquire(lease_secs=1)
     store.answers = False
     with pytest.raises(LostTaskError):
-        lease.renew(WAITING)
+        lease.renew(TaskState.WAITING)
     store.answers = True
     assert lease.renew()
-    assert store.history[-1] == WAITING
+    assert store.history[-1] == TaskState.WAITING

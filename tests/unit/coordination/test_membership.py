@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ps_train.coordination.membership import Membership
-from ps_train.coordination.records import INPUT_ENDED, LEFT
+from ps_train.coordination.records import TaskState
 from tests.support.statuses import worker_status
 
 TASKS = ["worker:0", "worker:1", "worker:2"]
@@ -49,9 +49,14 @@ class TestMembership:
 
     def test_a_worker_without_input_takes_no_part_although_it_lives(self):
         made = membership()
-        changes = made.update([worker_status(0, 1), worker_status(1, 1, INPUT_ENDED), worker_status(2, 1)], 101.0)
+        changes = made.update(
+            [worker_status(0, 1), worker_status(1, 1, TaskState.INPUT_ENDED), worker_status(2, 1)], 101.0
+        )
         assert told(changes) == [("worker:1", False, "has no input left")]
-        assert made.update([worker_status(0, 2), worker_status(1, 2, INPUT_ENDED), worker_status(2, 2)], 102.0) == []
+        assert (
+            made.update([worker_status(0, 2), worker_status(1, 2, TaskState.INPUT_ENDED), worker_status(2, 2)], 102.0)
+            == []
+        )
         assert told(made.update([worker_status(0, 3), worker_status(1, 3), worker_status(2, 3)], 103.0)) == [
             ("worker:1", True, "is back")
         ]
@@ -61,7 +66,7 @@ class TestMembership:
         assert made.update([worker_status(0)], 101.0) == []
         assert told(made.update([worker_status(0, 1), worker_status(7)], 102.0)) == [("worker:7", True, "has joined")]
         assert (made.present, made.absent) == (["worker:0", "worker:7"], [])
-        assert told(made.update([worker_status(0, 2), worker_status(7, 1, LEFT)], 103.0)) == [
+        assert told(made.update([worker_status(0, 2), worker_status(7, 1, TaskState.LEFT)], 103.0)) == [
             ("worker:7", False, "has left")
         ]
         assert (made.present, made.absent) == (["worker:0"], ["worker:7"])

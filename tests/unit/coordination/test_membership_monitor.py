@@ -11,7 +11,7 @@ import pytest
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
-from ps_train.coordination.records import INPUT_ENDED
+from ps_train.coordination.records import TaskState
 from ps_train.errors import ConfigError, TooFewWorkersError
 from tests.support.statuses import worker_status
 
@@ -56,7 +56,9 @@ class TestMembershipMonitor:
     def test_fewer_than_min_workers_are_an_error_that_names_the_worker_that_left(self):
         made = monitor(min_workers=2)
         assert made.update([worker_status(0, 1), worker_status(1, 0), worker_status(2, 1)], 111.0) is None
-        error = made.update([worker_status(0, 2), worker_status(1, 0), worker_status(2, 2, INPUT_ENDED)], 112.0)
+        error = made.update(
+            [worker_status(0, 2), worker_status(1, 0), worker_status(2, 2, TaskState.INPUT_ENDED)], 112.0
+        )
         assert isinstance(error, TooFewWorkersError)
         assert str(error) == (
             "worker:2 on host-b, pid 42 has no input left: 1 of 3 workers remain, fewer than min_workers=2"
@@ -82,7 +84,7 @@ class TestMembershipMonitor:
         made = monitor()
         with caplog.at_level(logging.WARNING, "ps_train"):
             logging.getLogger("ps_train").propagate = True
-            assert made.update([worker_status(index, 1, INPUT_ENDED) for index in range(3)], 101.0) is None
+            assert made.update([worker_status(index, 1, TaskState.INPUT_ENDED) for index in range(3)], 101.0) is None
         assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; no worker is left to train"
 
     @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])

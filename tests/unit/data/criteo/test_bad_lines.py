@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.criteo.bad_lines import LINE, SHOWN, describe_error
-from ps_train.data.criteo.files import ALL, SplitFiles
+from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import training_batches
@@ -58,7 +58,7 @@ ACCEPTED = [
 def run(path, limit, share=None, epochs=1, block_bytes=300):
     """How many examples were read, and the reader."""
     with tf.Graph().as_default(), v1.Session() as session:
-        data = Criteo(SplitFiles((path,), ALL), limit, block_bytes)
+        data = Criteo(SplitFiles((path,), SplitPart.ALL), limit, block_bytes)
         batches = training_batches(data, share or DataShard(0, 1), 7, epochs, 0)
         session.run(batches.initializer)
         count = 0

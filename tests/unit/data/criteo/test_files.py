@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from ps_train.data.criteo.files import ALL, HELD_OUT, NOT_HELD_OUT, files_of
+from ps_train.data.criteo.files import SplitPart, files_of
 from ps_train.errors import DataError
 
 LABELLED, UNLABELLED = "\t".join("1" * 40) + "\n", "\t".join("1" * 39) + "\n"
@@ -33,31 +33,31 @@ def chosen(directory, split):
 
 def test_labelled_test_files_are_the_test_split(store):
     directory = store(train__1=LABELLED, train__0=LABELLED, test_dot_txt=LABELLED, readme_dot_txt="hello")
-    assert chosen(directory, "train") == (["train-0", "train-1"], ALL)
-    assert chosen(directory, "test") == (["test.txt"], ALL)
+    assert chosen(directory, "train") == (["train-0", "train-1"], SplitPart.ALL)
+    assert chosen(directory, "test") == (["test.txt"], SplitPart.ALL)
 
 
 @pytest.mark.parametrize("test", ["test_dot_txt", "test_dot_txt_dot_gz"])
 def test_the_challenges_own_test_file_is_left_out_and_that_is_said(store, test, caplog):
     directory = store(**{"train_dot_txt": LABELLED, test: UNLABELLED})
     with caplog.at_level(logging.INFO):
-        assert chosen(directory, "train") == (["train.txt"], NOT_HELD_OUT)
-        assert chosen(directory, "test") == (["train.txt"], HELD_OUT)
+        assert chosen(directory, "train") == (["train.txt"], SplitPart.NOT_HELD_OUT)
+        assert chosen(directory, "test") == (["train.txt"], SplitPart.HELD_OUT)
     assert "has no labels" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["part__00000", "day_0", "train_dot_txt_dot_gz"])
 def test_without_test_files_a_part_of_the_others_is_held_out(store, name):
     directory = store(**{name: LABELLED})
-    assert chosen(directory, "train")[1] == NOT_HELD_OUT
-    assert chosen(directory, "test")[1] == HELD_OUT
+    assert chosen(directory, "train")[1] == SplitPart.NOT_HELD_OUT
+    assert chosen(directory, "test")[1] == SplitPart.HELD_OUT
     assert chosen(directory, "train")[0] == chosen(directory, "test")[0] != []
 
 
 def test_a_single_file_may_have_any_name(store):
     path = store(anything=LABELLED) + "/anything"
-    assert chosen(path, "train") == (["anything"], NOT_HELD_OUT)
-    assert chosen(path, "test") == (["anything"], HELD_OUT)
+    assert chosen(path, "train") == (["anything"], SplitPart.NOT_HELD_OUT)
+    assert chosen(path, "test") == (["anything"], SplitPart.HELD_OUT)
 
 
 def test_a_plain_file_is_preferred_to_a_gzipped_one_of_the_same_name(store):

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data import criteo
-from ps_train.data.criteo.files import ALL, SplitFiles
+from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo, from_hexadecimal
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import evaluation_batches, training_batches
@@ -61,7 +61,7 @@ def trained_on(data, share=ALONE, batch_size=10, epochs=1, shuffle_buffer=0):
 
 
 def whole(*files, **options):
-    return lambda: Criteo(SplitFiles(tuple(files), ALL), **options)
+    return lambda: Criteo(SplitFiles(tuple(files), SplitPart.ALL), **options)
 
 
 @pytest.fixture

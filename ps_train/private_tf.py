@@ -1,0 +1,160 @@
+"""Private names of TensorFlow, and of Keras: each one that the package uses, although it is not public API.
+
+No other module uses such a name, as `tests/unit/test_private_names.py` checks.  `tests/unit/test_private_tf.py` looks
+for each name in the installed TensorFlow, and says what breaks without it.
+
+All names were seen in TensorFlow SEEN.  This module does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+OVERRIDDEN = {
+    "_create_slots": "Optimizer: makes the slots before the first update",
+    "_prepare": "Optimizer: makes tensors of the hyperparameters before every update",
+    "_resource_apply_dense": "Optimizer: applies a dense gradient",
+    "_resource_apply_sparse": "Optimizer: applies the gradient of some rows, each of which occurs once",
+    "_shared_name": "Variable: the name of its slots and of its moving average",
+    "_save_slice_info": "Variable: None if it is not a slice; read when its slots are made",
+    "_should_act_as_resource_variable": "Variable: present if it is read by value; decides how its slots are made",
+    "_as_graph_element": "the tensor or operation that stands for an object in `session.run` and control dependencies",
+    "__tf_tensor__": "the tensor that stands for an object in operations",
+}
+"""Names that TensorFlow looks for in an object; classes of this package define them under exactly these names.
+
+The public API has no optimizer or variable that can be subclassed without them.
+"""
+
+COLOCATION = "_class"
+"""Attribute of a node: names of the nodes on whose device it is placed.  A copied node must lose it.
+
+The public API sets it (`Graph.colocate_with`) but does not remove it.
+"""
+
+FUNCTION_PREFIXES = ("__inference", "__forward")
+"""Beginnings of the names of a `tf.function`'s graphs.  An operation of such a type is a call of the function.
+
+The public API has no test for such an operation.
+"""
+
+KERAS_CODE = "keras.src"
+"""Package with the code of Keras.  While it cannot be imported, TensorFlow's import is done without Keras.
+
+The public package `keras` must be found, since TensorFlow adds it to its own search path.
+"""
+
+_GRADIENT_NAME = "_gradient_op_type"
+_CUSTOM_GRADIENT = b"CustomGradient-"
+_KERAS_NAMES = "keras.src.utils.naming"
+
+
+def set_input(op: tf.Operation, index: int, value: tf.Tensor) -> None:
+    """Replaces an input of an operation; the value must not depend on the operation.
+
+    The public API connects inputs only when an operation is made.  TensorFlow's own loops are built in this way.
+    """
+    op._update_input(index, value)
+
+
+def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None:
+    """Makes an operation that already exists run after others.
+
+    Public `tf.control_dependencies` applies only to operations that are made later.
+    """
+    op._add_control_inputs(before)
+
+
+def has_custom_gradient(op: tf.Operation) -> bool:
+    """Returns True if `tf.custom_gradient` made the operation, which joins results and arguments of a function.
+
+    The public API does not tell such an operation from the user's own `tf.identity_n`.
+    """
+    return op.type == "IdentityN" and op.node_def.attr[_GRADIENT_NAME].s.startswith(_CUSTOM_GRADIENT)
+
+
+def capture(graph: tf.Graph, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns a graph's own tensor for a tensor of another graph: the input of a function for it.
+
+    The graph must be that of a function if it is not the tensor's own.  The class of such graphs is private, and the
+    public API returns them as `tf.Graph`.
+    """
+    return tensor if tensor.graph is graph else graph.capture(tensor)
+
+
+def rename_variable(variable: tf.Variable, name: str) -> None:
+    """Makes a variable report a name; its operations keep theirs.
+
+    TensorFlow derives names of other variables from it.  With the public API a variable's name is that of its
+    operation, which is unique in the graph, so two variables cannot report one name.
+    """
+    variable._handle_name = f"{name}:0"
+
+
+def share_slots(optimizer: Any, first: Any) -> None:
+    """Makes an optimizer use the slots of `first`, which may be the optimizer itself; it then has empty ones.
+
+    An optimizer makes slots of its own in the public API, so a second update could not use those of the first.
+    """
+    if optimizer is first:
+        optimizer._slots, optimizer._non_slot_dict = {}, {}
+    else:
+        optimizer._slots, optimizer._non_slot_dict = first._slots, first._non_slot_dict
+
+
+def skip_deduplication(optimizer: Any) -> None:
+    """Turns off the summing of duplicate rows, unless the optimizer's class has a way of its own.
+
+    The public API has no switch for it.
+    """
+    import tensorflow.compat.v1 as v1
+
+    usual = v1.train.Optimizer._resource_apply_sparse_duplicate_indices
+    if type(optimizer)._resource_apply_sparse_duplicate_indices is usual:
+        optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
+
+
+def make_slot(optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str) -> None:
+    """Makes a variable's slot with a shape and an initializer, unless the optimizer has it already.
+
+    The public API reads slots (`get_slot`) but does not make them.
+    """
+    dtype = variable.dtype.base_dtype
+    optimizer._get_or_make_slot_with_initializer(variable, initializer, shape, dtype, name, optimizer.get_name())
+
+
+def adagrad_rate(optimizer: Any) -> tf.Tensor:
+    """Returns the learning rate of an AdagradOptimizer during an update; the public API does not return it."""
+    return optimizer._learning_rate_tensor
+
+
+class AdamTerms(NamedTuple):
+    """Tensors and variables of an AdamOptimizer during an update."""
+
+    rate: tf.Tensor
+    beta1: tf.Tensor
+    beta2: tf.Tensor
+    epsilon: tf.Tensor
+    beta1_power: tf.Variable
+    beta2_power: tf.Variable
+
+
+def adam_terms(optimizer: Any) -> AdamTerms:
+    """Returns the terms of an AdamOptimizer during an update; the public API does not return them."""
+    powers = optimizer._get_beta_accumulators()
+    return AdamTerms(optimizer._lr_t, optimizer._beta1_t, optimizer._beta2_t, optimizer._epsilon_t, *powers)
+
+
+def reset_keras_names() -> None:
+    """Resets the numbers in the names of Keras layers, which Keras counts per process; Keras may be missing.
+
+    Public `keras.utils.clear_session` also forgets the user's state.
+    """
+    naming = sys.modules.get(_KERAS_NAMES)
+    if naming is not None:
+        naming.reset_uids()
