@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from ps_train import embeddings
 from ps_train.data.stream import data_error
+from ps_train.embeddings.lookups import Declaration
 from ps_train.embeddings.row_index import splitmix64
 from ps_train.embeddings.row_order import initial_rows, numbers_at, positions_of
 from ps_train.errors import ModelError
@@ -300,6 +302,17 @@ def test_what_does_not_fit_together_is_refused_with_what_does(name: str) -> None
 def test_ragged_ids_need_a_combiner() -> None:
     with pytest.raises(ModelError, match="RaggedTensor ids without a combiner"):
         looked_up(lambda: tf.RaggedTensor.from_row_splits(tf.constant([1]), tf.constant([0, 1])), rows=5, dimension=2)
+
+
+def test_a_lookup_declares_all_that_a_table_takes() -> None:
+    fields = {field.name: field.type for field in dataclasses.fields(embeddings.Table)}
+    declared = {name: hint.__forward_arg__ for name, hint in Declaration.__annotations__.items()}
+    assert {"name": "str", **declared} == fields
+
+
+def test_an_argument_that_no_table_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="'row'"):
+        looked_up([1], row=5, dimension=2)
 
 
 def test_a_name_is_one_table_within_a_scope_and_declared_in_one_way() -> None:
