@@ -57,9 +57,11 @@ class WholeChunk(Chunk):
         super().__init__(entries, [entry.slice_spec for entry in entries], [{}])
 
     def read(self) -> list[tf.Tensor]:
+        """Reads each variable, on its ps."""
         return [entry.variable.read_value() for entry in self.entries]
 
     def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Assigns each value to its variable, in the order of `entries`."""
         return tf.group(*[e.variable.assign(v, read_value=False) for e, v in zip(self.entries, values, strict=True)])
 
 

@@ -25,6 +25,7 @@ def run_abandonable(train: Callable[[], None], group: SessionGroup, has_ended: C
     """Runs `train` until it ends, or until it hangs in a call although its session has ended.
 
     Args:
+      train: the function; it runs in a thread of its own.
       group: the sessions used by `train`.
       has_ended: returns True when the session has ended, and its running calls no longer count.
 
@@ -43,6 +44,7 @@ def run_within(work: Callable[[], None], within_secs: float, is_hopeless: Callab
     """Runs `work`; abandons it at the deadline or when it cannot succeed.
 
     Args:
+      work: the function; it runs in a thread of its own.
       within_secs: seconds until the deadline.
       is_hopeless: returns True if the work cannot succeed.
 

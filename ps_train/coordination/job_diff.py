@@ -22,8 +22,10 @@ def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name:
     Worker lists with gaps, and those of elastic jobs, are compared only at the indices that both name.
 
     Args:
-      theirs, mine: the two descriptions.
-      their_name, my_name: of the tasks they come from, for the lines.
+      theirs: description of the other task's job.
+      mine: description of this task's job.
+      their_name: name of the other task, for the lines.
+      my_name: name of this task, for the lines.
     """
     lines = []
     for name in sorted({*theirs, *mine}):

@@ -23,6 +23,7 @@ class LivenessTracker:
         """Returns the seconds since the heartbeat of `key` changed; 0.0 for one that is new.
 
         Args:
+          key: name of the heartbeat's owner.
           heartbeat: any value that differs from the one before while its owner lives.
           now: seconds of a monotonic clock.
         """

@@ -31,6 +31,7 @@ class BackgroundTask:
         threading.Thread(target=self._do, daemon=True, name="members").start()
 
     def __call__(self, work: Callable[[], None]) -> None:
+        """Queues the work; drops it if other work is queued."""
         with contextlib.suppress(queue.Full):
             self._work.put_nowait(work)
 

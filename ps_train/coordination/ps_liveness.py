@@ -73,6 +73,7 @@ class PsLiveness:
         return [state.incarnation for state in self._states]
 
     def is_silent(self, index: int) -> bool:
+        """Returns True if the ps of this index does not answer."""
         return not self._states[index].answers
 
     def silent_ps(self) -> list[str]:

@@ -89,7 +89,7 @@ def _runs(sizes: Sequence[int], shard: DataShard) -> Iterator[Block]:
 
 
 def read_block(path: pathlib.Path, start: int, stop: int) -> tuple[int, bytes]:
-    """Returns the byte offset of a block's first line, and the block's lines, each ended by one \\n.
+    r"""Returns the byte offset of a block's first line, and the block's lines, each ended by one \n.
 
     The lines are b"" if no line begins in the block.
     """
@@ -146,7 +146,7 @@ def gzip_shares(sizes: Sequence[int], shard: DataShard) -> list[GzipShare]:
 def read_gzip(
     path: pathlib.Path, index: int, count: int, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields every count-th line, beginning with line `index`: the first line's number, and lines each ended by \\n."""
+    r"""Yields every count-th line, beginning with line `index`: the first line's number, and lines each ended by \n."""
     before, rest = 0, b""
     with gzip.open(path) as file:
         while text := file.read(block_bytes):

@@ -6,7 +6,7 @@ It handles dense, ragged and sparse ids, and combines rows.  It does not know wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import tensorflow as tf
 
@@ -18,8 +18,23 @@ from ps_train.embeddings.row_source import rows_at
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _COMBINERS = ", ".join(COMBINERS)
-_UNDECLARED = (None, None, None, None, "error", None, 1, None)
+
+
+class Declaration(TypedDict, total=False):
+    """The arguments of a `Table` without its name."""
+
+    dimension: int
+    rows: int | Sequence[int] | None
+    hash_buckets: int | Sequence[int] | None
+    initializer: Any
+    oov: str
+    capacity: int | None
+    admit_after: int
+    expire_steps: int | None
 
 
 def lookup(
@@ -27,35 +42,29 @@ def lookup(
     ids: Any,
     combiner: str | None = None,
     weights: Any = None,
-    *,
-    dimension: int | None = None,
-    rows: int | Sequence[int] | None = None,
-    hash_buckets: int | Sequence[int] | None = None,
-    initializer: Any = None,
-    oov: str = "error",
-    capacity: int | None = None,
-    admit_after: int = 1,
-    expire_steps: int | None = None,
+    **declaration: Unpack[Declaration],
 ) -> tf.Tensor:
     """Returns the rows of ids, float32 [batch, dimension]; [batch, n, dimension] for ids [batch, n] without a combiner.
 
     Args:
-      table: a Table, or the name of one that the keyword arguments declare (see `Table`).
+      table: a Table, or the name of one that the keyword arguments declare.
       ids: whole numbers or strings: a tensor [batch] or [batch, n], or a RaggedTensor or SparseTensor [batch, any].
         A table with a list of sizes needs a tensor [batch, number of fields].
       combiner: "sum", "mean" or "sqrtn" (the sum over the root of the sum of the squared weights) of an example's rows;
         an example without ids gets zeros.  Ragged and sparse ids need a combiner.
       weights: weights of combined ids, in the same kind and shape as ids.
+      **declaration: declares the table of a name: `dimension` and one of `rows`, `hash_buckets` and `capacity`, and if
+        needed `initializer`, `oov`, `admit_after` and `expire_steps`.  `Table` describes them.
 
     Raises:
       ModelError: table, ids, combiner or weights do not fit together.
       DataError: an id is out of range; raised when the batch is read, which ends the job.
     """
     if isinstance(table, str):
-        if dimension is None:
+        if declaration.get("dimension") is None:
             raise ModelError(f"lookup of table {table} has no dimension: declare it, or pass an embeddings.Table.")
-        table = Table(table, dimension, rows, hash_buckets, initializer, oov, capacity, admit_after, expire_steps)
-    elif (dimension, rows, hash_buckets, initializer, oov, capacity, admit_after, expire_steps) != _UNDECLARED:
+        table = Table(table, **declaration)
+    elif declaration:
         raise ModelError(
             f"lookup of table {table.name} is given a Table and its declaration: leave the declaration out."
         )

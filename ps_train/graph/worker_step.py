@@ -115,11 +115,7 @@ def _assigned_batches(job: Job, source: DataSource) -> ShardedBatches:
 
 
 def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
-    """Returns the guard against gradients that are not finite; see --on_nan.
-
-    Args:
-      rows: number of vectors that hold rows of tables.
-    """
+    """Returns the guard against gradients that are not finite (--on_nan); `rows` vectors hold rows of tables."""
     if job.on_nan == "stop":
         return lambda vectors: finite.stop_if_not_finite(loss, vectors)
     otherwise = [empty_push(parcel) for parcels in transport.pushed for parcel in parcels]

@@ -68,14 +68,17 @@ class ProgressHook(v1.train.SessionRunHook):
             self._writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), step)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
+        """Opens the event file when the first session is created."""
         if self._writer is None:
             with tf.Graph().as_default():
                 self._writer = v1.summary.FileWriter(self._model_dir)
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Returns the fetches of the hook: loss, step and counters."""
         return self._fetches.args()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Reports the fetched step if the interval is over."""
         results = dict(run_values.results)
         self.loss = float(results.pop("loss"))
         self.observe(int(results.pop("step")), results)

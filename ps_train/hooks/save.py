@@ -21,13 +21,17 @@ class Saves(Protocol):
     """The part of `checkpoint.async_saver.AsyncSaver` that the hook uses."""
 
     @property
-    def busy(self) -> bool: ...
+    def busy(self) -> bool:
+        """True while a checkpoint is being written."""
 
-    def start(self, session: v1.Session) -> None: ...
+    def start(self, session: v1.Session) -> None:
+        """Starts a checkpoint."""
 
-    def poll(self) -> int | None: ...
+    def poll(self) -> int | None:
+        """Returns the step of the checkpoint that was written since the last call, or None; raises SaveError."""
 
-    def warm_up(self, session: v1.Session) -> None: ...
+    def warm_up(self, session: v1.Session) -> None:
+        """Prepares for the first checkpoint."""
 
 
 class SaveHook(v1.train.SessionRunHook):
@@ -62,9 +66,11 @@ class SaveHook(v1.train.SessionRunHook):
         self._observed = 0
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Returns the fetches of the hook, the step among them."""
         return self._fetches.args()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Starts a checkpoint if one is due at the fetched step."""
         self.observe(int(run_values.results["step"]), run_context.session)
 
     def observe(self, step: int, session: v1.Session) -> None:

@@ -21,7 +21,9 @@ class ShardProgressHook(v1.train.SessionRunHook):
         self._progress, self._report = progress, report
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Returns the fetch of the hook: the progress."""
         return v1.train.SessionRunArgs(self._progress)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Reports the fetched progress."""
         self._report(run_values.results)

@@ -28,13 +28,17 @@ class Process(Protocol):
     returncode: int | None
 
     @property
-    def stdout(self) -> IO[str] | None: ...
+    def stdout(self) -> IO[str] | None:
+        """The process's output, readable as text."""
 
-    def poll(self) -> int | None: ...
+    def poll(self) -> int | None:
+        """Returns the exit code, or None while the process runs; negative if a signal ended it."""
 
-    def wait(self) -> int: ...
+    def wait(self) -> int:
+        """Waits for the end of the process; returns its exit code."""
 
-    def send_signal(self, sig: int) -> None: ...
+    def send_signal(self, sig: int) -> None:
+        """Sends a signal if the process still runs."""
 
 
 def can_fork() -> bool:
@@ -80,6 +84,7 @@ class ForkedProcess:
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
+        """Returns the child's exit code, or None while it runs; negative if a signal ended it."""
         with self._lock:
             if self.returncode is None:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -95,6 +100,7 @@ class ForkedProcess:
         return code
 
     def send_signal(self, sig: int) -> None:
+        """Sends a signal to the child if it still runs."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 

@@ -37,15 +37,19 @@ class ClickModel(Model):
         self.buckets = [buckets] * CATEGORIES
 
     def data(self, split: str, data_dir: str) -> Stream:
+        """Returns a split of the files in `data_dir`, or of synthetic data if it is empty."""
         return criteo.load(data_dir or cached_synthetic_data(), split)
 
     def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Returns the mean cross-entropy between the clicks and the logits."""
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs))
 
     def metrics(self, outputs: tf.Tensor, labels: tf.Tensor) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
+        """Returns `auc`, `log_loss` and `calibration`."""
         return metrics.of_clicks(labels, outputs)
 
     def predictions(self, outputs: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        """Returns `probabilities` of a click and their `logits`, both float32 [batch]."""
         return {"probabilities": tf.sigmoid(outputs), "logits": outputs}
 
     def linear(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -91,9 +95,11 @@ class LogisticRegression(ClickModel):
         self.l1, self.l2 = l1, l2
 
     def forward(self, features: Any, training: bool) -> tf.Tensor:
+        """Returns the logits of the linear model."""
         return self.linear(features)
 
     def optimizer(self, name: str, learning_rate: float) -> Any:
+        """Makes Ftrl with the model's L1 and L2 terms, or the other optimizer that the job names."""
         if name != "ftrl":
             return make_optimizer(name, learning_rate)
         return v1.train.FtrlOptimizer(
@@ -119,6 +125,7 @@ class Combined(ClickModel):
         self.hidden = [int(units) for units in hidden.split(",")]
 
     def optimizer(self, name: str, learning_rate: float) -> Any:
+        """Makes Ftrl for the variables of the linear part, and the job's optimizer for all others."""
         deep = make_optimizer(name, learning_rate)
         if name == "adagrad":  # TensorFlow's initial value 0.1 is too large for gradients of single categories
             deep = Adagrad(learning_rate, initial_accumulator_value=1e-4)
@@ -135,6 +142,7 @@ class WideAndDeep(Combined):
     """A linear model beside a perceptron (Cheng et al. 2016, "Wide & Deep Learning for Recommender Systems")."""
 
     def forward(self, features: Any, training: bool) -> tf.Tensor:
+        """Returns the sum of the logits of both parts."""
         return self.linear(features) + self.deep(self.vectors(features, self.dimension), features)
 
 
@@ -145,6 +153,7 @@ class DeepFM(Combined):
     """
 
     def forward(self, features: Any, training: bool) -> tf.Tensor:
+        """Returns the sum of the linear logits, the products of all pairs, and the perceptron's logits."""
         vectors = self.vectors(features, self.dimension)
         pairs = (tf.square(tf.reduce_sum(vectors, 1)) - tf.reduce_sum(tf.square(vectors), 1)) / 2
         return self.linear(features) + tf.reduce_sum(pairs, 1) + self.deep(vectors, features)

@@ -23,6 +23,7 @@ class Softmax(_Mnist):
     default_learning_rate = 0.1
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        """Returns the logits, float32 [batch, 10], of pixels, uint8 [batch, 784]."""
         return dense(_scaled(features), 10, "softmax")
 
 
@@ -41,6 +42,7 @@ class Mlp(_Mnist):
         self.hidden = [hidden1, hidden2]
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        """Returns the logits, float32 [batch, 10], of pixels, uint8 [batch, 784]."""
         return perceptron(_scaled(features), self.hidden, outputs=10)
 
 

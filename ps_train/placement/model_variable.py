@@ -56,12 +56,15 @@ class ModelVariable(v1.Variable):
         self._is_guarded = False
 
     def value(self) -> tf.Tensor:
+        """Returns the value of this step."""
         return self._tensor
 
     def read_value(self) -> tf.Tensor:
+        """Returns the value of this step, as a new tensor."""
         return tf.identity(self._tensor)
 
     def initialized_value(self) -> tf.Tensor:
+        """Returns the value of this step: a pulled value is always initialized."""
         return self._tensor
 
     def is_initialized(self, name: str | None = None) -> tf.Tensor:
@@ -70,21 +73,27 @@ class ModelVariable(v1.Variable):
         return tf.constant(True, name=name)
 
     def as_tensor(self) -> tf.Tensor:
+        """Returns the value of this step."""
         return self._tensor
 
     def eval(self, session: Any = None) -> Any:
+        """Computes the value in a session, and returns it as an array."""
         return self._tensor.eval(session=session)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """Returns the rows of the value at these indices."""
         return tf.gather(self._tensor, indices, name=name)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """Returns the slices of the value at these indices, as `tf.gather_nd` does."""
         return tf.gather_nd(self._tensor, indices, name=name)
 
     def get_shape(self) -> tf.TensorShape:
+        """Returns the static shape."""
         return self._tensor.shape
 
     def set_shape(self, shape: Any) -> None:
+        """Merges a shape into the value's static shape."""
         self._tensor.set_shape(shape)
 
     def __getitem__(self, item: Any) -> tf.Tensor:
@@ -106,6 +115,7 @@ class ModelVariable(v1.Variable):
 
     @property
     def name(self) -> str:
+        """The variable's name, with `:0` as for TensorFlow's variables."""
         return f"{self._key}:0"
 
     @property
@@ -114,46 +124,57 @@ class ModelVariable(v1.Variable):
 
     @property
     def op(self) -> Any:
+        """The operation that makes the value, under the variable's name."""
         return _Op(self._key, self._tensor.op)
 
     @property
     def dtype(self) -> tf.DType:
+        """The dtype of the value."""
         return self._tensor.dtype
 
     @property
     def shape(self) -> tf.TensorShape:
+        """The static shape of the value."""
         return self._tensor.shape
 
     @property
     def graph(self) -> tf.Graph:
+        """The graph of the value: the one that the model is built in."""
         return self._tensor.graph
 
     @property
     def device(self) -> str:
+        """The device of the value."""
         return str(self._tensor.device)
 
     @property
     def trainable(self) -> bool:
+        """True: a model is given this object only for a trained variable."""
         return True
 
     @property
     def constraint(self) -> None:
+        """None: constraints are refused when the model is traced."""
         return None
 
     @property
     def synchronization(self) -> Any:
+        """TensorFlow's default; the update mode of the job synchronizes."""
         return tf.VariableSynchronization.AUTO
 
     @property
     def aggregation(self) -> Any:
+        """TensorFlow's value for no aggregation; the ps aggregates."""
         return tf.VariableAggregation.NONE
 
     @property
     def handle(self) -> NoReturn:
+        """Raises NoHandleError: the variable itself is on a ps."""
         raise NoHandleError(f"variable {self._key} has no handle in a model, only its value: use the variable itself.")
 
     @property
     def initializer(self) -> NoReturn:
+        """Raises NoHandleError: the job initializes the variable."""
         raise NoHandleError(f"variable {self._key} is initialized by the job: leave out its initializer.")
 
     @property

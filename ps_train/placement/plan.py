@@ -51,10 +51,12 @@ class VariableSpec:
 
     @property
     def bytes(self) -> int:
+        """Bytes of the whole variable."""
         return math.prod(self.shape) * self.item_bytes
 
     @property
     def max_parts(self) -> int:
+        """The largest number of slices that the variable can be cut into."""
         return max(1, self.shape[0] // self.grain) if self.divisible and self.shape else 1
 
 

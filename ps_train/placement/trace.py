@@ -102,6 +102,7 @@ class ModelVariables:
     uses_global_step: bool = False
 
     def specs(self) -> list[VariableSpec]:
+        """Returns the specs of all variables, in the order in which the model made them."""
         return [variable.spec for variable in self.variables.values()]
 
     def dense_trainable(self) -> list[str]:
@@ -113,6 +114,7 @@ class ModelVariables:
         return [name for name, variable in self.variables.items() if variable.assigned]
 
     def with_gradient(self) -> list[str]:
+        """Returns the names of the variables that the loss has a gradient for, without tables."""
         return [name for name, variable in self.variables.items() if variable.has_gradient and not variable.table]
 
     def sparse(self) -> list[str]:
@@ -129,10 +131,7 @@ class ModelVariables:
 
 
 def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> ModelVariables:
-    """Returns the variables of a model.
-
-    Args:
-      seed: seed of Python's `random` while the model is built; Keras draws the seeds of initial values from it.
+    """Returns a model's variables; `seed` seeds Python's `random`, from which Keras draws seeds of initial values.
 
     Raises:
       ModelError: the model cannot be trained.  An exception of the model's own code passes through.

@@ -19,16 +19,20 @@ class ProcessRecord(Protocol):
     """The fields of a record that name its process; `records.TaskStatus` has them."""
 
     @property
-    def host(self) -> str: ...
+    def host(self) -> str:
+        """Name of the machine."""
 
     @property
-    def machine(self) -> str: ...
+    def machine(self) -> str:
+        """Boot and PID namespace of the machine: `host_identity()`."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """The process's id in its namespace."""
 
     @property
-    def started(self) -> str: ...
+    def started(self) -> str:
+        """Start time of the process: `start_time(pid)`."""
 
 
 def host_identity() -> str:

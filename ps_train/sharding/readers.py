@@ -58,12 +58,15 @@ class ArraysReader(Reader):
         self._arrays, self._layout = (data.features, data.labels), layout
 
     def length(self, assignment: Assignment) -> int:
+        """Returns the number of examples, which the layout always knows."""
         return self._layout.length(assignment)
 
     def piece(self, assignment: Assignment) -> int:
+        """Returns 0: arrays are one piece."""
         return 0
 
     def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        """Returns the examples of an assignment, taken from the arrays by their indices."""
         flat = tf.nest.flatten(self._arrays)
         found = tf.numpy_function(self._rows, [header], [array.dtype for array in flat])
         shaped = [tf.ensure_shape(rows, [None, *array.shape[1:]]) for rows, array in zip(found, flat, strict=True)]
@@ -87,6 +90,7 @@ class PiecesReader(Reader):
         self._lengths: dict[int, int] = {}
 
     def length(self, assignment: Assignment) -> int | None:
+        """Returns the number of examples; None before the first read of the piece."""
         length = self._lengths.get(self.piece(assignment))
         if length is None:
             return None
@@ -94,11 +98,13 @@ class PiecesReader(Reader):
         return max(0, stop - assignment.begin % EPOCH)
 
     def piece(self, assignment: Assignment) -> int:
+        """Returns the index of the piece that the order of the epoch puts at the shard."""
         if self._seed is None or assignment.shard < 0:
             return max(assignment.shard, 0)
         return int(order_of(self.count, self._seed, assignment.epoch)[assignment.shard])
 
     def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        """Returns the examples of an assignment, in the shuffled order of their piece."""
         examples = self._pieces.read(header[3])
         total = tf.shape(tf.nest.flatten(examples)[0], tf.int64)[0]
         total = tf.ensure_shape(tf.numpy_function(self._record_length, [header[3], total], tf.int64), [])

@@ -1,7 +1,7 @@
 """Sizes of bursts and of calls of `session.run`, chosen from the measured time of steps.
 
-    bursts = BurstScheduler.of(job)
-    bursts.next_burst(), bursts.next_call_length(left=12)               # 1, 1: no step has been timed yet
+    bursts = BurstScheduler.of(job, save_steps=100)
+    bursts.next_burst(global_step=0), bursts.next_call_length(left=12)  # 1, 1: no step has been timed yet
     bursts.record(steps=1, secs=0.004)
 
 A burst lasts about BURST_SECS, and so does its longest call: the loop checks for events between calls.  TensorFlow
@@ -32,22 +32,31 @@ class BurstScheduler:
     Args:
       longest_call: maximum number of steps of a call.
       fixed: if True, every call has this length, whatever its duration.
+      save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
     """
 
-    def __init__(self, longest_call: int = 1, fixed: bool = False) -> None:
-        self._lengths, self._fixed = call_lengths(longest_call, fixed), fixed
+    def __init__(self, longest_call: int = 1, fixed: bool = False, save_steps: int = 0) -> None:
+        self._lengths, self._fixed, self._save_steps = call_lengths(longest_call, fixed), fixed, save_steps
         self._steps = 1
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
         self._prepares_graphs = True  # in the first step
 
     @classmethod
-    def of(cls, job: Job) -> BurstScheduler:
-        """Returns the scheduler for the flags of a job."""
-        return cls(job.longest_call, fixed=job.steps_per_run != AUTO)
+    def of(cls, job: Job, save_steps: int = 0) -> BurstScheduler:
+        """Returns the scheduler for the flags of a job and a replica that saves every `save_steps` steps."""
+        return cls(job.longest_call, fixed=job.steps_per_run != AUTO, save_steps=save_steps)
 
-    def next_burst(self) -> int:
-        """Returns the number of steps of the next burst: some calls, and the single step that ends it."""
+    def next_burst(self, global_step: int = 0) -> int:
+        """Returns the number of steps of the next burst: some calls, and the single step that ends it.
+
+        Args:
+          global_step: the latest known global step.
+        """
+        steps = self._steps_of_burst()
+        return min(steps, self._save_steps - global_step % self._save_steps) if self._save_steps else steps
+
+    def _steps_of_burst(self) -> int:
         if self._fixed:
             steps = max(self._steps, self._lengths[0] + 1) if self._lengths[0] > 1 else self._steps
         else:

@@ -72,6 +72,7 @@ class ChiefDuties(Duties):
         """Does nothing: the other tasks agree with the chief."""
 
     def chief_only_hooks(self) -> list[Any]:
+        """Makes the savers and the recovery; returns the hooks for progress and saving."""
         self._step = self._training.step
         job, directory = self._context.job, self._context.directory
         names = [str(task) for task in self._context.cluster.possible_replicas()]
@@ -97,9 +98,11 @@ class ChiefDuties(Duties):
         return [self._progress, self._saver]
 
     def before_release(self) -> None:
+        """Waits briefly for the checkpoint that is being written."""
         self._snapshots.wait_briefly(_GIVE_UP_SECS)  # the recovery may restore this checkpoint
 
     def prepare(self, session: v1.Session) -> int:
+        """Initializes or restores the model, and opens the input; returns the global step."""
         self._snapshots.begin_session()
         session.run(self._step.uninitialized)  # connects to every ps
         gc_control.resume()
@@ -123,9 +126,11 @@ class ChiefDuties(Duties):
 
     @property
     def save_steps(self) -> int:
+        """Returns --save_steps: a burst ends where a checkpoint is due."""
         return self._context.job.save_steps
 
     def train(self, session: Any) -> None:
+        """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
         self._membership.remove_replica = self._training.remove_replica
         self._membership.awaited = self._awaited if self._step.ops.awaited is not None else None
         while True:

@@ -13,7 +13,7 @@ import enum
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -22,10 +22,8 @@ from ps_train.cluster.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, LostConnectio
 from ps_train.coordination.kv_store import cause_of
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
-from ps_train.faults.slowdown import Slowdown
 from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.train_step import TrainStep
-from ps_train.hooks.step_timeline import StepTimeline
 from ps_train.training.burst_size import BurstScheduler
 
 log = logging.getLogger(__name__)
@@ -58,6 +56,7 @@ class LockstepSource:
         self._max_steps = max_steps
 
     def take(self, wanted: int, global_step: int) -> int:
+        """Returns `wanted`, limited to the steps that remain until max_steps."""
         return max(0, min(wanted, self._max_steps - global_step))
 
     def give_back(self, count: int) -> None:
@@ -73,10 +72,8 @@ class TrainingLoop:
       source: the source of steps.
       should_stop: returns True when the loop must end.
       first_step: the global step at which the loop begins.
-      save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
       bursts: sizes of bursts and calls; None for single steps.
-      timeline: if given, it records the time of every step.
-      slowness: factor by which every call is slowed down.
+      wrappers: each is applied to the functions that make calls, the first one innermost: to time or slow the calls.
 
     Attributes:
       global_step: the latest known global step.
@@ -92,17 +89,13 @@ class TrainingLoop:
         source: StepSource,
         should_stop: Callable[[], bool],
         first_step: int,
-        save_steps: int = 0,
         bursts: BurstScheduler | None = None,
-        timeline: StepTimeline | None = None,
-        slowness: float = 1.0,
+        wrappers: Sequence[Callable[[Any], Any]] = (),
     ) -> None:
         self._name = name
         self._step, self._source, self._should_stop = step, source, should_stop
-        self._save_steps = save_steps
-        self._timeline = timeline
-        self._slowdown = Slowdown(slowness)
         self._bursts = bursts or BurstScheduler()
+        self._wrappers = wrappers
         self._steps_per_call = functools.cache(step.steps_per_call)
         self.global_step = first_step
         self.made_any = False
@@ -120,10 +113,7 @@ class TrainingLoop:
           LostInputError: the input was cancelled by a lost session.
         """
         while not self._should_stop():
-            wanted = self._bursts.next_burst()
-            if self._save_steps:
-                wanted = min(wanted, self._save_steps - self.global_step % self._save_steps)
-            count = self._source.take(wanted, self.global_step)
+            count = self._source.take(self._bursts.next_burst(self.global_step), self.global_step)
             if count == 0:
                 return LoopExit.STEPS
             start = time.monotonic()
@@ -171,9 +161,8 @@ class TrainingLoop:
         """Makes a burst; returns the number of steps made, and True if the input has ended."""
         run: Callable[..., Any] = functools.partial(step_context.session.run, options=UNBOUNDED_CALL)
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
-        if self._timeline is not None:
-            run, run_with_hooks = self._timeline.timed(run), self._timeline.timed(run_with_hooks)
-        run, run_with_hooks = self._slowdown.wrap(run), self._slowdown.wrap(run_with_hooks)
+        for wrap in self._wrappers:
+            run, run_with_hooks = wrap(run), wrap(run_with_hooks)
         begun = made = first = 0
         try:
             while begun < count - 1 and not self._should_stop():

@@ -63,7 +63,8 @@ class Recovery:
         """Initializes or restores the missing parts of the model, and starts the step budget.
 
         Args:
-              found: the record of each ps; None for a ps without the model.
+          session: the new session.
+          found: the record of each ps; None for a ps without the model.
           known_step: the latest global step known to this process; None if it has not trained yet.
 
         Returns:

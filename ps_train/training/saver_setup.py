@@ -18,6 +18,7 @@ def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple
     """Adds the operations that save and restore to the graph of the step.
 
     Args:
+      job: gives the limits of checkpoints: their number, and the size of a snapshot.
       step: the training graph; it must be the default graph and not finalized.
       directory: the model directory.
       device: the chief's device.

@@ -19,14 +19,17 @@ class WorkerDuties(Duties):
         self._training, self._context = training, training.context
 
     def agree(self) -> None:
+        """Compares the job with the chief's; raises RefusedError if they differ."""
         context = self._context
         timeout_secs = context.job.startup_timeout_secs
         agree_with_chief(context.stores[0], context.description, context.cluster, str(context.task), timeout_secs)
 
     def chief_only_hooks(self) -> list[Any]:
+        """Returns no hooks: only the chief reports and saves."""
         return []
 
     def prepare(self, session: v1.Session) -> int:
+        """Waits until the chief has prepared the model, and opens the input; returns the global step."""
         training, context = self._training, self._context
         session.run(training.step.uninitialized)  # connects to every ps now, not in the first step
         gc_control.resume()
@@ -38,6 +41,7 @@ class WorkerDuties(Duties):
         return step
 
     def train(self, session: Any) -> None:
+        """Makes steps, and waits for more, until the main thread ends the process."""
         self._training.begun = True
         while True:
             self._training.wait_for_more(self._training.run_loop(session))

@@ -15,6 +15,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as v1
@@ -30,6 +31,7 @@ from ps_train.coordination.records import ModelReady, TaskState
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
+from ps_train.faults.slowdown import Slowdown
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
 from ps_train.hooks.shard_progress_hook import ShardProgressHook
@@ -244,12 +246,12 @@ class WorkerTraining:
         return LockstepSource(self.context.job.max_steps) if self.step.lockstep else self.budget
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
-        source, job = self.shard_client or self._step_source(), self.context.job
-        name, save_steps, bursts = str(self.context.task), self.duties.save_steps, BurstScheduler.of(job)
-        slowness = slowdown_factor(job.inject_fault, name)
-        return TrainingLoop(
-            name, self.step, source, self._should_stop, first_step, save_steps, bursts, self._timeline, slowness
-        )
+        source, job, name = self.shard_client or self._step_source(), self.context.job, str(self.context.task)
+        bursts = BurstScheduler.of(job, self.duties.save_steps)
+        wrappers: list[Callable[[Any], Any]] = [] if self._timeline is None else [self._timeline.timed]
+        if (factor := slowdown_factor(job.inject_fault, name)) > 1:
+            wrappers.append(Slowdown(factor).wrap)
+        return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
 
     @functools.cached_property
     def _timeline(self) -> StepTimeline | None:

@@ -96,6 +96,7 @@ class ReceivedPush:
         return dataclasses.replace(self, vectors=tuple(masked(vector) for vector in self.vectors), rows=rows)
 
     def tensors(self) -> list[tf.Tensor]:
+        """Returns all tensors of the push."""
         rows = [self.rows.message, self.rows.gradients] if self.rows else []
         return [*self.vectors, *rows, *self.state.vectors, *([] if self.progress is None else [self.progress])]
 

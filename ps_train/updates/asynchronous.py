@@ -57,6 +57,7 @@ class Asynchronous(UpdateMode):
         self._delay_compensation = delay_compensation
 
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        """Adds updates that each ps applies as soon as a push arrives."""
         return self._build(shards, received, replica, gated=True)
 
     def _build(

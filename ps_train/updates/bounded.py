@@ -76,10 +76,12 @@ class Bounded(Asynchronous):
         self._lead = lead
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
+        """Reads the versions as `UpdateMode` does, and the time at which the step starts."""
         self._started_at = now_on_ps([])
         return super().read_versions(update_counts, replica)
 
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        """Adds updates as `Asynchronous` does, and the gate where a replica that is too far ahead waits."""
         ops = self._build(shards, received, replica, gated=False)  # every step passes _CLOCKS_MUTEX
         counters = shards[0].counters
         assert counters is not None, "they are on ps 0"

@@ -43,6 +43,7 @@ class Synchronous(UpdateMode):
         self._max_steps, self._backups = max_steps, backups
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
+        """Reads the round of each ps as its version, and the time at which the step starts."""
         self._rounds = []
         for ps in range(len(update_counts)):
             with tf.device(ps_device(ps)):
@@ -51,6 +52,7 @@ class Synchronous(UpdateMode):
         return super().read_versions(self._rounds, replica)
 
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
         pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
         first = CoordinatorShard(
             *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups

@@ -1,7 +1,7 @@
-"""Malformed lines: described, counted, and refused above a limit.
+r"""Malformed lines: described, counted, and refused above a limit.
 
     bad_lines = BadLines(files, limit=100)
-    bad_lines.add(file=0, position=4711, line=b"1\\tx")      # None, or an error message above the limit
+    bad_lines.add(file=0, position=4711, line=b"1\tx")      # None, or an error message above the limit
 
 Standard library only.
 """
@@ -62,6 +62,7 @@ class BadLines:
 
     @property
     def count(self) -> int:
+        """Number of bad lines so far, each counted once."""
         return len(self._seen)
 
     def add(self, file: int, position: int, line: bytes) -> str | None:

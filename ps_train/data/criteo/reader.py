@@ -50,14 +50,17 @@ class Criteo(Stream):
         self.bad_lines = BadLines(split.files, MAX_BAD_LINES if max_bad_lines is None else max_bad_lines)
 
     def set_max_bad_lines(self, bad_lines: int) -> None:
+        """Sets the limit, unless the constructor was given one."""
         if self._by_flag:
             self.bad_lines.limit = bad_lines
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
+        """Returns one epoch over a shard; a chunk is the well-formed lines of the split in one block."""
         lines = line_dataset(self._split.files, shard, seed, self._block_bytes)
         return lines.map(no_autograph(self._examples), num_parallel_calls=2).filter(no_autograph(_not_empty))
 
     def pieces(self) -> RandomAccessChunks | None:
+        """Returns the blocks of plain files, by index; None if a file is gzipped."""
         files = self._split.files
         found = line_blocks(files, self._block_bytes)
         if found is None:  # a gzipped file can be read from its beginning only

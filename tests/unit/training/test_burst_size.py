@@ -113,3 +113,9 @@ def test_a_call_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
 def test_a_burst_is_some_whole_calls_and_one_step() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 60)
     assert rhythm.next_burst() == 57
+
+
+def test_a_burst_ends_where_a_checkpoint_is_due() -> None:
+    rhythm = after(BurstScheduler(save_steps=100), BURST_SECS / 60)
+    assert [rhythm.next_burst(step) for step in (0, 39, 40, 41, 99, 100, 199)] == [60, 60, 60, 59, 1, 60, 1]
+    assert after(BurstScheduler(), BURST_SECS / 60).next_burst(41) == 60
