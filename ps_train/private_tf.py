@@ -1,6 +1,6 @@
 """Private names of TensorFlow, and of Keras: each one that the package uses, although it is not public API.
 
-No other module uses such a name, as `tests/unit/test_private_names.py` checks.  `tests/unit/test_private_tf.py` looks
+No other module uses such a name, as `tests/unit/test_private_tf_uses.py` checks.  `tests/unit/test_private_tf.py` looks
 for each name in the installed TensorFlow, and says what breaks without it.
 
 All names were seen in TensorFlow SEEN.  This module does not import TensorFlow.

@@ -94,8 +94,7 @@ class WorkerTraining:
             ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
         )
         with self.step.graph.as_default():
-            chief_only_hooks = self.duties.chief_only_hooks()
-            hooks = self._shard_hooks()
+            chief_only_hooks, hooks = self.duties.chief_only_hooks(), self._shard_hooks()
             self.step.graph.finalize()
         while True:
             try:

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.placement.plan import Plan, VariableSpec, make_plan
-from ps_train.placement.variables import checkpoint_entries
+from ps_train.placement.variables import checkpoint_entries, plan_device_setter, ps_device
 
 
 def variable(name: str, *shape: int) -> Any:
@@ -77,3 +77,13 @@ def test_what_every_ps_has_once_is_saved_from_the_first_and_groups_stay_apart() 
     found = stored(in_two_slices(), own)
     assert found["power"] == [("", "power"), ("", "power_2 (follower)")]
     assert found["deep/power"] == [("", "power_1"), ("", "power_3 (follower)")]
+
+
+def test_the_device_setter_follows_the_plan_and_leaves_other_operations_to_the_worker() -> None:
+    plan = make_plan([VariableSpec("large", (40, 8), "float32", 4), VariableSpec("small", (2,), "float32", 4)], 3, 64)
+    with tf.Graph().as_default(), v1.device(plan_device_setter(plan, "/job:worker/task:1")):
+        for piece in plan.slices:
+            variable = v1.get_variable(piece.name, piece.shape, use_resource=True)
+            assert variable.device == ps_device(piece.ps)
+        assert tf.constant(1).device == "/job:worker/task:1"
+    assert {piece.ps for piece in plan.slices} == {0, 1, 2}
