@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, ConfigError, Job
-from ps_train.data.criteo.files import ALL, SplitFiles
+from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.stream import RandomAccessChunks, Stream
 from ps_train.sharding.batches import ShardedBatches
@@ -133,7 +133,7 @@ def criteo(directory, *names):
     for number, name in enumerate(names):
         text = "".join(line.replace("7", str(10 * number + row), 1) for row in range(10)).encode()
         (directory / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    return Criteo(SplitFiles(tuple(directory / name for name in names), ALL), block_bytes=500)
+    return Criteo(SplitFiles(tuple(directory / name for name in names), SplitPart.ALL), block_bytes=500)
 
 
 def test_the_blocks_of_criteo_files_are_all_lines_once(tmp_path):
