@@ -3,16 +3,43 @@
     import ps_train
     class MyModel(ps_train.Model): ...
 
-The names below are all there is for users; each is imported when it is first asked for (PEP 562), so that
-`import ps_train` does not import TensorFlow.
+`__all__` lists the names for users: classes, and modules with lists of their own.  Each is imported when it is first
+asked for (PEP 562), so that `import ps_train` does not import TensorFlow.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ps_train import data, embeddings, metrics, optimizers
+    from ps_train.config.job import Job
+    from ps_train.config.task import Task
+    from ps_train.data.arrays import Arrays
+    from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
+    from ps_train.model import Model
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Arrays",
+    "ConfigError",
+    "DataError",
+    "Job",
+    "Model",
+    "ModelError",
+    "PsTrainError",
+    "RefusedError",
+    "Task",
+    "TrainingError",
+    "__version__",
+    "data",
+    "embeddings",
+    "metrics",
+    "models",
+    "optimizers",
+]
 
 _HOMES = {
     "Arrays": "ps_train.data.arrays",
@@ -27,13 +54,13 @@ _HOMES = {
     "TrainingError": "ps_train.errors",
 }
 
-__all__ = sorted([*_HOMES, "__version__"])
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ps_train' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'ps_train' has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+__all__ = ["auc", "calibration", "of_clicks"]
+
 Metric = tuple[tf.Tensor, Any]
 
 _BITS = 20

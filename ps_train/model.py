@@ -67,6 +67,10 @@ class Model:
         """Returns the loss to minimize, a float scalar.
 
         It must be the *mean* over the batch, because workers' gradients are averaged.
+
+        Args:
+          outputs: the outputs of `forward`.
+          labels: tensor, [batch, ...].
         """
         raise NotImplementedError
 
@@ -75,11 +79,19 @@ class Model:
 
         Variables in METRIC_VARIABLES must hold sums over examples, as TensorFlow's do.  Workers evaluate shards of the
         test split, and these sums are added up.  If metrics make other local variables, the chief evaluates alone.
+
+        Args:
+          outputs: the outputs of `forward`.
+          labels: tensor, [batch, ...].
         """
         return {}
 
     def predictions(self, outputs: Any) -> Mapping[str, tf.Tensor]:
-        """Returns the outputs of an exported model by name; by default the outputs of `forward`."""
+        """Returns the outputs of an exported model by name; by default the outputs of `forward`.
+
+        Args:
+          outputs: the outputs of `forward` for the features of a request.
+        """
         return outputs if isinstance(outputs, Mapping) else {"outputs": outputs}
 
     def optimizer(

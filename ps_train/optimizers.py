@@ -20,9 +20,14 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.private_tf import adagrad_rate, adam_terms, make_slot
 
+__all__ = ["Adagrad", "LazyAdam", "RowWiseAdagrad"]
+
 
 class Adagrad(v1.train.AdagradOptimizer):
-    """TensorFlow's AdagradOptimizer (Duchi et al. 2011), with the same slots and, up to rounding, the same values."""
+    """TensorFlow's AdagradOptimizer (Duchi et al. 2011), with the same slots and, up to rounding, the same values.
+
+    It takes the arguments of AdagradOptimizer.
+    """
 
     def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
         accumulator = self.get_slot(handle, "accumulator")
@@ -35,7 +40,7 @@ class Adagrad(v1.train.AdagradOptimizer):
 class LazyAdam(v1.train.AdamOptimizer):
     """Adam (Kingma and Ba 2015) that leaves moments and values of a row unchanged while the row has no gradient.
 
-    For dense gradients it equals TensorFlow's AdamOptimizer.
+    For dense gradients it equals TensorFlow's AdamOptimizer, whose arguments it takes.
     """
 
     def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:

@@ -110,9 +110,9 @@ class SharedModel:
 
 def initial_values(workload: Workload) -> dict[str, np.ndarray]:
     """Of all variables, by name."""
-    data = workload.data("test", "")
+    features: Any = workload.data("test", "").features  # one array, not several by name
     with tf.Graph().as_default(), v1.Session() as session:
-        workload.peers_forward(tf.constant(data.features[:1]), training=True)
+        workload.peers_forward(tf.constant(features[:1]), training=True)
         session.run(v1.global_variables_initializer())
         return {variable.op.name: session.run(variable) for variable in v1.trainable_variables()}
 

@@ -17,6 +17,8 @@ import numpy as np
 
 from ps_train.errors import DataError
 
+__all__ = ["load"]
+
 _PREFIX = {"train": "train", "test": "t10k"}
 _UNSIGNED_BYTE = 8
 

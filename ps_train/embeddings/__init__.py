@@ -15,6 +15,7 @@ from the ps, for all lookups of a model together.  See docs/TABLES.md.
 from __future__ import annotations
 
 from ps_train.embeddings.lookups import lookup
+from ps_train.embeddings.row_order import positions_of
 from ps_train.embeddings.table import Table
 
-__all__ = ["Table", "lookup"]
+__all__ = ["Table", "lookup", "positions_of"]

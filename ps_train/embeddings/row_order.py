@@ -44,7 +44,15 @@ def begins(total: int) -> np.ndarray[Any, Any]:
 
 
 def positions_of(indices: Any, total: int) -> Any:
-    """Returns the positions of rows, int64, a tensor or numpy array like `indices`."""
+    """Returns the positions of rows, which are their indices in a checkpoint's table.
+
+    Args:
+      indices: int64, a tensor or a numpy array of any shape; 0 .. total - 1.
+      total: number of rows of the table, over all its fields.
+
+    Returns:
+      int64, a tensor or a numpy array like `indices`.
+    """
     first = begins(total)
     residues, index = indices % len(first), indices // len(first)
     return (first[residues] if isinstance(indices, np.ndarray) else tf.gather(tf.constant(first), residues)) + index

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from ps_train.model import Model
+from ps_train import Model
+
+__all__ = ["Classifier"]
 
 
 class Classifier(Model):

@@ -13,14 +13,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import embeddings, metrics
-from ps_train.data import criteo
-from ps_train.data.criteo.format import CATEGORIES
-from ps_train.data.stream import Stream
-from ps_train.model import Model, make_optimizer
-from ps_train.models.clicks.cache import cached_synthetic_data
+from ps_train import Model, embeddings, metrics, optimizers
+from ps_train.data import Stream, criteo
+from ps_train.models.clicks import cached_synthetic_data
 from ps_train.models.layers import dense, perceptron
-from ps_train.optimizers import Adagrad
+
+__all__ = ["ClickModel", "Combined", "DeepFM", "LogisticRegression", "WideAndDeep"]
 
 
 class ClickModel(Model):
@@ -34,7 +32,7 @@ class ClickModel(Model):
     default_learning_rate = 0.05
 
     def __init__(self, buckets: int = 10_000) -> None:
-        self.buckets = [buckets] * CATEGORIES
+        self.buckets = [buckets] * criteo.CATEGORIES
 
     def data(self, split: str, data_dir: str) -> Stream:
         """Returns a split of the files in `data_dir`, or of synthetic data if it is empty."""
@@ -101,7 +99,7 @@ class LogisticRegression(ClickModel):
     def optimizer(self, name: str, learning_rate: float) -> Any:
         """Makes Ftrl with the model's L1 and L2 terms, or the other optimizer that the job names."""
         if name != "ftrl":
-            return make_optimizer(name, learning_rate)
+            return super().optimizer(name, learning_rate)
         return v1.train.FtrlOptimizer(
             learning_rate, l1_regularization_strength=self.l1, l2_regularization_strength=self.l2
         )
@@ -126,14 +124,14 @@ class Combined(ClickModel):
 
     def optimizer(self, name: str, learning_rate: float) -> Any:
         """Makes Ftrl for the variables of the linear part, and the job's optimizer for all others."""
-        deep = make_optimizer(name, learning_rate)
+        deep: Any = super().optimizer(name, learning_rate)
         if name == "adagrad":  # TensorFlow's initial value 0.1 is too large for gradients of single categories
-            deep = Adagrad(learning_rate, initial_accumulator_value=1e-4)
+            deep = optimizers.Adagrad(learning_rate, initial_accumulator_value=1e-4)
         return {"wide": v1.train.FtrlOptimizer(self.wide_rate), "": deep}
 
     def deep(self, vectors: tf.Tensor, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns the logits of a perceptron on all vectors and integers, float32 [batch]."""
-        flat = tf.reshape(vectors, [-1, CATEGORIES * self.dimension])
+        flat = tf.reshape(vectors, [-1, criteo.CATEGORIES * self.dimension])
         with v1.variable_scope("deep"):
             return tf.squeeze(perceptron(tf.concat([flat, numbers(features)], 1), self.hidden, outputs=1), 1)
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+__all__ = ["dense", "perceptron"]
+
 
 def dense(inputs: tf.Tensor, units: int, name: str) -> tf.Tensor:
     """Returns `inputs` [batch, n] times new weights [n, units] plus a bias [units]: float32 [batch, units]."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from ps_train import Arrays
 from ps_train.data import idx
-from ps_train.data.arrays import Arrays
 from ps_train.models.classifier import Classifier
 from ps_train.models.layers import dense, perceptron
+
+__all__ = ["Mlp", "Softmax"]
 
 
 class _Mnist(Classifier):

@@ -13,8 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ps_train.data.criteo.format import CATEGORIES, INTEGERS
+
 if TYPE_CHECKING:
     from ps_train.data.criteo.reader import Criteo
+
+__all__ = ["CATEGORIES", "INTEGERS", "load"]
 
 
 def load(data_dir: str, split: str, max_bad_lines: int | None = None) -> Criteo:
