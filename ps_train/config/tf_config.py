@@ -27,7 +27,7 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     member.
 
     Returns:
-      Fields of the Job and fields of the Task; both are empty without a cluster.
+      Fields of the Job and fields of the Task.
 
     Raises:
       ConfigError: the value is invalid.
@@ -36,8 +36,6 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     config = _parse_json(text, "TF_CONFIG")
     cluster = _mapping(config.get("cluster") or config.get("sparseCluster") or {}, "TF_CONFIG cluster")
-    if not cluster:
-        return {}, {}
     job_fields = _parse_hosts(cluster, "TF_CONFIG cluster")
     if "model_dir" in config:
         job_fields["model_dir"] = str(config["model_dir"])

@@ -400,11 +400,11 @@ MUTATIONS = [
     ),
     Mutation(
         "a flagfile after a flag overrides the command line",
-        "ps_train/config/flags.py",
-        'not argument.startswith("-") or name != "flagfile"',
-        'not argument.startswith("-") or name',
+        "ps_train/config/flagfile.py",
+        'return value if argument.startswith("-") and name == "flagfile" else None',
+        "return None",
         (_FLAGS,),
-        within="_split_flagfiles",
+        within="flagfile_of",
     ),
     Mutation(
         "a worker without an index is worker 0",
