@@ -90,7 +90,7 @@ def run(job: Job, task: Task, console: Console) -> int:
       PsTrainError: the run failed, or shows no sign of life.
     """
     directory = _directory(job)
-    model = load_model(job.model, job.model_arguments())
+    model = load_model(job.model, job.model_arguments(), job.sources)
     source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
     gc_control.resume()
     scorer = _CheckpointScorer(directory, lambda path: score(model, source, path), console)

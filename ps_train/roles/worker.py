@@ -72,7 +72,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     directory = prepare_directory(job.model_dir) if is_chief else ""
     if is_chief and job.export_dir:
         prepare_export(job.export_dir)
-    model = load_model(job.model, job.model_arguments())
+    model = load_model(job.model, job.model_arguments(), job.sources)
     source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     variables = trace(model, source, job.batch_size, job.seed)
     plan = make_plan(variables.specs(), len(cluster.ps))
