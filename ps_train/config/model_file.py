@@ -9,6 +9,7 @@ not show, such as names that are made when the module runs, is left to the impor
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.machinery
 import inspect
 import sys
@@ -51,19 +52,19 @@ def add_working_directory() -> None:
 
 
 def _file_of(path: str, module_name: str) -> str | None:
-    """Returns the module's source file; None if only the import can tell where the module comes from."""
+    """Returns the module's source file; None if it has none."""
     add_working_directory()
-    folders, spec = None, None
+    folders: list[str] | None = None
+    spec: importlib.machinery.ModuleSpec | None = None
     names = module_name.split(".")
     for end in range(1, len(names) + 1):
         name = ".".join(names[:end])
         spec = _find_spec(name, folders)
         if spec is None:
             raise missing_module(path, name)
-        try:
-            folders = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
-        except KeyError:  # a part of a namespace package that is not imported
-            return None
+        if spec.loader is None or spec.origin is None:
+            importlib.import_module(name)  # a folder without code; its parts cannot be found without it
+        folders = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
         if folders is None and end < len(names):
             raise missing_module(path, ".".join(names[: end + 1]))
     return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None

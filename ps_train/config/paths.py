@@ -20,6 +20,12 @@ LOCAL_PATHS = ("model_dir", "timeline_dir", "cluster_file")
 TENSORFLOW_PATHS = ("data_dir", "export_dir")
 """Flags whose paths may be on a file system of TensorFlow."""
 
+BUILT_IN = ("gs", "ram")
+"""File systems in TensorFlow's packages for Linux."""
+
+ADDED = ("s3", "hdfs", "viewfs", "har", "http", "https", "az", "oss")
+"""File systems that the package tensorflow-io adds."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
@@ -60,7 +66,9 @@ def local_path(name: str, value: str, source: str) -> str:
 
 
 def package_of(scheme: str) -> str:
-    """Returns how TensorFlow gets a file system."""
-    if scheme in ("gs", "ram"):
-        return "TensorFlow's own packages for Linux have it"
-    return "the package tensorflow-io adds s3, hdfs and others; import tensorflow_io in the model's module"
+    """Returns the package that gives TensorFlow a file system, in words."""
+    if scheme in BUILT_IN:
+        return "it is in TensorFlow's own packages for Linux"
+    return (
+        "the package tensorflow-io adds s3, hdfs and others: install it, and import tensorflow_io in the model's module"
+    )

@@ -167,3 +167,14 @@ def test_the_source_of_a_model_argument_is_named(write):
 @pytest.mark.parametrize("name", ["digits:Digits", "mnist:Mlp", "criteo:WideAndDeep", "criteo:DeepFM"])
 def test_the_models_that_ship_are_accepted(name):
     check_model_file(f"ps_train.models.{name}", {}, {})
+
+
+def test_a_model_in_folders_without_code_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    package = f"users_folder_{next(_numbers)}"
+    folder = tmp_path / package / "deep" / "deeper"
+    folder.mkdir(parents=True)
+    (folder / "net.py").write_text(textwrap.dedent(NET))
+    check_model_file(f"{package}.deep.deeper.net:Net", {}, {})
+    assert "has no 'Nett'" in refusal(f"{package}.deep.deeper.net:Nett")
+    assert f"no module '{package}.deep.none'" in refusal(f"{package}.deep.none.net:Net")
