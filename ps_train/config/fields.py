@@ -16,7 +16,9 @@ from ps_train.config.validators import Check, anything
 from ps_train.errors import ConfigError
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
-_MOST = 2**63 - 1
+_MOST, _MOST_SECS = 2**63 - 1, 10**9
+"""Largest values of numbers and of durations: what TensorFlow and the clocks of the system can hold."""
+
 _LONGEST_VALUE = 100
 
 
@@ -74,11 +76,12 @@ def check_fields(value: Any, sources: Mapping[str, str]) -> None:
     for field in job_fields(type(value)):
         check: Check = field.metadata["check"]
         field_value = getattr(value, field.name)
-        too_large = isinstance(field_value, int) and field_value > _MOST
+        most = _MOST_SECS if field.name.endswith("_secs") else _MOST
+        too_large = isinstance(field_value, int | float) and field_value > most and field_value != math.inf
         if not check.holds(field_value) or too_large or (isinstance(field_value, float) and math.isinf(field_value)):
             raise ConfigError(
                 f"{field.name}={shown(str(field_value))}{source_of(sources, field.name)} is not valid: "
-                f"use {allowed_values(field)}{f', at most {_MOST}' if too_large else ''}."
+                f"use {allowed_values(field)}{f', at most {most}' if too_large else ''}."
             )
 
 

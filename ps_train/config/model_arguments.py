@@ -22,17 +22,25 @@ def split_model_path(path: str) -> tuple[str, str]:
     """Returns the module and the class of `package.module:Class`; raises ModelError for another form."""
     module_name, colon, class_name = path.partition(":")
     if not colon or not all(name.isidentifier() for name in [*module_name.split("."), class_name]):
-        hint = ""
-        if module_name.endswith(".py"):
-            name = module_name.removesuffix(".py").strip("./").replace("/", ".")
-            hint = f": use the name of the module, --model={name}:{class_name or 'CLASS'}"
+        hint = _hint(module_name, class_name)
         raise ModelError(f"model={path} is not of the form package.module:Class{hint}.")
     return module_name, class_name
 
 
 def missing_module(path: str, name: str) -> ModelError:
     """Returns the error for a module that is not found."""
-    return ModelError(f"model={path}: there is no module {name!r} (looked in the working directory and in sys.path).")
+    hint = _hint(*path.split(":", 1))
+    return ModelError(
+        f"model={path}: there is no module {name!r} (looked in the working directory and in sys.path){hint}."
+    )
+
+
+def _hint(module_name: str, class_name: str) -> str:
+    """Returns the advice for the path of a file in the place of a module; "" for a module."""
+    if not module_name.endswith(".py"):
+        return ""
+    name = module_name.removesuffix(".py").strip("./").replace("/", ".")
+    return f": use the name of the module, --model={name}:{class_name or 'CLASS'}"
 
 
 def convert_arguments(

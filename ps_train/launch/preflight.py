@@ -46,10 +46,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
     if hosts:
         cluster = Cluster.of(job)
         if not has_job_name:
-            raise ConfigError(
-                f"{described(job, hosts[0])} is given without job_name: add --job_name=ps (or worker, chief) and "
-                "--task_index=N for one task, or --job_name=local to start all tasks on this machine."
-            )
+            raise _no_task(job, hosts[0])
         _refuse_remote(cluster)
         for name in ("num_ps", "num_workers"):
             if getattr(job, name) is not None:
@@ -75,7 +72,8 @@ def check_task(job: Job, task: Task) -> None:
         is_chief = task == cluster.chief
         if is_chief and not job.model_dir:
             raise ConfigError(
-                f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in."
+                f"model_dir is not given: {task} is the chief and needs --model_dir, or model_dir in TF_CONFIG, to "
+                "save checkpoints in."
             )
     elif not job.model_dir:
         raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
@@ -86,6 +84,19 @@ def check_task(job: Job, task: Task) -> None:
     if task.job_name != "evaluator" and is_chief:
         for name in ("model_dir", "export_dir"):
             _check_writable(job, name)
+
+
+def _no_task(job: Job, name: str) -> ConfigError:
+    """Returns the error for host lists without the task of this process."""
+    if job.sources.get(name) == "TF_CONFIG":
+        return ConfigError(
+            'TF_CONFIG has a cluster but no task: add "task": {"type": "worker", "index": 0}, or give --job_name and '
+            "--task_index."
+        )
+    return ConfigError(
+        f"{described(job, name)} is given without job_name: add --job_name=ps (or worker, chief) and --task_index=N "
+        "for one task, or --job_name=local to start all tasks on this machine."
+    )
 
 
 def _local_cluster(job: Job) -> Cluster:
