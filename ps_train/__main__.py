@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib.metadata
 import logging
 import os
+import platform
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 
+from ps_train import __version__
 from ps_train.cluster.ports import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
 from ps_train.config.job_values import described
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
+from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
 from ps_train.runtime.tf_import import import_tensorflow
@@ -31,8 +36,16 @@ def main(arguments: list[str], console: Console) -> int:
     if any(argument in ("--help", "-help", "-h", "--helpfull", "-helpfull") for argument in arguments):
         console.line(flags.help_text(full=any(argument.endswith("helpfull") for argument in arguments)))
         return EXIT_DONE
+    if any(argument in ("--version", "-version") for argument in arguments):
+        console.line(_versions())
+        return EXIT_DONE
+    return _reported(lambda: _run(flags.parse(arguments, os.environ), console), console)
+
+
+def _reported(work: Callable[[], int], console: Console) -> int:
+    """Runs a function; shows its error and returns the exit code."""
     try:
-        return _run(flags.parse(arguments, os.environ), console)
+        return work()
     except PsTrainError as error:
         console.line(ERROR_BEGINS + str(error))
         return error.exit_code
@@ -48,13 +61,14 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch import local
         from ps_train.launch.child_process import ForkTarget
 
-        if job.ps_hosts or job.worker_hosts:
-            Cluster.of(job)  # raises here once instead of in every child
-        template = ForkTarget(functools.partial(_import_for_children, job), _program)
+        check_local_job(job, has_job_name="job_name" in parsed.given)
+        check = functools.partial(_reported, functools.partial(_check_model, job), console)
+        template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject_fault and not _has_launcher:
         raise ConfigError(f"{described(job, 'inject_fault')} is for a cluster that one command starts on this machine.")
     task = flags.with_task(task)
+    check_task(job, task)
     _name_process(str(task))
     changes = environment.task_environment(task, job, os.environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
@@ -90,6 +104,28 @@ def _import_for_children(job: Job) -> None:
     from ps_train.roles import ps, worker  # noqa: F401
 
     gc_control.freeze()
+
+
+def _check_model(job: Job) -> int:
+    """Imports the model and makes it once, and checks where it exports to; returns the exit code."""
+    from ps_train.checkpoint.export import prepare_export
+    from ps_train.model import load_model
+    from ps_train.runtime.file_systems import check_file_systems
+
+    load_model(job.model, job.model_arguments(), job.sources)
+    check_file_systems(job)
+    if job.export_dir:
+        prepare_export(job.export_dir)
+    return EXIT_DONE
+
+
+def _versions() -> str:
+    names = ("tensorflow", "numpy")
+    found = []
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join([f"ps_train {__version__}", *found, f"Python {platform.python_version()}"])
 
 
 def _prepare_logging(console: Console, verbose: bool) -> None:

@@ -16,17 +16,22 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
+import sysconfig
+import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ps_train.errors import ConfigError, ModelError
+from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
+from ps_train.config.model_file import add_working_directory
+from ps_train.errors import ConfigError, ModelError, PsTrainError, cause_of, headline
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from ps_train.data.arrays import Arrays
     from ps_train.data.stream import Stream
+
+_LIBRARIES = tuple(path for name in ("stdlib", "platlib", "purelib") if (path := sysconfig.get_path(name)))
 
 
 class Model:
@@ -140,47 +145,43 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
     return makers[name](learning_rate)
 
 
-def load_model(path: str, arguments: Mapping[str, str]) -> Model:
+def load_model(path: str, arguments: Mapping[str, str], sources: Mapping[str, str] | None = None) -> Model:
     """Makes an instance of the user's model.
 
     Args:
       path: `package.module:Class`.
       arguments: name to text; converted to the types that the constructor's parameters are annotated with.
+      sources: `name=text` to the source of an argument, for errors.
 
     Raises:
-      ModelError: path or arguments are wrong.  An exception of the user's own code passes through.
+      ModelError: path or arguments are wrong, or the user's own code cannot be imported or constructed.
     """
     model_class = _load_class(path)
     try:
         parameters = dict(inspect.signature(model_class).parameters)
     except ValueError:
         parameters = {}
-    has_kwargs = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    named = {name: p for name, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-    for name in arguments:
-        if name not in named and not has_kwargs:
-            raise ModelError(f"model_arg {name} is not an argument of {path}: it takes {', '.join(named) or 'none'}.")
-    for name, parameter in named.items():
-        if parameter.default is parameter.empty and name not in arguments:
-            raise ModelError(f"{path} needs the argument {name}: give it with --model_arg={name}=VALUE.")
-    values = {name: _convert(name, text, named.get(name), path) for name, text in arguments.items()}
-    return model_class(**values)
+    values = convert_arguments(path, parameters, arguments, sources or {})
+    try:
+        return model_class(**values)
+    except PsTrainError:
+        raise
+    except Exception as error:
+        raise _error_of_user(f"model={path} cannot be made", error) from error
 
 
 def _load_class(path: str) -> Any:
-    module_name, colon, class_name = path.partition(":")
-    if not colon or not all(name.isidentifier() for name in [*module_name.split("."), class_name]):
-        raise ModelError(f"model={path} is not of the form package.module:Class.")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a console script, unlike python -m, does not look in the working directory
+    module_name, class_name = split_model_path(path)
+    add_working_directory()
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise  # the user's module exists, but one of its imports is missing
-        raise ModelError(
-            f"model={path}: there is no module {error.name!r} (looked in the working directory and in sys.path)."
-        ) from None
+    except PsTrainError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (module_name + ".").startswith(missing + "."):
+            raise missing_module(path, missing) from None
+        raise _error_of_user(f"model={path} cannot be imported", error) from error
     found = getattr(module, class_name, None)
     if found is None:
         classes = [name for name, value in vars(module).items() if _is_model(value)]
@@ -196,21 +197,18 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Model) and value is not Model
 
 
-def _convert(name: str, text: str, parameter: inspect.Parameter | None, path: str) -> Any:
-    annotation = getattr(parameter, "annotation", "")
-    annotation = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    words = annotation.replace("Optional[", "").replace("]", "").split("|")
-    kind = next((kind for kind in (bool, int, float) if kind.__name__ in map(str.strip, words)), str)
-    if kind is bool:
-        if text.lower() in ("true", "1", "yes"):
-            return True
-        if text.lower() in ("false", "0", "no"):
-            return False
-    elif kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
+def _error_of_user(what: str, error: BaseException) -> ModelError:
+    """Returns an exception of the user's own code as an error with the file and line where it came from."""
+    if isinstance(error, SyntaxError):
+        place, line, reason = error.filename, error.lineno, error.msg
+        code = error.text or ""
     else:
-        return text
-    raise ModelError(f"model_arg {name}={text} is not valid for {path}: use {kind.__name__}.")
+        found = traceback.extract_tb(error.__traceback__)
+        frames = [frame for frame in found if not frame.filename.startswith("<") and frame.filename != __file__]
+        own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
+        if not own:
+            return ModelError(f"{what}: {headline(error)}")
+        place, line, reason, code = own[-1].filename, own[-1].lineno, cause_of(error), own[-1].line or ""
+    name = type(error).__name__
+    reason = name if reason == name else f"{name}: {reason}"
+    return ModelError(f"{what}: {place}, line {line}: {reason}" + (f": {code.strip()}" if code.strip() else ""))

@@ -157,7 +157,7 @@ class AsyncSaver:
         if not self._hold_secs or not self._write_secs:
             return None
         return {
-            "count": len(self._write_secs),
+            "count": self._checkpoints.written,
             "hold_secs_max": round(max(self._hold_secs), 4),
             "hold_secs_mean": round(sum(self._hold_secs) / len(self._hold_secs), 4),
             "write_secs_mean": round(sum(self._write_secs) / len(self._write_secs), 4),

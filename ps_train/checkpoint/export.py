@@ -1,7 +1,7 @@
 """Export of the trained model as a SavedModel, which serves without this package.
 
-    export(model, source, "/models/run1/model.ckpt-2000", "/models/run1/export")
-    tf.saved_model.load("/models/run1/export").signatures["serving_default"](integers=..., categories=...)
+    export(model, source, "/models/run1/model.ckpt-2000", "/models/run1/export")      # ".../export/1"
+    tf.saved_model.load("/models/run1/export/1").signatures["serving_default"](integers=..., categories=...)
 
 The signature `serving_default` takes the features by their names ("features" if there is only one array).  The
 signature `examples` takes a vector of serialized `tf.train.Example`s with the same names.  Both return the outputs of
@@ -11,50 +11,49 @@ signature `examples` takes a vector of serialized `tf.train.Example`s with the s
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 import shutil
+import socket
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+from tensorflow.io import gfile
 
 from ps_train.checkpoint.contents import restore_into, shapes_and_dtypes
+from ps_train.config.paths import scheme_of
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
-from ps_train.errors import ConfigError, ModelError
+from ps_train.errors import ConfigError, ModelError, cause_of
 from ps_train.model import Model
 from ps_train.placement.plain import plain_graph
 
-_SAVED = "saved_model.pb"
 _ONLY = "features"
 
 
 def prepare_export(path: str) -> str:
-    """Checks, before training, that an export will not delete anything else than an earlier export.
+    """Makes the directory of the exports, before training.
 
     Returns:
       The absolute path.
 
     Raises:
-      ConfigError: the directory has other contents, or cannot be written.
+      ConfigError: the directory cannot be made.
     """
-    folder = pathlib.Path(path).absolute()
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _SAVED).exists())):
-        raise ConfigError(
-            f"export_dir={path} holds something that is not a SavedModel: use a new directory, or that of an "
-            "earlier export."
-        )
+    folder = path if scheme_of(path) else os.path.abspath(path)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"export_dir={path} cannot be written ({error.strerror}): use another directory.") from None
-    return str(folder)
+        gfile.makedirs(folder)
+        gfile.listdir(folder)
+    except (tf.errors.OpError, OSError) as error:
+        raise ConfigError(f"export_dir={path} cannot be written ({cause_of(error)}): use another directory.") from None
+    return folder
 
 
-def export(model: Model, source: DataSource, checkpoint: str, directory: str) -> None:
-    """Writes the SavedModel; the directory is complete when it appears.
+def export(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
+    """Writes the SavedModel into the next numbered directory.
+
+    On a local disk that directory is complete when it appears.  Elsewhere `saved_model.pb` is written last.
 
     Args:
       model: the trained model.
@@ -62,13 +61,24 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
       checkpoint: path of the checkpoint.
       directory: absolute path, from `prepare_export`.
 
+    Returns:
+      The path of the SavedModel.
+
     Raises:
       ModelError: a feature has no fixed shape, or the checkpoint belongs to another model.
       DamagedCheckpointError: the checkpoint is damaged.
     """
+    is_remote = bool(scheme_of(directory))
+    unfinished = f"unfinished-{socket.gethostname()}-{os.getpid()}"
+    path = os.path.join(directory, str(_next_number(directory)) if is_remote else unfinished)
+    if not is_remote:
+        shutil.rmtree(path, ignore_errors=True)
+    _write(model, source, checkpoint, path)
+    return path if is_remote else _number(path, directory)
+
+
+def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None:
     kinds, only = _kinds_of(source)
-    unfinished = f"{directory}.unfinished-{os.getpid()}"
-    shutil.rmtree(unfinished, ignore_errors=True)
     with tf.Graph().as_default():
         serialized = v1.placeholder(tf.string, [None], "examples")
         features = _features(serialized, kinds)
@@ -82,12 +92,11 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
         with v1.Session() as session:
             restore_into(session, plain.variables, checkpoint)
             assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
-            builder = v1.saved_model.Builder(unfinished)
+            builder = v1.saved_model.Builder(path)
             builder.add_meta_graph_and_variables(
                 session, ["serve"], signatures, assets, main_op=_when_loaded(), strip_default_attrs=True
             )
             builder.save()
-    _replace(unfinished, directory)
 
 
 def _when_loaded() -> tf.Operation:
@@ -148,10 +157,19 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
     )
 
 
-def _replace(unfinished: str, directory: str) -> None:
-    """Moves the new export to its directory, and deletes an earlier one."""
-    old = f"{directory}.old-{os.getpid()}"
-    if os.path.exists(directory):
-        os.rename(directory, old)
-    os.rename(unfinished, directory)
-    shutil.rmtree(old, ignore_errors=True)
+def _next_number(directory: str) -> int:
+    """Returns the number of the next export, as TensorFlow Serving expects it: the largest is served."""
+    names = [name.rstrip("/") for name in gfile.listdir(directory)]
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+
+
+def _number(unfinished: str, directory: str) -> str:
+    """Moves a new export to the next number; returns its path."""
+    while True:
+        path = os.path.join(directory, str(_next_number(directory)))
+        try:
+            os.rename(unfinished, path)
+            return path
+        except OSError:
+            if not os.path.exists(path):  # otherwise another job was faster
+                raise

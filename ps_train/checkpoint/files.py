@@ -100,6 +100,10 @@ class Checkpoints:
       entries: the variables.
       device: device of the file operations.
       copies: copies of the variables that can be saved in their place (`checkpoint/shadow_copies.py`).
+
+    Attributes:
+      directory: absolute path of the directory.
+      written: number of checkpoints that were written.
     """
 
     def __init__(
@@ -110,7 +114,7 @@ class Checkpoints:
         device: str,
         copies: Sequence[CheckpointEntry] = (),
     ) -> None:
-        self.directory = directory
+        self.directory, self.written = directory, 0
         self._keep = keep
         self._entries = entries
         with tf.device(device + "/device:CPU:0"):
@@ -178,6 +182,7 @@ class Checkpoints:
         path = path_of(self.directory, step)
         try:
             self._write(session, saves.runs, {self._prefix: path, self._step_saved: step})
+            self.written += 1
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
         except (tf.errors.OpError, OSError) as error:

@@ -7,11 +7,19 @@ check_fields(job, job.sources)              # in the dataclass's __post_init__
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ps_train.config.validators import Check, anything
 from ps_train.errors import ConfigError
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
+_MOST, _MOST_SECS = 2**63 - 1, 10**9
+"""Largest values of numbers and of durations: what TensorFlow and the clocks of the system can hold."""
+
+_LONGEST_VALUE = 100
 
 
 def job_field(
@@ -48,15 +56,49 @@ def kind_of(field: dataclasses.Field[Any]) -> type:
     return {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple}[annotation]
 
 
+def parse_value(field: dataclasses.Field[Any], text: str, source: str) -> Any:
+    """Returns the value that a flag's text stands for; raises ConfigError where it is none of the flag's type."""
+    kind = kind_of(field)
+    if kind is int and _WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    if kind is float:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    if kind in (int, float, bool):
+        raise ConfigError(f"{field.name}={shown(text)} (from {source}) is not valid: use {allowed_values(field)}.")
+    return text
+
+
 def check_fields(value: Any, sources: Mapping[str, str]) -> None:
     """Checks all fields; raises ConfigError for the first invalid value."""
     for field in job_fields(type(value)):
         check: Check = field.metadata["check"]
         field_value = getattr(value, field.name)
-        if not check.holds(field_value):
+        most = _MOST_SECS if field.name.endswith("_secs") else _MOST
+        too_large = isinstance(field_value, int | float) and field_value > most and field_value != math.inf
+        if not check.holds(field_value) or too_large or (isinstance(field_value, float) and math.isinf(field_value)):
             raise ConfigError(
-                f"{field.name}={field_value}{source_of(sources, field.name)} is not valid: use {check.allowed}."
+                f"{field.name}={shown(str(field_value))}{source_of(sources, field.name)} is not valid: "
+                f"use {allowed_values(field)}{f', at most {most}' if too_large else ''}."
             )
+
+
+def allowed_values(field: dataclasses.Field[Any]) -> str:
+    """Returns a description of a field's allowed values."""
+    kind, allowed = kind_of(field), str(field.metadata["check"].allowed)
+    if kind is bool:
+        return "true or false"
+    if kind is int and allowed.startswith("a number"):
+        return allowed.replace("a number", "a whole number", 1)
+    return allowed.replace("a number", "a finite number", 1) if kind is float else allowed
+
+
+def shown(text: str) -> str:
+    """Returns a value for an error text: in quotes where it is empty or has unusual characters, and not too long."""
+    text = text if text and text.isprintable() and text == text.strip() else repr(text)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
 def source_of(sources: Mapping[str, str], name: str) -> str:

@@ -9,6 +9,7 @@ error shows both values.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,12 +17,14 @@ from absl import flags
 
 from ps_train.config import tf_config
 from ps_train.config.cluster_fields import HOST_LISTS
-from ps_train.config.fields import check_fields, job_fields, kind_of
+from ps_train.config.fields import check_fields, job_fields, kind_of, parse_value, shown
+from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job
 from ps_train.config.renamed_flags import replacement_of
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
 
+_ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
 COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
 
 USAGE = """Parameter-server training for TensorFlow graphs.
@@ -31,7 +34,9 @@ USAGE = """Parameter-server training for TensorFlow graphs.
   python -m ps_train --job_name=worker --task_index=0 --flagfile=FILE      one worker of a cluster
 
 A flagfile holds one flag a line and describes one job; every process of the job is given the same one.
-Of a flag given twice the command line counts, then the flagfile, then TF_CONFIG."""
+Of a flag given twice the command line counts, then the flagfile, then TF_CONFIG.
+
+Without --model_dir a local job writes checkpoints, event files and result.json to runs/MODEL-UPDATE-TIME."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,20 +64,25 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ParsedFlags:
     Raises:
       ConfigError: a flag is invalid; the text is one line.
     """
-    file_options, rest = _split_flagfiles(arguments)
-    in_files = _parse_flags(_read(file_options), "a flagfile")
+    files, rest = _split_flagfiles(arguments)
+    in_files, places = _parse_flagfiles(files)
     on_line = _parse_flags(rest, COMMAND_LINE)
     job_values, task_values = tf_config.parse_tf_config(environ.get("TF_CONFIG", ""))
     from_tf_config = {**job_values, **task_values}
     _refuse_contradictions(on_line, from_tf_config)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for found, source in ((from_tf_config, TF_CONFIG), (in_files, ", ".join(file_options)), (on_line, COMMAND_LINE)):
+    for found, where in (
+        (from_tf_config, dict.fromkeys(from_tf_config, TF_CONFIG)),
+        (in_files, places),
+        (on_line, dict.fromkeys([*on_line, *on_line.get("model_arg", ())], COMMAND_LINE)),
+    ):
         if "model_arg" in found:
             found = {**found, "model_arg": values.get("model_arg", ()) + found["model_arg"]}
         values.update(found)
-        sources.update(dict.fromkeys(found, source))
+        sources.update(where)
     _read_cluster_file(values, sources)
+    _refuse_a_task_without_cluster(values, sources)
     names = {field.name for field in job_fields(Task)}
     task = Task(**{name: value for name, value in values.items() if name in names})
     check_fields(task, sources)
@@ -92,8 +102,7 @@ def with_task(task: Task) -> Task:
 def help_text(full: bool) -> str:
     """Returns a text with the flags that most users need, or all of them, by section, with their defaults."""
     lines, section = [USAGE], ""
-    fields = [*job_fields(Task), *job_fields(Job)]
-    for field in fields:
+    for field in _ALL_FIELDS:
         if not full and not field.metadata["common"]:
             continue
         if field.metadata["section"] != section:
@@ -107,8 +116,9 @@ def help_text(full: bool) -> str:
         allowed = f" ({allowed})" if allowed.startswith("one of") else ""
         lines.append(f"  --{field.name}: {field.metadata['help']}{allowed}{shown}")
     lines.append("\n  --flagfile: A file of flags, one a line; # starts a comment; the last value of a flag counts.")
+    lines.append("\n--version shows the versions of ps_train, TensorFlow and Python.")
     if not full:
-        lines.append(f"\n--helpfull shows all {len(fields) + 1} flags.")
+        lines.append(f"\n--helpfull shows all {len(_ALL_FIELDS) + 1} flags.")
     return "\n".join(lines)
 
 
@@ -131,23 +141,28 @@ def _split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     files, rest, pending = [], [], list(arguments)
     while pending:
         argument = pending.pop(0)
-        name, equals, value = argument.lstrip("-").partition("=")
-        if not argument.startswith("-") or name != "flagfile":
+        path = flagfile_of(argument)
+        if path is None:
             rest.append(argument)
             continue
-        path = value if equals else pending.pop(0) if pending else ""
+        path = path if "=" in argument else pending.pop(0) if pending else ""
         if not path:
             raise ConfigError("--flagfile has no value: use --flagfile=PATH.")
         files.append(path)
     return files, rest
 
 
-def _read(files: Sequence[str]) -> list[str]:
-    arguments = [f"--flagfile={path}" for path in files]
-    try:
-        return flags.FlagValues().read_flags_from_files(arguments, force_gnu=False)
-    except flags.Error as error:
-        raise ConfigError(f"flagfile cannot be read: {_one_line(error)}") from None
+def _parse_flagfiles(paths: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the values in flagfiles, and the file and line of each; also of each model argument."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for line in (line for path in paths for line in read_flagfile(path)):
+        found = _parse_flags([line.argument], line.source)
+        sources.update(dict.fromkeys([*found, *found.get("model_arg", ())], line.source))
+        if "model_arg" in found:
+            found["model_arg"] = values.get("model_arg", ()) + found["model_arg"]
+        values.update(found)
+    return values, sources
 
 
 def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
@@ -158,28 +173,59 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
         replacement = replacement_of(error.flagname)
         if replacement:
             raise ConfigError(f"--{error.flagname} (from {where}) has a new name: use {replacement}.") from None
-        raise ConfigError(f"{_one_line(error)} (from {where}); see --helpfull for all flags.") from None
+        text = _one_line(error).replace("Unknown command line flag", "unknown flag")
+        raise ConfigError(f"{text} (from {where}); see --helpfull for all flags.") from None
+    except flags.IllegalFlagValueError as error:
+        found = re.match(r"flag --(\w+)=(.*?): ", str(error), re.DOTALL)
+        if found and isinstance(values[found[1]].default, bool):
+            text = f"{found[1]}={shown(found[2])} (from {where}) is not valid: use true or false."
+            raise ConfigError(text) from None
+        raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
     except flags.Error as error:
         raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
-    if rest:
-        hint = " (in a flagfile, a comment must start in the first column)" if where != COMMAND_LINE else ""
-        raise ConfigError(f'positional argument "{rest[0]}" (from {where}) is not understood: use --name=value{hint}.')
-    given = {name: values[name].value for name in values if values[name].present}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if rest or "--" in arguments:
+        first = shown(rest[0]) if rest else "--"
+        raise ConfigError(f'positional argument "{first}" (from {where}) is not understood: use --name=value.')
+    return {field.name: _value_of(field, values, where) for field in _ALL_FIELDS if values[field.name].present}
+
+
+def _value_of(field: dataclasses.Field[Any], values: flags.FlagValues, where: str) -> Any:
+    value = values[field.name].value
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, str):
+        return value
+    name = value.partition("=")[0]
+    if name.startswith("--") and name.removeprefix("--").removeprefix("no") in values:
+        raise ConfigError(f"--{field.name} (from {where}) has no value: it is followed by {name}.")
+    return parse_value(field, value, where)
 
 
 def _define() -> flags.FlagValues:
+    """Defines all flags; numbers are texts here, because absl's errors about them are those of Python."""
     values = flags.FlagValues()
-    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}
-    for field in [*job_fields(Task), *job_fields(Job)]:
+    for field in _ALL_FIELDS:
         metadata = field.metadata
         if field.name == "model_arg":
             flags.DEFINE_multi_string(field.name, [], metadata["help"], flag_values=values)
         elif kind_of(field) is tuple:
             flags.DEFINE_list(field.name, [], metadata["help"], flag_values=values)
+        elif kind_of(field) is bool:
+            flags.DEFINE_bool(field.name, field.default, metadata["help"], flag_values=values)
         else:
-            define[kind_of(field)](field.name, field.default, metadata["help"], flag_values=values)
+            flags.DEFINE_string(field.name, None, metadata["help"], flag_values=values)
     return values
+
+
+def _refuse_a_task_without_cluster(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+    """Refuses to train alone where the user meant one task of a cluster."""
+    if sources.get("job_name") != TF_CONFIG or values["job_name"] == "evaluator":
+        return
+    if not any(values.get(name) for name in HOST_LISTS):
+        raise ConfigError(
+            f"TF_CONFIG has a task ({values['job_name']}:{values['task_index']}) but no cluster: give it "
+            '"cluster": {"ps": [...], "worker": [...]}, or give the host lists with --ps_hosts and --worker_hosts.'
+        )
 
 
 def _refuse_contradictions(on_line: Mapping[str, Any], from_tf_config: Mapping[str, Any]) -> None:

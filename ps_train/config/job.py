@@ -17,6 +17,7 @@ from typing import Any
 from ps_train.config.fault_spec import parse
 from ps_train.config.fields import check_fields, job_fields, source_of
 from ps_train.config.job_values import JobValues
+from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path
 from ps_train.config.validation import validate_combinations
 from ps_train.errors import ConfigError
 
@@ -36,6 +37,8 @@ class Job(JobValues):
     """
 
     def __post_init__(self) -> None:
+        for name in (*LOCAL_PATHS, *TENSORFLOW_PATHS):
+            object.__setattr__(self, name, local_path(name, getattr(self, name), source_of(self.sources, name)))
         check_fields(self, self.sources)
         validate_combinations(self)
         parse(self.inject_fault)
@@ -47,9 +50,9 @@ class Job(JobValues):
         for text in self.model_arg:
             key, equals, value = text.partition("=")
             if not equals or not key.isidentifier():
+                source = source_of(self.sources, text) or source_of(self.sources, "model_arg")
                 raise ConfigError(
-                    f"model_arg={text}{source_of(self.sources, 'model_arg')} is not of the form key=value: "
-                    "use for example --model_arg=hidden=64."
+                    f"model_arg={text}{source} is not of the form key=value: use for example --model_arg=hidden=64."
                 )
             arguments[key] = value
         return arguments

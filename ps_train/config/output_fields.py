@@ -17,7 +17,7 @@ class OutputFields:
     model_dir: str = job_field(
         "",
         "checkpoints",
-        "Directory of checkpoints, event files and result.json; only the chief's.",
+        "Directory of checkpoints, event files and result.json; only the chief's. [local mode: runs/MODEL-UPDATE-TIME]",
         common=True,
     )
     save_steps: int = job_field(
@@ -43,7 +43,7 @@ class OutputFields:
     export_dir: str = job_field(
         "",
         "checkpoints",
-        "Write the trained model here as a SavedModel, at the end; the chief does.",
+        "Write the trained model at the end as a SavedModel into the next numbered directory here; the chief does.",
         common=True,
     )
 

@@ -27,7 +27,7 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     member.
 
     Returns:
-      Fields of the Job and fields of the Task; both are empty without a cluster.
+      Fields of the Job and fields of the Task.
 
     Raises:
       ConfigError: the value is invalid.
@@ -35,13 +35,11 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if not text.strip():
         return {}, {}
     config = _parse_json(text, "TF_CONFIG")
-    cluster = _mapping(config.get("cluster") or config.get("sparseCluster") or {}, "TF_CONFIG cluster")
-    if not cluster:
-        return {}, {}
+    cluster = _mapping(config.get("cluster", config.get("sparseCluster", {})), "TF_CONFIG cluster")
     job_fields = _parse_hosts(cluster, "TF_CONFIG cluster")
     if "model_dir" in config:
         job_fields["model_dir"] = str(config["model_dir"])
-    return job_fields, _parse_task(_mapping(config.get("task") or {}, "TF_CONFIG task"))
+    return job_fields, _parse_task(_mapping(config.get("task", {}), "TF_CONFIG task"))
 
 
 def read_cluster_file(path: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ def validate_combinations(job: JobValues) -> None:
     """Checks all combinations; raises ConfigError for the first invalid one."""
     named = functools.partial(described, job)
     if job.save_steps == 0 and job.save_secs == 0:
-        raise ConfigError("save_steps=0 and save_secs=0 leave no time to save: set at least one of them.")
+        raise ConfigError(f"{named('save_steps')} and {named('save_secs')} leave no time to save: set one of them.")
     _check_update(job, named)
     _check_prefetch(job, named)
     _check_sharding(job, named)

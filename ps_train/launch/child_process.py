@@ -30,10 +30,12 @@ class ForkTarget:
     Attributes:
       prepare: imports the modules that all children need.
       work: runs a child with its arguments; returns its exit code.
+      check: checks what needs these modules, in a child that then ends; returns its exit code.
     """
 
     prepare: Callable[[], None]
     work: Callable[[list[str]], int]
+    check: Callable[[], int]
 
 
 @dataclasses.dataclass

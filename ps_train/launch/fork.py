@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Protocol
 
+_POLL_SECS = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -62,6 +64,7 @@ class ForkedProcess:
 
     Attributes:
       pid: process id of the child.
+      stdin: the file descriptor whose closing the child sees as the end of its input.
       stdout: the child's output.
       returncode: exit code; None while the child runs.
     """
@@ -69,7 +72,7 @@ class ForkedProcess:
     def __init__(self, work: Callable[[], int], environment: Mapping[str, str], inherited: Sequence[int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
-        read_end, self._stdin = os.pipe()
+        read_end, self.stdin = os.pipe()
         output, write_end = os.pipe()
         # The child must not handle a signal with this process's handlers.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -103,6 +106,32 @@ class ForkedProcess:
         """Sends a signal to the child if it still runs."""
         if self.poll() is None:
             os.kill(self.pid, sig)
+
+
+def run_forked(
+    work: Callable[[], int], environment: Mapping[str, str], is_cancelled: Callable[[], bool]
+) -> tuple[int, list[str]]:
+    """Runs a function in a fork; returns its exit code and the lines of its output.
+
+    Args:
+      work: the function; returns the exit code.
+      environment: the child's environment.
+      is_cancelled: returns True when the child shall be killed.
+    """
+    child = ForkedProcess(work, environment, inherited=[])
+    assert child.stdout is not None
+    output, ended = bytearray(), False
+    with child.stdout as stream:
+        while not ended:
+            if is_cancelled():
+                child.send_signal(signal.SIGKILL)
+            if select.select([stream], [], [], _POLL_SECS)[0]:
+                read = os.read(stream.fileno(), 1 << 16)
+                output += read
+                ended = not read
+    code = child.wait()
+    os.close(child.stdin)
+    return code, output.decode(errors="replace").splitlines()
 
 
 def _child_main(

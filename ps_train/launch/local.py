@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ps_train.config.fault_spec import Schedule, check_tasks, parse
+from ps_train.config.fault_spec import Schedule, parse
 from ps_train.config.job import Job
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
 from ps_train.launch import fork
@@ -54,6 +54,9 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     restarts = RestartPolicy(job.max_restarts)
     launcher = _Launcher(console, ports, restarts, Schedule(faults), template)
     launcher.install_signals()
+    code = launcher.prepare(environ)
+    if code is not None:
+        return code
     job, arguments = _with_addresses(job, list(arguments), ports)
     arguments += [] if job.model_dir else [f"--model_dir={_new_directory(job)}"]
     if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
@@ -61,16 +64,12 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     tasks = [("ps", i, host) for i, host in enumerate(job.ps_hosts)]
     tasks += [("chief", i, host) for i, host in enumerate(job.chief_hosts)]
     tasks += [("worker", i, host) for i, host in enumerate(job.worker_hosts)]
-    check_tasks(faults, [f"{job_name}:{index}" for job_name, index, _ in tasks])
     return launcher.run(tasks, arguments, environ)
 
 
 def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
     """Returns the job and arguments with host lists: the given ones, or free ports of this machine."""
     if job.ps_hosts or job.worker_hosts:
-        for name in ("num_ps", "num_workers"):
-            if getattr(job, name) is not None:
-                raise ConfigError(f"{name}={getattr(job, name)} and host lists are both given: use one of them.")
         return job, arguments
     ps = tuple(ports.reserve() for _ in range(job.num_ps or 1))
     workers = tuple(ports.reserve() for _ in range(job.num_workers or 2))
@@ -119,14 +118,27 @@ class _Launcher:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, lambda got, frame: self._events.put(("signal", got)))
 
+    def prepare(self, environ: Mapping[str, str]) -> int | None:
+        """Imports the modules of all children and checks the model in a first child.
+
+        Returns:
+          None if the children may start; else the exit code, after the cause is shown.
+        """
+        if not fork.can_fork():
+            return None
+        self._template.prepare()
+        if self._events.empty():
+            code, lines = fork.run_forked(self._template.check, dict(environ), lambda: not self._events.empty())
+            if code != EXIT_DONE and self._events.empty():
+                for line in lines:
+                    self._console.line(line)
+                return code if code > 0 else EXIT_FAILED
+        return None if self._events.empty() else exit_code_of_signal(self._events.get()[1])
+
     def run(self, tasks: list[tuple[str, int, str]], arguments: list[str], environ: Mapping[str, str]) -> int:
         for job_name, index, host in tasks:
             start = functools.partial(self._start, job_name, index, host, arguments, environ)
             self._starts[f"{job_name}:{index}"] = start
-        if fork.can_fork():
-            self._template.prepare()
-            if not self._events.empty():
-                return exit_code_of_signal(self._events.get()[1])
         try:
             for child in [start() for start in self._starts.values()]:
                 child.reader.start()  # started last: a process with threads cannot be forked

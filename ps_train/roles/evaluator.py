@@ -41,6 +41,7 @@ from ps_train.model import Model, load_model
 from ps_train.placement.plain import plain_graph
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
+from ps_train.runtime.file_systems import check_file_systems
 from ps_train.training.result import metrics_line
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ def run(job: Job, task: Task, console: Console) -> int:
       PsTrainError: the run failed, or shows no sign of life.
     """
     directory = _directory(job)
-    model = load_model(job.model, job.model_arguments())
+    model = load_model(job.model, job.model_arguments(), job.sources)
+    check_file_systems(job)
     source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
     gc_control.resume()
     scorer = _CheckpointScorer(directory, lambda path: score(model, source, path), console)

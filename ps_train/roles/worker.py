@@ -44,6 +44,7 @@ from ps_train.model import load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
 from ps_train.runtime.console import Console
+from ps_train.runtime.file_systems import check_file_systems
 from ps_train.runtime.signals import GRACE_SECS, MainThreadEvents
 from ps_train.sharding.readers import described_shards
 from ps_train.training.chief_duties import ChiefDuties
@@ -72,7 +73,8 @@ def run(job: Job, task: Task, console: Console) -> int:
     directory = prepare_directory(job.model_dir) if is_chief else ""
     if is_chief and job.export_dir:
         prepare_export(job.export_dir)
-    model = load_model(job.model, job.model_arguments())
+    model = load_model(job.model, job.model_arguments(), job.sources)
+    check_file_systems(job)
     source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     variables = trace(model, source, job.batch_size, job.seed)
     plan = make_plan(variables.specs(), len(cluster.ps))

@@ -223,9 +223,9 @@ class ChiefDuties(Duties):
             write_result(job, self._context.directory, summary.result(job))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if job.export_dir:
-            directory = prepare_export(job.export_dir)
-            export(self._context.model, self._context.source, self._checkpoints.path(step), directory)
-            console.line(f"exported {directory}")
+            context, directory = self._context, prepare_export(job.export_dir)
+            exported = export(context.model, context.source, self._checkpoints.path(step), directory)
+            console.line(f"exported {exported}")
         outcome = Outcome(OutcomeKind.DONE, by=str(self._context.task))
         for store in self._context.stores:
             try:

@@ -64,3 +64,13 @@ def test_a_chief_that_is_killed_while_it_holds_the_pushes_does_not_stop_the_work
     for process in (chief, workers[1], *servers):
         assert process.wait(90) == 0, process.output
     assert_exact(cluster, least=2)
+
+
+def test_all_checkpoints_are_counted_at_the_end(processes: Processes) -> None:
+    model_dir = processes.directory / "m"
+    run = processes.run("--max_steps=30", "--save_steps=10", "--keep_checkpoints=100", f"--model_dir={model_dir}")
+    assert run.wait(60) == 0, run.output
+    written = len(list(model_dir.glob("model.ckpt-*.index")))
+    assert written >= 2 and (model_dir / "model.ckpt-0.index").exists()
+    assert f"saved {written} checkpoints" in run.output, run.output
+    assert json.loads((model_dir / "result.json").read_text())["save"]["count"] == written

@@ -25,8 +25,8 @@ def test_wide_and_deep_makes_its_data_and_ends_near_the_planted_models_own_auc(p
     assert metrics["log_loss"] <= planted["log_loss"] + 0.01 and 0.8 < metrics["calibration"] < 1.2
     assert f"auc {metrics['auc']:.4f}" in run.output
     assert run.output.count("making 300000 lines") == 1
-    assert f"exported {processes.directory}/export" in run.output
-    assert pathlib.Path(processes.directory, "export", "saved_model.pb").exists()
+    assert f"exported {processes.directory}/export/1" in run.output
+    assert pathlib.Path(processes.directory, "export", "1", "saved_model.pb").exists()
 
 
 @pytest.mark.long

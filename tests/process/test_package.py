@@ -87,7 +87,7 @@ def test_the_launcher_runs_a_flagfile_with_host_lists(processes: Processes) -> N
     ports = free_ports(2)
     hosts = [f"--ps_hosts=localhost:{ports[0]}", f"--worker_hosts=localhost:{ports[1]}"]
     preset = f"--flagfile={ROOT}/flags/local_async.flags"
-    run = processes.run(preset, *hosts, "--max_steps=60", f"--model_dir={processes.directory}/m")
+    run = processes.run(preset, *hosts, "--job_name=local", "--max_steps=60", f"--model_dir={processes.directory}/m")
     assert run.wait(60) == 0, run.output
-    both = processes.run(preset, *hosts, "--num_ps=1")
+    both = processes.run(preset, *hosts, "--job_name=local", "--num_ps=1")
     assert both.wait(10) == 2 and "num_ps=1" in both.output

@@ -157,7 +157,10 @@ def test_tf_config_describes_a_process(processes: Processes) -> None:
         (["--job_name=ps", "--task_index=0", "--ps_hosts=127.0.0.1:70000"], ["70000", "1 to 65535", "ps_hosts"]),
         (["--job_name=ps", "--task_index=0", "--ps_hosts=127.0.0.1:2223"], ["127.0.0.1:2223", "ps:0", "worker:0"]),
         (["--job_name=ps", "--task_index=0", "--ps_hosts=a..b:2222"], ["a..b:2222", "ps_hosts", "63 characters"]),
-        (["--worker_hosts=127.0.0.1:2223,a..b:2222"], ["a..b:2222", "worker_hosts", "63 characters"]),
+        (
+            ["--job_name=local", "--worker_hosts=127.0.0.1:2223,a..b:2222"],
+            ["a..b:2222", "worker_hosts", "63 characters"],
+        ),
         (["train"], ["positional", "train"]),
         (["--bach_size=3"], ["bach_size", "batch_size"]),
         (["--flagfile=no/such.flags"], ["no/such.flags"]),

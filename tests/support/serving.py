@@ -32,11 +32,11 @@ np.savez("served.npz", **{f"raw_{n}": v for n, v in raw.items()}, **{f"parsed_{n
 """
 
 
-def served(directory: pathlib.Path, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What both signatures of `directory/export` return: `raw_<name>` and `parsed_<name>`."""
+def served(directory: pathlib.Path, features: dict[str, np.ndarray], export: str = "export/1") -> dict[str, np.ndarray]:
+    """What both signatures of an export in the directory return: `raw_<name>` and `parsed_<name>`."""
     np.savez(directory / "features.npz", **features)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", SERVE, str(directory / "export")]
+    command = [sys.executable, "-c", SERVE, str(directory / export)]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return dict(np.load(directory / "served.npz"))

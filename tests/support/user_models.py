@@ -111,8 +111,8 @@ def check_scores(model: Model, cluster: InProcessCluster) -> dict[str, float]:
 def check_export(model: Model, cluster: InProcessCluster, directory: pathlib.Path) -> np.ndarray:
     """The outputs of a loaded SavedModel for the test data have the error that was scored; returns them."""
     data = model.data("test", "")
-    where = prepare_export(str(directory / "export"))
-    export(model, DataSource(lambda: model.data("train", "")), cluster.checkpoints.path(STEPS), where)
+    exports = prepare_export(str(directory / "export"))
+    where = export(model, DataSource(lambda: model.data("train", "")), cluster.checkpoints.path(STEPS), exports)
     with tf.Graph().as_default(), v1.Session() as session:
         loaded = v1.saved_model.load(session, ["serve"], where)
         signature = loaded.signature_def["serving_default"]

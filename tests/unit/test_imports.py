@@ -227,8 +227,25 @@ def test_help_is_shown_without_tensorflow_and_in_less_than_a_second():
     assert best_of_three("-m", "ps_train", "--help") < 1.0
 
 
-def test_a_wrong_flag_is_refused_without_tensorflow():
-    done = run_python("-X", "importtime", "-m", "ps_train", "--max_step=3")
+CLUSTER = ["--ps_hosts=localhost:2222", "--worker_hosts=localhost:2223"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--max_step=3"], "max_steps"),
+        (["--model=no_such_module:Net"], "no_such_module"),
+        (["--model_arg=hiden=3"], "hiden"),
+        (["--model_dir=/proc/nothing"], "model_dir=/proc/nothing"),
+        (["--model_dir=gs://bucket/x"], "gs://bucket/x"),
+        (["--min_workers=9"], "min_workers=9"),
+        ([*CLUSTER, "--job_name=worker", "--task_index=0"], "model_dir is not given"),
+        ([*CLUSTER, "--job_name=worker", "--task_index=0", "--model=no_such_module:Net", "--model_dir=m"], "no_such"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_without_tensorflow(arguments, text):
+    done = run_python("-X", "importtime", "-m", "ps_train", *arguments)
     assert done.returncode == 2
-    assert "max_steps" in done.stdout
-    assert not any("tensorflow" in line for line in done.stderr.splitlines() if line.startswith("import time:"))
+    assert text in done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert lines and not any("tensorflow" in line or "numpy" in line for line in lines)

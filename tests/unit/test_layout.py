@@ -42,6 +42,8 @@ COVERED_BY = {
     "launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",
+    # Tested through the two modules that use it.
+    "config/model_arguments.py": "tests/unit/config/test_model_file.py",
 }
 """Large modules without a test file of their own, and the tests that cover them."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import io
 import os
+import platform
 import sys
 
 import pytest
 
+import ps_train
 from ps_train import __main__ as program
 
 
@@ -46,6 +49,21 @@ class TestProgram:
         stream = io.StringIO()
         assert exit_code(["--help"], stream) == 0
         assert "--max_steps" in stream.getvalue()
+
+    def test_help_says_where_a_local_job_writes(self, exit_code):
+        stream = io.StringIO()
+        assert exit_code(["--help"], stream) == 0
+        assert "runs/MODEL-UPDATE-TIME" in stream.getvalue()
+        assert "--version" in stream.getvalue()
+
+    def test_the_version_is_shown_with_those_of_tensorflow_and_python(self, exit_code):
+        stream = io.StringIO()
+        assert exit_code(["--version"], stream) == 0
+        (line,) = stream.getvalue().splitlines()
+        assert line.startswith(
+            f"ps_train {ps_train.__version__}, tensorflow {importlib.metadata.version('tensorflow')}"
+        )
+        assert line.endswith(f"Python {platform.python_version()}")
 
     def test_an_error_is_one_line_and_the_exit_code_of_its_kind(self, exit_code):
         stream = io.StringIO()

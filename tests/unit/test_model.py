@@ -187,31 +187,41 @@ def test_a_path_of_another_form_is_refused_with_the_right_one(path):
     assert "package.module:Class" in message
 
 
-def test_an_exception_of_the_users_constructor_passes_through(module):
-    with pytest.raises(ZeroDivisionError, match="of the user"):
-        load_model(f"{module()}:Raises", {})
+def test_an_exception_of_the_users_constructor_is_an_error_with_its_line(module):
+    message = refusal(f"{(name := module())}:Raises")
+    assert f"model={name}:Raises cannot be made" in message
+    assert 'ZeroDivisionError: of the user: raise ZeroDivisionError("of the user")' in message
 
 
 @pytest.mark.parametrize(
-    ("source", "kind"), [("1 / 0", ZeroDivisionError), ("def", SyntaxError), ("import math.none", ModuleNotFoundError)]
+    ("source", "kind"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def", "SyntaxError"),
+        ("import math.none", "ModuleNotFoundError"),
+        ("import json; json.loads('{')", "JSONDecodeError"),
+        ("raise SystemExit(3)", "SystemExit"),
+        ("import library_that_is_not_installed", "No module named 'library_that_is_not_installed'"),
+    ],
 )
-def test_an_exception_of_the_users_module_passes_through(module, source, kind):
-    with pytest.raises(kind):
-        load_model(f"{module(source)}:Net", {})
+def test_an_exception_of_the_users_module_is_an_error_with_its_file_and_line(module, tmp_path, source, kind):
+    name = module(f"import math\n\n{source}\n")
+    message = refusal(f"{name}:Net")
+    assert f"model={name}:Net cannot be imported: {tmp_path / name}.py, line 3: " in message
+    assert kind in message
+    assert source in message
+    assert "\n" not in message
 
 
-def test_a_missing_import_of_the_users_module_passes_through_with_its_own_name(module):
-    with pytest.raises(ModuleNotFoundError) as caught:
-        load_model(f"{module('import library_that_is_not_installed')}:Net", {})
-    assert caught.value.name == "library_that_is_not_installed"
+def test_the_line_of_an_error_in_a_module_that_the_users_module_imports_is_the_inner_one(module, tmp_path):
+    inner = module("\n\ndef broken(:\n")
+    assert f"{tmp_path / inner}.py, line 3: SyntaxError" in refusal(f"{module(f'import {inner}')}:Net")
 
 
-def test_a_missing_import_from_the_users_own_package_passes_through(module):
+def test_a_missing_import_from_the_users_own_package_is_not_taken_for_the_model(module):
     package = f"users_package_{next(_numbers)}"
     name = module(f"import {package}.forgotten", name=f"{package}.net")
-    with pytest.raises(ModuleNotFoundError) as caught:
-        load_model(f"{name}:Net", {})
-    assert caught.value.name == f"{package}.forgotten"
+    assert f"No module named '{package}.forgotten'" in refusal(f"{name}:Net")
 
 
 def test_a_module_of_the_working_directory_is_found(tmp_path, monkeypatch):

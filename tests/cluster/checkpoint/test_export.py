@@ -63,18 +63,35 @@ def test_a_model_of_tables_predicts_the_same_from_raw_features_and_from_examples
         np.testing.assert_allclose(value, expected[name.partition("_")[2]], atol=1e-6, err_msg=name)
 
 
-def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_export_is_replaced(
+def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_export_stays(
     tmp_path: pathlib.Path,
 ) -> None:
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "saved_model.pb").write_text("of an earlier run")
+    earlier = {name: tmp_path / "export" / name for name in ("saved_model.pb", "2/saved_model.pb", "notes/3")}
+    for name, path in earlier.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
     model = Digits(hidden=8)
     checkpoint = exported(tmp_path, model, 1, batch_size=8)
     images = model.data("test", "").features[:20]
-    expected, found = predicted(model, checkpoint, images), served(tmp_path, {"features": images})
+    expected, found = predicted(model, checkpoint, images), served(tmp_path, {"features": images}, "export/3")
     np.testing.assert_allclose(found["raw_probabilities"], expected["probabilities"], atol=1e-6)
     np.testing.assert_array_equal(found["parsed_classes"], expected["classes"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "features.npz", "model", "served.npz"]
+    assert {name: path.read_text() for name, path in earlier.items()} == {name: name for name in earlier}
+    assert sorted(path.name for path in (tmp_path / "export").iterdir()) == ["2", "3", "notes", "saved_model.pb"]
+
+
+def test_each_export_has_the_next_number_on_any_file_system_of_tensorflow(tmp_path: pathlib.Path) -> None:
+    model = Digits(hidden=8)
+    checkpoint = exported(tmp_path, model, 1, batch_size=8)
+    assert [path.name for path in (tmp_path / "export").iterdir()] == ["1"]
+    source, there = DataSource(lambda: model.data("train", "")), "ram://exports/digits"
+    assert prepare_export(there) == there
+    assert [export(model, source, checkpoint, there) for _ in range(2)] == [f"{there}/1", f"{there}/2"]
+    assert sorted(tf.io.gfile.listdir(there)) == ["1", "2"]
+    loaded = tf.saved_model.load(f"{there}/2").signatures["serving_default"]
+    images = model.data("test", "").features[:5]
+    expected = predicted(model, checkpoint, images)["probabilities"]
+    np.testing.assert_allclose(loaded(features=tf.constant(images))["probabilities"], expected, atol=1e-6)
 
 
 def test_features_may_have_any_names(tmp_path: pathlib.Path) -> None:
@@ -92,7 +109,7 @@ def test_features_may_have_any_names(tmp_path: pathlib.Path) -> None:
     checkpoint = exported(tmp_path, model, 1, batch_size=8)
     features = {name: values[:5] for name, values in model.data("test", "").features.items()}
     expected = predicted(model, checkpoint, features)["outputs"]
-    signatures = tf.saved_model.load(str(tmp_path / "export")).signatures
+    signatures = tf.saved_model.load(str(tmp_path / "export" / "1")).signatures
     served = signatures["serving_default"](**{name: tf.constant(value) for name, value in features.items()})
     np.testing.assert_allclose(served["outputs"], expected, rtol=1e-5)
 
@@ -104,14 +121,11 @@ def test_features_may_have_any_names(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(parsed["outputs"], expected, rtol=1e-5)
 
 
-def test_a_directory_that_holds_something_else_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "letters").write_text("dear to somebody")
-    with pytest.raises(ConfigError, match=r"export_dir=.* holds something that is not a SavedModel"):
-        prepare_export(str(tmp_path))
-    with pytest.raises(ConfigError, match="holds something that is not a SavedModel"):
-        prepare_export(str(tmp_path / "letters"))
-    with pytest.raises(ConfigError, match="cannot be written"):
-        prepare_export(str(tmp_path / "letters" / "export"))
+    for path in (tmp_path / "letters", tmp_path / "letters" / "export"):
+        with pytest.raises(ConfigError, match=r"export_dir=.*letters.* cannot be written"):
+            prepare_export(str(path))
 
 
 def test_features_without_a_fixed_shape_are_refused_by_name(tmp_path: pathlib.Path) -> None:

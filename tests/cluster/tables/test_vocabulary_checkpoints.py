@@ -169,14 +169,12 @@ def test_two_saved_models_in_one_process_do_not_share_their_ids(tmp_path) -> Non
     cluster = made(model, 2, tmp_path)
     cluster.start()
     assert cluster.checkpoints is not None
-    for number in range(2):
+    for _ in range(2):
         cluster.train(8)
         wanted.append(expected(model, cluster.values(), model.ids[:50]))
         path = cluster.checkpoints.path(cluster.checkpoints.save(cluster.sessions[0]))
-        export(
-            model, DataSource(lambda: model.data("train", "")), path, prepare_export(str(tmp_path / f"export{number}"))
-        )
-        loaded.append(tf.saved_model.load(str(tmp_path / f"export{number}")))
+        directory = prepare_export(str(tmp_path / "export"))
+        loaded.append(tf.saved_model.load(export(model, DataSource(lambda: model.data("train", "")), path, directory)))
     for one, value in zip(loaded, wanted, strict=True):
         found = one.signatures["serving_default"](features=tf.constant(model.ids[:50]))["outputs"]
         np.testing.assert_allclose(found.numpy(), value, atol=1e-6)

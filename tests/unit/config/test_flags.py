@@ -89,12 +89,13 @@ def test_an_unknown_flag_is_refused_with_the_nearest_known_one():
 
 
 def test_an_unknown_flag_of_a_flagfile_is_refused_and_said_to_be_there(flagfile):
-    message = refusal([flagfile("--max_step=7")])
+    argument = flagfile("--seed=3", "--max_step=7")
+    message = refusal([argument])
     assert "max_step'" in message
-    assert "flagfile" in message
+    assert f"(from {argument.partition('=')[2]}:2)" in message
 
 
-@pytest.mark.parametrize("argument", ["--max_steps=abc", "--max_steps=1.5", "--learning_rate=fast", "--task_index="])
+@pytest.mark.parametrize("argument", ["--learning_rate=fast", "--learning_rate=", "--verbose=maybe", "--l2=1,5"])
 def test_a_value_of_the_wrong_type_is_refused_with_its_flag(argument):
     name, _, value = argument.lstrip("-").partition("=")
     message = refusal([argument])
@@ -103,13 +104,38 @@ def test_a_value_of_the_wrong_type_is_refused_with_its_flag(argument):
     assert "command line" in message
 
 
+@pytest.mark.parametrize("text", ["abc", "1.5", "1e3", "0x10", "", " 7", "1_000", "²", "7 steps"])
+def test_what_is_not_a_whole_number_is_said_to_be_none(text):
+    message = refusal([f"--max_steps={text}"])
+    assert f"max_steps={text if text and text == text.strip() else repr(text)} (from the command line)" in message
+    assert "use a whole number of at least 1." in message
+
+
+@pytest.mark.parametrize("text", ["99999999999999999999", "9223372036854775808"])
+def test_a_whole_number_beyond_64_bits_is_refused_with_the_largest(text):
+    assert f"max_steps={text} (from the command line)" in refusal([f"--max_steps={text}"])
+    assert "at most 9223372036854775807" in refusal([f"--max_steps={text}"])
+    assert flags.parse(["--max_steps=9223372036854775807"], {}).job.max_steps == 2**63 - 1
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e999"])
+def test_a_number_that_is_not_finite_is_refused(text):
+    assert "use a finite number above 0" in refusal([f"--learning_rate={text}"])
+
+
+def test_a_flag_without_its_value_does_not_take_the_next_flag_for_it():
+    message = refusal(["--model_dir", "--seed=3"])
+    assert "--model_dir (from the command line) has no value" in message
+    assert "--seed" in message
+
+
 def test_a_value_that_is_not_allowed_is_said_to_come_from_the_command_line():
     assert "max_steps=0 (from the command line)" in refusal(["--max_steps=0"])
 
 
 def test_a_value_that_is_not_allowed_is_said_to_come_from_its_flagfile(flagfile):
-    argument = flagfile("--max_steps=0")
-    assert f"max_steps=0 (from {argument.partition('=')[2]})" in refusal([argument])
+    argument = flagfile("# a comment", "", "--max_steps=0")
+    assert f"max_steps=0 (from {argument.partition('=')[2]}:3)" in refusal([argument])
 
 
 def test_a_task_index_below_zero_is_refused():
@@ -129,11 +155,6 @@ def test_a_positional_argument_is_refused(arguments):
     assert "positional" in message
 
 
-def test_an_indented_comment_of_a_flagfile_is_refused_with_the_reason(flagfile):
-    message = refusal([flagfile("--max_steps=7", "  # seven steps")])
-    assert "first column" in message
-
-
 def test_comments_and_empty_lines_of_a_flagfile_say_nothing(flagfile):
     assert flags.parse([flagfile("# a comment", "", "--max_steps=7")], {}).given == {"max_steps": 7}
 
@@ -145,7 +166,7 @@ def test_the_command_line_overrides_a_flagfile_wherever_it_stands(flagfile, befo
     job = flags.parse(arguments, {}).job
     assert (job.max_steps, job.seed) == (8, 3)
     assert job.sources["max_steps"] == "the command line"
-    assert job.sources["seed"].endswith("job.flags")
+    assert job.sources["seed"].endswith("job.flags:2")
 
 
 def test_of_two_flagfiles_the_later_counts(flagfile):
@@ -177,6 +198,21 @@ def test_tf_config_gives_hosts_and_task():
     assert parsed.job.ps_hosts == ("p:1",)
     assert parsed.job.worker_hosts == ("w:1", "w:2")
     assert parsed.job.sources["worker_hosts"] == "TF_CONFIG"
+
+
+@pytest.mark.parametrize("cluster", [{}, {"cluster": {}}, {"clutser": {"ps": ["p:1"], "worker": ["w:1"]}}])
+def test_a_task_of_tf_config_without_a_cluster_is_refused(cluster):
+    message = refusal([], {"TF_CONFIG": json.dumps({**cluster, "task": {"type": "worker", "index": 1}})})
+    assert "TF_CONFIG has a task (worker:1) but no cluster" in message
+
+
+def test_a_task_of_tf_config_fits_to_host_lists_of_flags():
+    environ = {"TF_CONFIG": json.dumps({"task": {"type": "worker", "index": 1}})}
+    assert flags.parse(["--ps_hosts=p:1", "--worker_hosts=w:1,w:2"], environ).task == Task("worker", 1)
+
+
+def test_an_evaluator_of_tf_config_needs_no_cluster():
+    assert flags.parse([], {"TF_CONFIG": json.dumps({"task": {"type": "evaluator"}})}).task == Task("evaluator", 0)
 
 
 def test_what_came_from_tf_config_is_not_among_the_given_flags():

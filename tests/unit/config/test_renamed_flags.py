@@ -37,7 +37,8 @@ RENAMED = {
 def test_the_old_name_of_a_flag_is_refused_with_its_new_name(old, flagfile):
     name = old.partition("=")[0]
     assert f"{name} (from the command line) has a new name: use {RENAMED[old]}" in refusal([old])
-    assert f"{name} (from a flagfile) has a new name" in refusal([flagfile(old)])
+    file = flagfile("# the first line", old)
+    assert f"{name} (from {file.partition('=')[2]}:2) has a new name" in refusal([file])
 
 
 def test_the_new_name_of_each_flag_exists():

@@ -25,7 +25,7 @@ def tf_config_refusal(config):
 
 
 class TestTfConfig:
-    @pytest.mark.parametrize("text", ["", "  ", "{}", '{"task": {"type": "worker", "index": 0}}', '{"cluster": {}}'])
+    @pytest.mark.parametrize("text", ["", "  ", "{}", '{"environment": "cloud"}', '{"cluster": {}}'])
     def test_where_it_describes_no_cluster_it_says_nothing(self, text):
         assert parse_tf_config(text) == ({}, {})
 

@@ -35,7 +35,10 @@ def test_a_job_that_would_never_save_is_refused():
         ({"sharding": "both"}, "sharding=both is not valid: use one of static, dynamic."),
         ({"shard_examples": 64}, "shard_examples=64 is for sharding=dynamic, but sharding=static."),
         ({"sharding": "dynamic", "shard_examples": 16}, "shard_examples=16 is less than batch_size=32: a batch"),
-        ({"sharding": "dynamic", "shard_examples": 0}, "shard_examples=0 is not valid: use a number of at least 1."),
+        (
+            {"sharding": "dynamic", "shard_examples": 0},
+            "shard_examples=0 is not valid: use a whole number of at least 1.",
+        ),
         ({"sharding": "dynamic", "accumulate": 2}, "accumulate=2 is not possible with sharding=dynamic"),
     ],
 )

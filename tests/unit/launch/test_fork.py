@@ -134,3 +134,26 @@ thread.join()
 show([*found, can_fork()])
 """
     assert shown_by(script) == [True, False, True]
+
+
+def test_a_function_that_runs_in_a_fork_gives_its_code_and_its_lines() -> None:
+    script = """
+from ps_train.launch.fork import run_forked
+def work():
+    print("first")
+    os.write(2, b"second\\n")
+    return 7
+show(run_forked(work, dict(os.environ), lambda: False))
+"""
+    assert shown_by(script) == [7, ["first", "second"]]
+
+
+def test_a_function_in_a_fork_is_killed_when_it_is_no_longer_wanted() -> None:
+    script = """
+from ps_train.launch.fork import run_forked
+asked = []
+began = time.monotonic()
+code, _ = run_forked(lambda: time.sleep(60), dict(os.environ), lambda: asked.append(1) or len(asked) > 2)
+show([code, time.monotonic() - began < 30])
+"""
+    assert shown_by(script) == [-9, True]

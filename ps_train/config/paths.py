@@ -1,0 +1,74 @@
+"""Paths in flags: `~` is expanded, and an address of another file system is not taken for a local directory.
+
+    local_path("model_dir", "~/runs/1", "")            # "/home/me/runs/1"
+    local_path("model_dir", "gs://bucket/1", "")       # raises ConfigError
+
+Checkpoints, status files and timelines need the operating system's own file functions.  Data and exports go through
+TensorFlow, so they may be on every file system that TensorFlow has (`runtime/file_systems.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ps_train.errors import ConfigError
+
+LOCAL_PATHS = ("model_dir", "timeline_dir", "cluster_file")
+"""Flags whose paths must be local."""
+
+TENSORFLOW_PATHS = ("data_dir", "export_dir")
+"""Flags whose paths may be on a file system of TensorFlow."""
+
+BUILT_IN = ("gs", "ram")
+"""File systems in TensorFlow's packages for Linux."""
+
+ADDED = ("s3", "hdfs", "viewfs", "har", "http", "https", "az", "oss")
+"""File systems that the package tensorflow-io adds."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+
+
+def scheme_of(path: str) -> str:
+    """Returns the file system in a path, `gs` of `gs://bucket/x`; "" for a local path."""
+    found = _SCHEME.match(path)
+    return found[1] if found else ""
+
+
+def local_path(name: str, value: str, source: str) -> str:
+    """Returns the path with `~` expanded.
+
+    Args:
+      name: the flag.
+      value: its value.
+      source: ` (from the command line)`, for errors.
+
+    Raises:
+      ConfigError: it is not the path that the user means.
+    """
+    given = f"{name}={value if value.isprintable() else ascii(value)[1:-1]}{source}"
+    if not value.isprintable():
+        raise ConfigError(f"{given} has characters that cannot be printed: use another path.")
+    scheme = scheme_of(value)
+    if scheme == "file":
+        return "/" + value.partition(":")[2].lstrip("/")
+    if scheme and name in LOCAL_PATHS:
+        raise ConfigError(
+            f"{given} is not a local path: TensorFlow may reach {scheme}:// ({package_of(scheme)}), but this file must "
+            "be local; use a local path or a mounted bucket."
+        )
+    if scheme and not value.startswith(f"{scheme}://"):
+        raise ConfigError(f"{given} is not an address: use {scheme}://NAME/PATH, or ./{value} for a local path.")
+    expanded = os.path.expanduser(value)
+    if expanded.startswith("~"):
+        raise ConfigError(f"{given}: there is no home directory of {value.partition('/')[0]}: use a full path.")
+    return expanded
+
+
+def package_of(scheme: str) -> str:
+    """Returns the package that gives TensorFlow a file system, in words."""
+    if scheme in BUILT_IN:
+        return "it is in TensorFlow's own packages for Linux"
+    return (
+        "the package tensorflow-io adds s3, hdfs and others: install it, and import tensorflow_io in the model's module"
+    )

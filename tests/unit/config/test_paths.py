@@ -1,0 +1,65 @@
+"""Paths of flags: the home directory, and addresses of other file systems."""
+
+from __future__ import annotations
+
+import pytest
+
+from ps_train.config.job import Job
+from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path, scheme_of
+from ps_train.errors import ConfigError
+
+LINE = " (from the command line)"
+
+
+def refusal(name, value):
+    with pytest.raises(ConfigError) as caught:
+        local_path(name, value, LINE)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", [*LOCAL_PATHS, *TENSORFLOW_PATHS])
+def test_a_job_has_the_home_directory_in_the_place_of_a_tilde(name, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert getattr(Job(**{name: "~/x"}), name) == "/home/me/x"
+    assert getattr(Job(**{name: "x/~"}), name) == "x/~"
+
+
+def test_a_home_directory_that_does_not_exist_is_refused():
+    assert "there is no home directory of ~nobody_at_all" in refusal("model_dir", "~nobody_at_all/x")
+
+
+@pytest.mark.parametrize("name", LOCAL_PATHS)
+@pytest.mark.parametrize(
+    "address", ["gs://bucket/x", "hdfs://name:9000/x", "s3://bucket/x", "gs:/bucket", "http://a/x"]
+)
+def test_a_file_that_must_be_local_is_not_on_another_file_system(name, address):
+    message = refusal(name, address)
+    assert f"{name}={address}{LINE} is not a local path" in message
+    assert "mounted bucket" in message
+
+
+def test_the_package_that_has_a_file_system_is_named():
+    assert "tensorflow-io" in refusal("model_dir", "s3://bucket/x")
+    assert "tensorflow-io" in refusal("model_dir", "hdfs://host/x")
+    assert "tensorflow-io" not in refusal("model_dir", "gs://bucket/x")
+
+
+@pytest.mark.parametrize("name", TENSORFLOW_PATHS)
+def test_data_and_exports_may_be_on_another_file_system(name):
+    assert local_path(name, "gs://bucket/x", "") == "gs://bucket/x"
+    assert "use gs://NAME/PATH" in refusal(name, "gs:/bucket/x")
+
+
+@pytest.mark.parametrize("name", [*LOCAL_PATHS, *TENSORFLOW_PATHS])
+@pytest.mark.parametrize(("given", "path"), [("file:///a/b", "/a/b"), ("a/b", "a/b"), ("", ""), ("a:b/c", "a:b/c")])
+def test_a_local_path_stays(name, given, path):
+    assert local_path(name, given, "") == path
+
+
+def test_what_cannot_be_printed_is_refused_in_one_line():
+    assert "a\\nb" in refusal("model_dir", "a\nb")
+
+
+def test_the_scheme_is_what_stands_before_the_slashes():
+    assert [scheme_of(path) for path in ("gs://x", "/gs://x", "x", "S3://b")] == ["gs", "", "", "S3"]
