@@ -17,7 +17,8 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
 from ps_train.config.job_values import described
-from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
+from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.errors.user_code import describe, frames_text
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
 from ps_train.runtime.tf_import import import_tensorflow
@@ -31,15 +32,27 @@ def main(arguments: list[str], console: Console) -> int:
     if any(argument in ("--help", "-help", "-h", "--helpfull", "-helpfull") for argument in arguments):
         console.line(flags.help_text(full=any(argument.endswith("helpfull") for argument in arguments)))
         return EXIT_DONE
+    verbose = False
     try:
-        return _run(flags.parse(arguments, os.environ), console)
-    except PsTrainError as error:
-        console.line(ERROR_BEGINS + str(error))
-        return error.exit_code
+        parsed = flags.parse(arguments, os.environ)
+        verbose = parsed.job.verbose
+        return _run(parsed, console)
     except Exception as error:
-        console.line(traceback.format_exc().rstrip())
-        console.line(ERROR_BEGINS + headline(error))
-        return EXIT_FAILED
+        return _report(error, console, verbose)
+
+
+def _report(error: Exception, console: Console, verbose: bool) -> int:
+    """Shows an error: the user's frames (all with --verbose) and one line; returns the exit code."""
+    if verbose and (error.__cause__ is not None or not isinstance(error, PsTrainError)):
+        console.error("".join(traceback.format_exception(error)).rstrip())
+    elif not isinstance(error, PsTrainError):
+        frames = frames_text(error)
+        console.error(f"Your code (--verbose shows all frames):\n{frames}" if frames else "--verbose shows all frames")
+    if isinstance(error, PsTrainError):
+        console.error(ERROR_BEGINS + str(error))
+        return error.exit_code
+    console.error(ERROR_BEGINS + describe(error))
+    return EXIT_FAILED
 
 
 def _run(parsed: flags.ParsedFlags, console: Console) -> int:
@@ -123,11 +136,25 @@ def _name_process(name: str) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
+def _open_closed_streams() -> None:
+    """Opens the null device in the place of standard streams that are closed: a socket must not get their numbers."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            if opened != number:
+                os.dup2(opened, number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
 def _program(arguments: list[str]) -> int:
     _die_with_launcher()
     if "numpy" in sys.modules:  # forked workers must not draw the same numbers
         sys.modules["numpy"].random.seed()
-    code = main(arguments, Console(sys.stdout))
+    _open_closed_streams()
+    code = main(arguments, Console(sys.stdout, sys.stderr))
     with contextlib.suppress(OSError):  # the reader has gone
         sys.stdout.flush()
         sys.stderr.flush()

@@ -20,7 +20,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ps_train.errors import ConfigError, ModelError
+from ps_train.errors import ConfigError, ModelError, PsTrainError
+from ps_train.errors.user_code import describe, line_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -136,7 +137,8 @@ def load_model(path: str, arguments: Mapping[str, str]) -> Model:
       arguments: name to text; converted to the types that the constructor's parameters are annotated with.
 
     Raises:
-      ModelError: path or arguments are wrong.  An exception of the user's own code passes through.
+      ModelError: path or arguments are wrong, or the module cannot be imported.  An exception of the constructor passes
+        through.
     """
     model_class = _load_class(path)
     try:
@@ -161,14 +163,7 @@ def _load_class(path: str) -> Any:
         raise ModelError(f"model={path} is not of the form package.module:Class.")
     if "" not in sys.path:
         sys.path.insert(0, "")  # a console script, unlike python -m, does not look in the working directory
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise  # the user's module exists, but one of its imports is missing
-        raise ModelError(
-            f"model={path}: there is no module {error.name!r} (looked in the working directory and in sys.path)."
-        ) from None
+    module = _import(module_name, path)
     found = getattr(module, class_name, None)
     if found is None:
         classes = [name for name, value in vars(module).items() if _is_model(value)]
@@ -178,6 +173,26 @@ def _load_class(path: str) -> Any:
     if not _is_model(found):
         raise ModelError(f"model={path}: {class_name} is not a subclass of ps_train.Model.")
     return found
+
+
+def _import(module_name: str, path: str) -> Any:
+    """Imports the user's module; raises ModelError with the user's line if that is not possible."""
+    try:
+        return importlib.import_module(module_name)
+    except PsTrainError:
+        raise
+    except SyntaxError as error:
+        raise ModelError(
+            f"model={path} cannot be imported: {type(error).__name__}: {error.msg} ({line_of(error)})."
+        ) from error
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise ModelError(
+                f"model={path}: there is no module {error.name!r} (looked in the working directory and in sys.path)."
+            ) from None
+        raise ModelError(f"model={path} cannot be imported: {describe(error)}.") from error
+    except (Exception, SystemExit) as error:
+        raise ModelError(f"model={path} cannot be imported: {describe(error)}.") from error
 
 
 def _is_model(value: Any) -> bool:

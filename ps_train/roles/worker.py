@@ -38,8 +38,8 @@ from ps_train.errors import (
     SaveError,
     TooFewWorkersError,
     exit_code_of_signal,
-    headline,
 )
+from ps_train.errors.user_code import describe
 from ps_train.model import load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
@@ -110,7 +110,7 @@ def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: Train
         if not isinstance(
             error, RefusedError
         ):  # a refused chief does not own the status: another process may be the chief
-            status.end(RunState.FAILED, cause=headline(error), config=_is_config(error))
+            status.end(RunState.FAILED, cause=describe(error), config=_is_config(error))
         raise
     finally:
         chief.close()
@@ -215,7 +215,7 @@ def _exit_code(error: BaseException, context: TrainingContext) -> int:
         context.heartbeat.announce_leaving()
         return _code_of(error.outcome)
     if not isinstance(error, RefusedError):
-        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=headline(error), config=_is_config(error))
+        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=describe(error), config=_is_config(error))
         _declare_outcome(context, outcome)
     raise error
 
