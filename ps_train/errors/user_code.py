@@ -76,6 +76,12 @@ def describe(error: BaseException) -> str:
     return f"{headline(error)} ({frames[-1].place()}{made})"
 
 
+def place_of(ops: Sequence[Any]) -> str:
+    """Returns where the user's code makes the first of some operations, in brackets after a space; "" if unknown."""
+    frames = next(filter(None, map(_frames_of, ops)), [])
+    return f" ({frames[-1].place()})" if frames else ""
+
+
 def frames_text(error: BaseException) -> str:
     """Returns the user's frames of an error as in a traceback, the innermost last; "" if there are none."""
     frames, _ = _found(error)
@@ -122,8 +128,10 @@ def _found(error: BaseException) -> tuple[list[Frame], str]:
 
 
 def _frames_of(op: Any) -> list[Frame]:
-    """Returns the user's frames that made an operation."""
-    return [Frame(frame.filename, frame.lineno, frame.name) for frame in op.traceback if _is_users(frame.filename)]
+    """Returns the user's frames that made an operation; an imported operation has no frames."""
+    return [
+        Frame(frame.filename, frame.lineno, frame.name) for frame in op.traceback or () if _is_users(frame.filename)
+    ]
 
 
 def _written(text: str) -> list[Frame]:

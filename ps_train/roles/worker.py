@@ -213,6 +213,8 @@ def _exit_code(error: BaseException, context: TrainingContext) -> int:
     """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
     if isinstance(error, JobEnded):
         context.heartbeat.announce_leaving()
+        if error.outcome.kind == OutcomeKind.DONE:
+            log.info("%s done: the job has ended", context.task)
         return _code_of(error.outcome)
     if not isinstance(error, RefusedError):
         outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=describe(error), config=_is_config(error))
