@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors.user_code import place_of
+from ps_train.placement.copied_functions import FunctionLibrary
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +52,11 @@ def summaries_of(graph: tf.Graph) -> list[tf.Tensor]:
     inner: list[Any] = []
     for summary in collections[0] if collections else []:
         (usable if _is_usable(summary, graph) else inner).append(summary)
+    inner = [summary.op for summary in inner if isinstance(summary, tf.Tensor)] or _calls(graph)
     if inner:
         log.warning(
             "a summary in a branch, loop or function is not written%s: make it outside, of the values that it returns",
-            place_of([summary.op for summary in inner if isinstance(summary, tf.Tensor)]),
+            place_of(inner),
         )
     if second := [op for op in graph.get_operations() if _is_of_tf2(op)]:
         log.warning(
@@ -62,6 +64,13 @@ def summaries_of(graph: tf.Graph) -> list[tf.Tensor]:
             place_of(second),
         )
     return usable
+
+
+def _calls(graph: tf.Graph) -> list[tf.Operation]:
+    """Returns the operations that call a function with a summary in it."""
+    operations = graph.get_operations()
+    library = FunctionLibrary.of(operations) if operations else FunctionLibrary({})
+    return [op for op in operations if any(node.op in _TYPES for node in library.nodes_of(op.node_def))]
 
 
 def _is_usable(summary: Any, graph: tf.Graph) -> bool:

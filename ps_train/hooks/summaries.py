@@ -64,7 +64,8 @@ class SummaryHook(v1.train.SessionRunHook):
 
 def text_of(job: Job, plan: Plan) -> str:
     """Returns flags and plan of a job in Markdown."""
-    flags = [f"--{field.name}={_shown(getattr(job, field.name))}" for field in job_fields(type(job))]
+    values = {field.name: getattr(job, field.name) for field in job_fields(type(job))}
+    flags = [f"--{name}={_shown(value)}" for name, value in values.items() if value is not None]
     return "\n".join(["Flags:", "", *_code(flags), "", "Plan:", "", *_code(plan.table().splitlines())])
 
 
