@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.long import long
 from tests.support.processes import ROOT, Processes, eventually
 
-FLAGS = ["--num_workers=1", "--max_steps=400", "--update=sync", "--log_secs=0.05"]
+FLAGS = ["--num_workers=1", "--max_steps=60", "--model=tests.support.models:Linear", "--log_secs=0.05"]
 UPDATE = "\r\x1b[K"
 
 
@@ -63,23 +64,23 @@ def shown_in(columns: int, term: str, processes: Processes) -> str:
     return terminal.text()
 
 
-@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("columns", [long(80), 40])
 def test_every_update_of_the_progress_line_fits_the_terminal(columns: int, processes: Processes) -> None:
     text = shown_in(columns, "xterm", processes)
     updates = [update.partition("\r\n")[0] for update in text.split(UPDATE)[1:]]
-    assert len(updates) >= 2
+    assert len(updates) >= 1
     assert max(map(len, updates)) < columns
-    parts = [r"\[#*-*\]", r"\d+/400", "loss ", "examples/s" if columns == 80 else "ex/s", r"\d:\d\d"]
+    parts = [r"\[#*-*\]", r"\d+/60", "loss ", "examples/s|ex/s", r"\d:\d\d"]
     for update in updates:
         assert all(re.search(part, update) for part in parts), update
     assert text.replace(UPDATE, "").count("\x1b") == 0
-    assert f"checkpoint {processes.directory}/m/model.ckpt-400\r\n" in text
+    assert f"checkpoint {processes.directory}/m/model.ckpt-60\r\n" in text
 
 
 def test_a_dumb_terminal_gets_whole_lines_without_escape_codes(processes: Processes) -> None:
     text = shown_in(80, "dumb", processes)
     assert "\x1b" not in text and "\r" not in text.replace("\r\n", "")
-    assert re.search(r"\nstep \d+/400  loss .* examples/s .*ETA \d+:\d\d\r\n", text)
+    assert re.search(r"\nstep \d+/60  loss .* examples/s .*ETA \d+:\d\d\r\n", text)
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def tmux() -> Iterator[Any]:
     call("kill-server")
 
 
-@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("columns", [80, long(40)])
 def test_the_screen_of_a_terminal_has_one_progress_line_and_no_remains_of_others(
     columns: int, processes: Processes, tmux: Any
 ) -> None:
@@ -110,12 +111,12 @@ def test_the_screen_of_a_terminal_has_one_progress_line_and_no_remains_of_others
         return tmux("capture-pane", "-p").rstrip().splitlines()
 
     def rows() -> list[str]:
-        return [row for row in screen() if "/400" in row and "[" in row and "loss" in row]
+        return [row for row in screen() if "/60" in row and "[" in row and "loss" in row]
 
     eventually(lambda: any("ended with" in row for row in screen()), 110, "the end of the run")
     assert "ended with 0" in screen()
     last = rows()[-1]
-    assert len(last) < columns and re.search(r"\[#+\].* 400/400 .*loss .*0:00$", last), last
+    assert len(last) < columns and re.search(r"\[#+\].* 60/60 .*loss .*0:00$", last), last
     after = screen()[screen().index(last) + 1]
-    assert after.startswith("trained 400 steps"), "no remains below the progress line"
+    assert after.startswith("trained 60 steps"), "no remains below the progress line"
     assert all(row.startswith(("[#", "[-")) for row in screen() if "loss" in row or "ETA" in row)
