@@ -21,7 +21,8 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
 from ps_train.config.job_values import described
-from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
+from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.errors.user_code import describe, frames_text
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
@@ -39,20 +40,33 @@ def main(arguments: list[str], console: Console) -> int:
     if any(argument in ("--version", "-version") for argument in arguments):
         console.line(_versions())
         return EXIT_DONE
-    return _reported(lambda: _run(flags.parse(arguments, os.environ), console), console)
+    try:
+        parsed = flags.parse(arguments, os.environ)
+    except Exception as error:
+        return _report(error, console, verbose=False)
+    return _reported(functools.partial(_run, parsed, console), console, parsed.job.verbose)
 
 
-def _reported(work: Callable[[], int], console: Console) -> int:
+def _reported(work: Callable[[], int], console: Console, verbose: bool) -> int:
     """Runs a function; shows its error and returns the exit code."""
     try:
         return work()
-    except PsTrainError as error:
-        console.line(ERROR_BEGINS + str(error))
-        return error.exit_code
     except Exception as error:
-        console.line(traceback.format_exc().rstrip())
-        console.line(ERROR_BEGINS + headline(error))
-        return EXIT_FAILED
+        return _report(error, console, verbose)
+
+
+def _report(error: Exception, console: Console, verbose: bool) -> int:
+    """Shows an error: the user's frames (all with --verbose) and one line; returns the exit code."""
+    if verbose and (error.__cause__ is not None or not isinstance(error, PsTrainError)):
+        console.error("".join(traceback.format_exception(error)).rstrip())
+    elif not isinstance(error, PsTrainError):
+        frames = frames_text(error)
+        console.error(f"Your code (--verbose shows all frames):\n{frames}" if frames else "--verbose shows all frames")
+    if isinstance(error, PsTrainError):
+        console.error(ERROR_BEGINS + str(error))
+        return error.exit_code
+    console.error(ERROR_BEGINS + describe(error))
+    return EXIT_FAILED
 
 
 def _run(parsed: flags.ParsedFlags, console: Console) -> int:
@@ -62,7 +76,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch.child_process import ForkTarget
 
         check_local_job(job, has_job_name="job_name" in parsed.given)
-        check = functools.partial(_reported, functools.partial(_check_model, job), console)
+        check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose)
         template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject_fault and not _has_launcher:
@@ -159,11 +173,25 @@ def _name_process(name: str) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
+def _open_closed_streams() -> None:
+    """Opens the null device in the place of standard streams that are closed: a socket must not get their numbers."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            if opened != number:
+                os.dup2(opened, number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
 def _program(arguments: list[str]) -> int:
     _die_with_launcher()
     if "numpy" in sys.modules:  # forked workers must not draw the same numbers
         sys.modules["numpy"].random.seed()
-    code = main(arguments, Console(sys.stdout))
+    _open_closed_streams()
+    code = main(arguments, Console(sys.stdout, sys.stderr))
     with contextlib.suppress(OSError):  # the reader has gone
         sys.stdout.flush()
         sys.stderr.flush()

@@ -16,22 +16,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sysconfig
-import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
 from ps_train.config.model_file import add_working_directory
-from ps_train.errors import ConfigError, ModelError, PsTrainError, cause_of, headline
+from ps_train.errors import ConfigError, ModelError, PsTrainError
+from ps_train.errors.user_code import describe, line_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from ps_train.data.arrays import Arrays
     from ps_train.data.stream import Stream
-
-_LIBRARIES = tuple(path for name in ("stdlib", "platlib", "purelib") if (path := sysconfig.get_path(name)))
 
 
 class Model:
@@ -200,15 +197,5 @@ def _is_model(value: Any) -> bool:
 def _error_of_user(what: str, error: BaseException) -> ModelError:
     """Returns an exception of the user's own code as an error with the file and line where it came from."""
     if isinstance(error, SyntaxError):
-        place, line, reason = error.filename, error.lineno, error.msg
-        code = error.text or ""
-    else:
-        found = traceback.extract_tb(error.__traceback__)
-        frames = [frame for frame in found if not frame.filename.startswith("<") and frame.filename != __file__]
-        own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
-        if not own:
-            return ModelError(f"{what}: {headline(error)}")
-        place, line, reason, code = own[-1].filename, own[-1].lineno, cause_of(error), own[-1].line or ""
-    name = type(error).__name__
-    reason = name if reason == name else f"{name}: {reason}"
-    return ModelError(f"{what}: {place}, line {line}: {reason}" + (f": {code.strip()}" if code.strip() else ""))
+        return ModelError(f"{what}: {type(error).__name__}: {error.msg} ({line_of(error)}).")
+    return ModelError(f"{what}: {describe(error)}.")

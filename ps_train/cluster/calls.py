@@ -200,13 +200,20 @@ class Session(v1.Session):
     def _run_until_accepted(self, *arguments: Any) -> Any:
         for _ in range(_TRIES):
             try:
-                return super().run(*arguments)
+                return self._run_once(*arguments)
             except (tf.errors.AbortedError, tf.errors.CancelledError) as error:
                 if not is_refusal(error):
                     raise
                 self.refused += 1
                 log.debug("a call was refused because of its id, and is made again")
-        return super().run(*arguments)
+        return self._run_once(*arguments)
+
+    def _run_once(self, *arguments: Any) -> Any:
+        try:
+            return super().run(*arguments)
+        except tf.errors.OpError as error:
+            error.graph = self.graph  # `errors/user_code.py` finds there which line of the model made the operation
+            raise
 
 
 def _close(session: Session) -> None:

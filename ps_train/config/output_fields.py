@@ -48,6 +48,12 @@ class OutputFields:
     )
 
     log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))
+    summary_steps: int = job_field(
+        100,
+        "output",
+        "Write the model's summaries (tf.compat.v1.summary) every so many steps; 0: never.",
+        at_least(0),
+    )
     timeline_dir: str = job_field(
         "", "output", "Write when each step of each worker began and ended, into one CSV file per worker, here."
     )

@@ -20,6 +20,7 @@ from ps_train.embeddings.deferred_lookups import Fetch
 from ps_train.errors import ModelError
 from ps_train.gradients.precision import widen
 from ps_train.graph.forward import substituting_variables, with_lookups
+from ps_train.graph.summaries import collecting_summaries
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.seeded_graph import distinct_seeds
@@ -165,7 +166,7 @@ def _weighted(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tf.
 def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
     for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # filled by the previous batch
         v1.get_default_graph().clear_collection(key)
-    with substituting_variables(values, variables), distinct_seeds():
+    with substituting_variables(values, variables), distinct_seeds(), collecting_summaries():
         outputs = model.forward(batches.features, training=True)
         return model.loss(outputs, batches.labels)
 

@@ -35,6 +35,7 @@ class ProgressHook(v1.train.SessionRunHook):
       clock: returns the time in seconds.
 
     Attributes:
+      texts: tag to text in Markdown, written when the event file is opened.
       loss: the last fetched loss; None before the first.
       step: the last observed step.
     """
@@ -56,6 +57,7 @@ class ProgressHook(v1.train.SessionRunHook):
         self._written: float | None = None
         self._pending: Callable[[], None] | None = None
         self._lock = threading.Lock()
+        self.texts: Mapping[str, str] = {}
         self.loss: float | None = None
         self.step = 0
 
@@ -72,6 +74,7 @@ class ProgressHook(v1.train.SessionRunHook):
         if self._writer is None:
             with tf.Graph().as_default():
                 self._writer = v1.summary.FileWriter(self._model_dir)
+            self.add_summary(v1.Summary(value=[_text_point(tag, text) for tag, text in self.texts.items()]), self.step)
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetches of the hook: loss, step and counters."""
@@ -101,6 +104,15 @@ class ProgressHook(v1.train.SessionRunHook):
             rates = (step - self._last[1]) / elapsed, (examples - self._last[2]) / elapsed
             self._report(step, rates, self._make_counters(**counters), now)
         self._last = (now, step, examples)
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Writes numbers by tag, beside the points of the progress."""
+        self.add_summary(v1.Summary(value=[v1.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]), step)
+
+    def add_summary(self, summary: Any, step: int) -> None:
+        """Writes a summary into the event file."""
+        self._writer.add_summary(summary, step)
+        self._writer.flush()
 
     def close(self) -> None:
         """Writes the last point if it is not written yet.  Any thread may call this, several times."""
@@ -132,11 +144,16 @@ class ProgressHook(v1.train.SessionRunHook):
         points = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         points += _staleness_points(stale) if stale else []
         points += _waiting_points(waiting) if waiting else []
-        self._writer.add_summary(v1.Summary(value=points), step)
-        self._writer.flush()
+        self.add_summary(v1.Summary(value=points), step)
 
     def _is_due(self, now: float) -> bool:
         return self._written is None or now - self._written >= self._interval.secs(now - self._start_time)
+
+
+def _text_point(tag: str, text: str) -> Any:
+    """Returns a text for TensorBoard's text dashboard."""
+    metadata = v1.SummaryMetadata(plugin_data=v1.SummaryMetadata.PluginData(plugin_name="text"))
+    return v1.Summary.Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto([text], tf.string))
 
 
 def _staleness_points(report: Mapping[str, Any]) -> list[Any]:

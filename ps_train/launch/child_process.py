@@ -95,7 +95,7 @@ def _spawn(arguments: Sequence[str], environment: Mapping[str, str], inherited: 
         [sys.executable, "-m", "ps_train", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         env=environment,

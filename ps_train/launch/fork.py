@@ -1,7 +1,7 @@
 """A child process forked from this process: it need not import the modules that are imported here.
 
     child = ForkedProcess(work, environment, inherited=[port.fileno()])
-    for line in child.stdout: ...
+    for is_error, line in lines_of(child): ...       # of ps_train/launch/output.py
     child.wait()
 
 It has the part of `subprocess.Popen` that the launcher uses.  Standard library only.
@@ -31,7 +31,11 @@ class Process(Protocol):
 
     @property
     def stdout(self) -> IO[str] | None:
-        """The process's output, readable as text."""
+        """The process's standard output, readable as text."""
+
+    @property
+    def stderr(self) -> IO[str] | None:
+        """The process's standard error, readable as text."""
 
     def poll(self) -> int | None:
         """Returns the exit code, or None while the process runs; negative if a signal ended it."""
@@ -55,7 +59,7 @@ def can_fork() -> bool:
 class ForkedProcess:
     """A forked child process.
 
-    Its standard input is a pipe that closes when this process ends.  Standard output and error are one other pipe.
+    Its standard input is a pipe that closes when this process ends.  Standard output and error are two other pipes.
 
     Args:
       work: runs the child; returns its exit code.
@@ -65,7 +69,8 @@ class ForkedProcess:
     Attributes:
       pid: process id of the child.
       stdin: the file descriptor whose closing the child sees as the end of its input.
-      stdout: the child's output.
+      stdout: the child's standard output.
+      stderr: the child's standard error.
       returncode: exit code; None while the child runs.
     """
 
@@ -73,16 +78,18 @@ class ForkedProcess:
         sys.stdout.flush()
         sys.stderr.flush()
         read_end, self.stdin = os.pipe()
-        output, write_end = os.pipe()
+        output, output_end = os.pipe()
+        errors, errors_end = os.pipe()
         # The child must not handle a signal with this process's handlers.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
-            _child_main(work, environment, read_end, write_end, inherited, mask)
+            _child_main(work, environment, (read_end, output_end, errors_end), inherited, mask)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(read_end)
-        os.close(write_end)
+        for end in (read_end, output_end, errors_end):
+            os.close(end)
         self.stdout: IO[str] | None = os.fdopen(output, errors="replace")
+        self.stderr: IO[str] | None = os.fdopen(errors, errors="replace")
         self.returncode: int | None = None
         self._lock = threading.Lock()
 
@@ -110,8 +117,8 @@ class ForkedProcess:
 
 def run_forked(
     work: Callable[[], int], environment: Mapping[str, str], is_cancelled: Callable[[], bool]
-) -> tuple[int, list[str]]:
-    """Runs a function in a fork; returns its exit code and the lines of its output.
+) -> tuple[int, str, str]:
+    """Runs a function in a fork; returns its exit code, its standard output and its standard error.
 
     Args:
       work: the function; returns the exit code.
@@ -119,36 +126,37 @@ def run_forked(
       is_cancelled: returns True when the child shall be killed.
     """
     child = ForkedProcess(work, environment, inherited=[])
-    assert child.stdout is not None
-    output, ended = bytearray(), False
-    with child.stdout as stream:
-        while not ended:
-            if is_cancelled():
-                child.send_signal(signal.SIGKILL)
-            if select.select([stream], [], [], _POLL_SECS)[0]:
-                read = os.read(stream.fileno(), 1 << 16)
-                output += read
-                ended = not read
+    assert child.stdout is not None and child.stderr is not None
+    streams = [child.stdout, child.stderr]
+    texts, open_streams = {stream: bytearray() for stream in streams}, list(streams)
+    while open_streams:
+        if is_cancelled():
+            child.send_signal(signal.SIGKILL)
+        for stream in select.select(open_streams, [], [], _POLL_SECS)[0]:
+            read = os.read(stream.fileno(), 1 << 16)
+            texts[stream] += read
+            if not read:
+                open_streams.remove(stream)
+                stream.close()
     code = child.wait()
     os.close(child.stdin)
-    return code, output.decode(errors="replace").splitlines()
+    output, errors = (texts[stream].decode(errors="replace") for stream in streams)
+    return code, output, errors
 
 
 def _child_main(
     work: Callable[[], int],
     environment: Mapping[str, str],
-    stdin: int,
-    stdout: int,
+    streams: tuple[int, int, int],
     inherited: Sequence[int],
     mask: set[int | signal.Signals],
 ) -> None:
-    """Runs the child from its fork to its exit."""
+    """Runs the child from its fork to its exit; `streams` become its standard input, output and error."""
     code = 1
     try:
         os.setsid()  # Ctrl-C reaches only the launcher, which forwards it
-        os.dup2(stdin, 0)
-        os.dup2(stdout, 1)
-        os.dup2(stdout, 2)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
         _close_all_but({0, 1, 2, *inherited})
         os.environ.clear()
         os.environ.update(environment)
@@ -156,7 +164,8 @@ def _child_main(
         for signum in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        sys.stdout.reconfigure(line_buffering=True, write_through=True)  # type: ignore[union-attr]
+        for file in (sys.stdout, sys.stderr):
+            file.reconfigure(line_buffering=True, write_through=True)  # type: ignore[union-attr]
         code = work()
     except BaseException:
         traceback.print_exc()

@@ -25,6 +25,7 @@ from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_si
 from ps_train.launch import fork
 from ps_train.launch.child_process import Child, ForkTarget, describe_exit, start_child
 from ps_train.launch.fork import Process
+from ps_train.launch.output import lines_of
 from ps_train.launch.port_reservation import PortReservation
 from ps_train.launch.restart_policy import RestartPolicy
 from ps_train.runtime.console import ERROR_BEGINS, PROGRESS_BEGINS, Console, step_of
@@ -32,7 +33,7 @@ from ps_train.runtime.console import ERROR_BEGINS, PROGRESS_BEGINS, Console, ste
 GRACE_SECS = 10.0
 """Seconds from a signal, or a child's failure, to SIGKILL for the remaining children."""
 
-_LAST_LINES = 15
+_LAST_LINES = 200
 _SHOWN_LINES = 5
 
 _POLL_SECS = 0.5
@@ -128,10 +129,13 @@ class _Launcher:
             return None
         self._template.prepare()
         if self._events.empty():
-            code, lines = fork.run_forked(self._template.check, dict(environ), lambda: not self._events.empty())
+            check, is_cancelled = self._template.check, lambda: not self._events.empty()
+            code, output, errors = fork.run_forked(check, dict(environ), is_cancelled)
             if code != EXIT_DONE and self._events.empty():
-                for line in lines:
+                for line in output.splitlines():
                     self._console.line(line)
+                for line in errors.splitlines():
+                    self._console.error(line)
                 return code if code > 0 else EXIT_FAILED
         return None if self._events.empty() else exit_code_of_signal(self._events.get()[1])
 
@@ -163,16 +167,15 @@ class _Launcher:
         return self._children[-1]
 
     def _read(self, name: str, process: Process, lines: collections.deque[str], is_chief: bool) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            line = line.rstrip("\n")
-            if is_chief and line.startswith(PROGRESS_BEGINS):
+        for is_error, line in lines_of(process):
+            if is_chief and not is_error and line.startswith(PROGRESS_BEGINS):
                 self._console.progress(line)
                 if self._schedule:
                     self._events.put(("step", step_of(line)))
                 continue
             lines.append(line)
-            self._console.line(line if is_chief else f"[{name}] {line}")
+            show = self._console.error if is_error else self._console.line
+            show(line if is_chief else f"[{name}] {line}")
         self._events.put(("exit", name))
         process.wait()
 
@@ -216,7 +219,7 @@ class _Launcher:
         """Injects the faults of --inject_fault that are due at a step."""
         for fault in self._schedule.due(step):
             child = next(child for child in self._children if child.name == fault.task)
-            self._console.line(f"ps_train: {fault.text} strikes at step {step}")
+            self._console.error(f"ps_train: {fault.text} strikes at step {step}")
             child.send(signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
             if fault.amount:
                 self._later(fault.amount, "wake", child)
@@ -238,7 +241,7 @@ class _Launcher:
         if delay is None:
             return False
         times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.max_restarts}"
-        self._console.line(
+        self._console.error(
             f"ps_train: {child.name} {describe_exit(code)}; it will restart in {delay:g}s (restart {times})"
         )
         self._paused.add(child.name)
@@ -281,10 +284,12 @@ class _Launcher:
         code = child.process.wait()
         lines = [line for line in child.lines if line.strip()] or ["it printed nothing"]
         if len(lines) > 1:
-            self._console.line(f"ps_train: the last lines of {child.name}:")
+            self._console.error(f"ps_train: the last lines of {child.name}:")
             for line in lines[-_SHOWN_LINES:]:
-                self._console.line(f"  {line}")
-        self._console.line(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {_find_cause(lines)}")
+                self._console.error(f"  {line}")
+        self._console.error(
+            f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {_find_cause(lines)}"
+        )
         return code if code > 0 else EXIT_FAILED
 
 

@@ -37,12 +37,12 @@ from ps_train.errors import (
     exit_code_of_signal,
 )
 from ps_train.graph.evaluation import BATCH, EvalGraph, evaluate
+from ps_train.hooks.run_end import metrics_line
 from ps_train.model import Model, load_model
 from ps_train.placement.plain import plain_graph
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
-from ps_train.training.result import metrics_line
 
 log = logging.getLogger(__name__)
 

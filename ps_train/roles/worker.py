@@ -38,8 +38,8 @@ from ps_train.errors import (
     SaveError,
     TooFewWorkersError,
     exit_code_of_signal,
-    headline,
 )
+from ps_train.errors.user_code import describe
 from ps_train.model import load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
@@ -112,7 +112,7 @@ def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: Train
         if not isinstance(
             error, RefusedError
         ):  # a refused chief does not own the status: another process may be the chief
-            status.end(RunState.FAILED, cause=headline(error), config=_is_config(error))
+            status.end(RunState.FAILED, cause=describe(error), config=_is_config(error))
         raise
     finally:
         chief.close()
@@ -215,9 +215,11 @@ def _exit_code(error: BaseException, context: TrainingContext) -> int:
     """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
     if isinstance(error, JobEnded):
         context.heartbeat.announce_leaving()
+        if error.outcome.kind == OutcomeKind.DONE:
+            log.info("%s done: the job has ended", context.task)
         return _code_of(error.outcome)
     if not isinstance(error, RefusedError):
-        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=headline(error), config=_is_config(error))
+        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=describe(error), config=_is_config(error))
         _declare_outcome(context, outcome)
     raise error
 

@@ -1,7 +1,8 @@
 """Console output: lines, and one progress line that a terminal overwrites in place.
 
-    console = Console(sys.stdout)
-    console.line("plan: ...")
+    console = Console(sys.stdout, sys.stderr)
+    console.line("plan: ...")                   # results and progress: standard output
+    console.error("ps_train: error: ...")       # errors and warnings: standard error
     console.progress(Progress(...).text())
 
 Standard library only, since the launcher uses it too.  The launcher recognises its children's progress and error lines
@@ -12,8 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import threading
 from typing import TextIO
+
+from ps_train.runtime.progress_line import fit
 
 PROGRESS_BEGINS = "step "
 ERROR_BEGINS = "ps_train: error: "
@@ -24,47 +28,68 @@ def step_of(line: str) -> int:
     return int(line[len(PROGRESS_BEGINS) :].partition("/")[0])
 
 
+_USUAL_COLUMNS = 80
+"""Width of a terminal that does not say its own."""
+
+
 class Console:
-    """A writer of lines to a stream.  Safe to use from several threads.
+    """A writer of lines to two streams.  Safe to use from several threads.
+
+    Args:
+      stream: receives results and progress.
+      errors: receives errors and warnings; None: the same stream.
 
     Attributes:
-      live: whether the stream is a terminal.
+      live: whether the stream is a terminal in which a line can be overwritten.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.live = stream.isatty()
+    def __init__(self, stream: TextIO, errors: TextIO | None = None) -> None:
+        self._stream, self._errors = stream, errors or stream
+        self.live = stream.isatty() and os.environ.get("TERM") != "dumb"
         self._lock = threading.Lock()
         self._open = False
 
     def line(self, text: str) -> None:
         """Writes a line that stays."""
-        with self._lock:
-            self._close()
-            self._write(text + "\n")
+        self._write_line(self._stream, text)
+
+    def error(self, text: str) -> None:
+        """Writes a line that stays, about an error or a warning."""
+        self._write_line(self._errors, text)
 
     def progress(self, text: str) -> None:
-        """Writes the progress line; on a terminal it replaces the one before."""
+        """Writes the progress line; on a terminal it has the terminal's width and replaces the one before."""
         with self._lock:
             if self.live:
-                self._write(f"\r\x1b[K{text}")
+                _write(self._stream, f"\r\x1b[K{fit(text, _columns(self._stream))}")
                 self._open = True
             else:
-                self._write(text + "\n")
+                _write(self._stream, text + "\n")
 
-    def _close(self) -> None:
-        if self._open:
-            self._write("\n")
-            self._open = False
+    def _write_line(self, stream: TextIO, text: str) -> None:
+        with self._lock:
+            if self._open:
+                _write(self._stream, "\n")
+                self._open = False
+            _write(stream, text + "\n")
 
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except UnicodeEncodeError:
-            self._write(text.encode("ascii", "backslashreplace").decode())
-        except (OSError, ValueError):
-            pass  # the reader is gone, or the disk is full; training goes on
+
+def _columns(stream: TextIO) -> int:
+    """Returns the present width of a terminal, which its user may change at any time."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
+    except (OSError, ValueError):
+        return _USUAL_COLUMNS
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except UnicodeEncodeError:
+        _write(stream, text.encode("ascii", "backslashreplace").decode())
+    except (OSError, ValueError):
+        pass  # the reader is gone, or the disk is full; training goes on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,9 +135,11 @@ class ConsoleHandler(logging.Handler):
         self._console, self._prefix = console, prefix
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes one record; the level is shown from WARNING on."""
-        level = "" if record.levelno < logging.WARNING else record.levelname.lower() + ": "
-        self._console.line(f"{self._prefix}{level}{record.getMessage()}")
+        """Writes one record; from WARNING on to standard error, with its level."""
+        if record.levelno < logging.WARNING:
+            self._console.line(f"{self._prefix}{record.getMessage()}")
+        else:
+            self._console.error(f"{self._prefix}{record.levelname.lower()}: {record.getMessage()}")
 
 
 def _duration(seconds: float | None) -> str:

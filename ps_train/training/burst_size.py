@@ -33,19 +33,21 @@ class BurstScheduler:
       longest_call: maximum number of steps of a call.
       fixed: if True, every call has this length, whatever its duration.
       save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
+      summary_steps: the same, because the model's summaries are due.
     """
 
-    def __init__(self, longest_call: int = 1, fixed: bool = False, save_steps: int = 0) -> None:
-        self._lengths, self._fixed, self._save_steps = call_lengths(longest_call, fixed), fixed, save_steps
+    def __init__(self, longest_call: int = 1, fixed: bool = False, save_steps: int = 0, summary_steps: int = 0) -> None:
+        self._lengths, self._fixed = call_lengths(longest_call, fixed), fixed
+        self._ends = [every for every in (save_steps, summary_steps) if every]
         self._steps = 1
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
         self._prepares_graphs = True  # in the first step
 
     @classmethod
-    def of(cls, job: Job, save_steps: int = 0) -> BurstScheduler:
-        """Returns the scheduler for the flags of a job and a replica that saves every `save_steps` steps."""
-        return cls(job.longest_call, fixed=job.steps_per_run != AUTO, save_steps=save_steps)
+    def of(cls, job: Job, save_steps: int = 0, summary_steps: int = 0) -> BurstScheduler:
+        """Returns the scheduler for the flags of a job; the other arguments are those of the replica's duties."""
+        return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps)
 
     def next_burst(self, global_step: int = 0) -> int:
         """Returns the number of steps of the next burst: some calls, and the single step that ends it.
@@ -53,8 +55,7 @@ class BurstScheduler:
         Args:
           global_step: the latest known global step.
         """
-        steps = self._steps_of_burst()
-        return min(steps, self._save_steps - global_step % self._save_steps) if self._save_steps else steps
+        return min([self._steps_of_burst(), *(every - global_step % every for every in self._ends)])
 
     def _steps_of_burst(self) -> int:
         if self._fixed:

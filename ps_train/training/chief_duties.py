@@ -27,22 +27,19 @@ from ps_train.coordination.liveness import TaskLiveness
 from ps_train.coordination.membership_monitor import MembershipMonitor
 from ps_train.coordination.records import Outcome, OutcomeKind
 from ps_train.errors import LostTaskError, SaveError
+from ps_train.graph.summaries import summaries_of
 from ps_train.hooks.counters import RunCounterValues, counter_tensors
 from ps_train.hooks.fetches import StepFetches
 from ps_train.hooks.progress import ProgressHook
+from ps_train.hooks.run_end import advice, metrics_line, read_result_step, write_result
 from ps_train.hooks.save import SaveHook
+from ps_train.hooks.summaries import SummaryHook, text_of
 from ps_train.runtime import gc_control
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalCoordinator
 from ps_train.training.loop import LoopExit
 from ps_train.training.recovery import Recovery
-from ps_train.training.result import (
-    PeerStates,
-    RunSummary,
-    metrics_line,
-    read_result_step,
-    write_result,
-)
+from ps_train.training.result import PeerStates, RunSummary
 from ps_train.training.saver_setup import make_savers
 from ps_train.training.session import ready_records
 from ps_train.training.worker_training import POLL_SECS, SHORT_CALL, WorkerTraining
@@ -83,6 +80,9 @@ class ChiefDuties(Duties):
         self._progress = ProgressHook(
             fetches, job, self._counters_at, lambda progress: self._context.console.progress(progress.text()), directory
         )
+        summaries = summaries_of(self._step.graph) if job.summary_steps else []
+        self.summary_steps = job.summary_steps if summaries else 0
+        self._progress.texts = {"job": text_of(job, self._context.plan)}
         self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device_of(self._context.task))
         self._saver = SaveHook(self._snapshots, fetches, job.save_steps, job.save_secs)
         self._recovery = Recovery(
@@ -95,7 +95,11 @@ class ChiefDuties(Duties):
             str(self._context.task),
             self._membership.present,
         )
-        return [self._progress, self._saver]
+        written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
+        return [self._progress, self._saver, *([written] if summaries else [])]
+
+    def _next_step(self) -> int:
+        return self._training.loop.next_step if self._training.loop is not None else 0
 
     def before_release(self) -> None:
         """Waits briefly for the checkpoint that is being written."""
@@ -220,12 +224,15 @@ class ChiefDuties(Duties):
             console.line("test " + metrics_line(metrics))
         # The previous chief may have been stopped before it wrote the result.
         if made > 0 or read_result_step(self._context.directory) != step:
-            write_result(job, self._context.directory, summary.result(job))
+            write_result(self._context.directory, summary.result(job))
+            self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if job.export_dir:
             context, directory = self._context, prepare_export(job.export_dir)
             exported = export(context.model, context.source, self._checkpoints.path(step), directory)
             console.line(f"exported {exported}")
+        for line in advice(self._context.directory, job.export_dir, int(step)):
+            console.line(line)
         outcome = Outcome(OutcomeKind.DONE, by=str(self._context.task))
         for store in self._context.stores:
             try:

@@ -16,6 +16,9 @@ class Duties(abc.ABC):
         """Returns the number of steps at whose multiples bursts end; 0 if they may end anywhere."""
         return 0
 
+    summary_steps = 0
+    """The number of steps at whose multiples bursts end because the model's summaries are due; 0 if it has none."""
+
     @abc.abstractmethod
     def agree(self) -> None:
         """Compares the job with the chief's before anything is built; raises RefusedError."""

@@ -102,6 +102,7 @@ class TrainingLoop:
         self.calls = 0
         self.is_prepared = False
         self._lengths: set[int] = set()
+        self._begun = 0  # steps since the global step was known
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> LoopExit:
         """Makes steps until the steps or the input end, or `should_stop` returns True; returns the reason.
@@ -137,6 +138,11 @@ class TrainingLoop:
                 return LoopExit.INPUT
         return LoopExit.STOPPED
 
+    @property
+    def next_step(self) -> int:
+        """Returns the global step after the running call, if no other replica makes steps."""
+        return self.global_step + self._begun
+
     def _burst_of(self, count: int) -> Callable[[Any], tuple[int, bool]]:
         def burst(step_context: Any) -> tuple[int, bool]:  # MonitoredSession requires exactly this parameter
             return self._burst(step_context, count)
@@ -148,11 +154,12 @@ class TrainingLoop:
         ops = self._step.ops
         self._count_call(1)
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
-        self.global_step = int(fetched["step"])
+        self.global_step, self._begun = int(fetched["step"]), 0
         return float(fetched["examples"])
 
     def _count_call(self, length: int) -> None:
         """Counts a call of `length` steps before it is made."""
+        self._begun += length
         self.is_prepared = length in self._lengths
         self._lengths.add(length)
         self.calls += 1

@@ -1,11 +1,9 @@
-"""The result of a run: its summary and result.json; and the states of the other tasks, which decide when it ends."""
+"""The result of a run, and the states of the other tasks, which decide when it ends."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ps_train.config.fault_spec import dropped_share
@@ -37,30 +35,6 @@ class PeerStates:
             tuple(s.location() for s in others if s.state in unfinished),
             tuple(s.location() for s in others if s.state == TaskState.WAITING),
         )
-
-
-def metrics_line(metrics: Mapping[str, float]) -> str:
-    """Formats metrics for the console: `accuracy 0.9417  loss 0.1873`."""
-    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-
-
-def write_result(job: Job, directory: str, result: dict[str, Any]) -> str:
-    """Writes result.json atomically; returns its path."""
-    path = os.path.join(directory, "result.json")
-    with open(path + ".new", "w") as file:
-        json.dump(result, file, indent=2)
-        file.write("\n")
-    os.replace(path + ".new", path)
-    return path
-
-
-def read_result_step(directory: str) -> int | None:
-    """Returns the global step in result.json; None if the file is missing or unreadable."""
-    try:
-        with open(os.path.join(directory, "result.json")) as file:
-            return int(json.load(file)["global_step"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import tensorflow.compat.v1 as v1
@@ -10,6 +11,8 @@ from ps_train.runtime import gc_control
 from ps_train.training.duties import Duties
 from ps_train.training.session import agree_with_chief, await_ready
 from ps_train.training.worker_training import WorkerTraining
+
+log = logging.getLogger(__name__)
 
 
 class WorkerDuties(Duties):
@@ -23,6 +26,7 @@ class WorkerDuties(Duties):
         context = self._context
         timeout_secs = context.job.startup_timeout_secs
         agree_with_chief(context.stores[0], context.description, context.cluster, str(context.task), timeout_secs)
+        log.info("%s joined the job of the chief, %s", context.task, context.cluster.chief)
 
     def chief_only_hooks(self) -> list[Any]:
         """Returns no hooks: only the chief reports and saves."""
@@ -38,6 +42,7 @@ class WorkerDuties(Duties):
         step = int(session.run(training.step.global_step))
         training.step.local.prepare(session)
         training.open_input(step)
+        log.info("%s training from global step %d", context.task, step)
         return step
 
     def train(self, session: Any) -> None:

@@ -52,7 +52,6 @@ POLL_SECS = 0.1
 SHORT_CALL = v1.RunOptions(timeout_in_ms=3000)
 _MAX_SESSIONS_WITHOUT_STEP = 5
 """The maximum number of consecutive sessions that are lost before a step was made."""
-
 _CANCEL_SECS = 1.0
 """Seconds for calls to end after their session was closed.  A call that still connects to a ps does not end."""
 
@@ -65,6 +64,7 @@ class WorkerTraining:
       shard_client: the client of dynamic sharding; None under static sharding.
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.
+      loop: the loop of the present session; None before it.
     """
 
     duties: Duties
@@ -72,7 +72,7 @@ class WorkerTraining:
     def __init__(self, context: TrainingContext) -> None:
         self.context = context
         self.session: v1.Session | None = None
-        self._loop: TrainingLoop | None = None
+        self.loop: TrainingLoop | None = None
         self._generation = Generation("", "", 0.0)
         self._sessions_without_step = 0
         self._input_open = self.input_ended = False
@@ -129,8 +129,8 @@ class WorkerTraining:
         is_chief = self.context.task == self.context.cluster.chief
         session = monitored_training_session(master, is_chief, hooks, chief_only_hooks, config, self._prepare, group)
         self.session, first_step = self._prepared
-        self._loop = self._new_loop(first_step)
-        self._calls.begin(self._loop)
+        self.loop = self._new_loop(first_step)
+        self._calls.begin(self.loop)
         self.duties.train(session)
 
     def _prepare(self, session: v1.Session) -> None:
@@ -139,9 +139,9 @@ class WorkerTraining:
     def _wait_for_ps(self, cause: str) -> None:
         """Stops training after the session was lost; returns when all ps answer."""
         log.debug("the session is abandoned: %s", cause)
-        made_any = self._loop is not None and self._loop.made_any
+        made_any = self.loop is not None and self.loop.made_any
         self._sessions_without_step = 0 if made_any else self._sessions_without_step + 1
-        self.session = self._loop = None
+        self.session = self.loop = None
         self._generation = dataclasses.replace(self._generation, generation="")
         self._release_session()
         if self._sessions_without_step >= _MAX_SESSIONS_WITHOUT_STEP:
@@ -205,10 +205,10 @@ class WorkerTraining:
     def run_loop(self, session: Any) -> LoopExit:
         """Makes steps until no steps or no input is left, then leaves the rounds; returns which of the two it was."""
         self.context.heartbeat.set_state(TaskState.TRAINING)
-        assert self._loop is not None, "each session has a loop"
+        assert self.loop is not None, "each session has a loop"
         if self.shard_client is not None and self.session is not None:
             self.shard_client.begin(self.session, self._step_source())
-        reason = self._loop.run(session)
+        reason = self.loop.run(session)
         if reason == LoopExit.STOPPED and not self.context.events.stop.is_set():
             raise LostConnectionError("a ps was restarted")
         if reason == LoopExit.STOPPED:
@@ -246,7 +246,7 @@ class WorkerTraining:
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
         source, job, name = self.shard_client or self._step_source(), self.context.job, str(self.context.task)
-        bursts = BurstScheduler.of(job, self.duties.save_steps)
+        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps)
         wrappers: list[Callable[[Any], Any]] = [] if self._timeline is None else [self._timeline.timed]
         if (factor := slowdown_factor(job.inject_fault, name)) > 1:
             wrappers.append(Slowdown(factor).wrap)

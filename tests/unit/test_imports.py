@@ -168,8 +168,15 @@ def test_rooms_and_files_are_small():
     assert {room: count for room, count in rooms.items() if count > MOST_LINES_OF_A_ROOM} == {}
 
 
-STANDARD = ["errors", "config", "config.*", "launch", "launch.*", "runtime", "runtime.console", "runtime.environment"]
+def test_the_package_itself_imports_nothing_of_its_own():
+    imports = imports_of("")
+    assert {name for name in imports if name.partition(".")[0] not in sys.stdlib_module_names} == set()
+
+
+STANDARD = ["errors", "errors.*", "config", "config.*", "launch", "launch.*", "runtime", "runtime.console"]
 STANDARD += [
+    "runtime.environment",
+    "runtime.progress_line",
     "runtime.signals",
     "runtime.gc_control",
     "runtime.process_ids",
@@ -246,6 +253,6 @@ CLUSTER = ["--ps_hosts=localhost:2222", "--worker_hosts=localhost:2223"]
 def test_a_wrong_configuration_is_refused_without_tensorflow(arguments, text):
     done = run_python("-X", "importtime", "-m", "ps_train", *arguments)
     assert done.returncode == 2
-    assert text in done.stdout
+    assert text in done.stderr and done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     assert lines and not any("tensorflow" in line or "numpy" in line for line in lines)

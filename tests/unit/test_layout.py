@@ -35,6 +35,7 @@ COVERED_BY = {
     "placement/initial_tensor.py": "tests/unit/placement/test_user_variables.py",
     # Parts of a process that need real processes.
     "roles/worker.py": "tests/process/test_startup.py",
+    "training/worker_duties.py": "tests/process/test_output.py",
     "training/session.py": "tests/process/test_recovery.py",
     "training/recovery.py": "tests/process/test_recovery.py",
     "training/final_evaluation.py": "tests/process/test_final_evaluation.py",

@@ -36,9 +36,10 @@ class TestProgram:
 
         monkeypatch.setattr(os, "_exit", leave)
 
-        def run(arguments, stream):
+        def run(arguments, stream, errors=None):
             monkeypatch.setattr(sys, "argv", ["ps_train", *arguments])
             monkeypatch.setattr(sys, "stdout", stream)
+            monkeypatch.setattr(sys, "stderr", errors or stream)
             with pytest.raises(SystemExit) as caught:
                 program.run()
             return caught.value.code
@@ -66,10 +67,11 @@ class TestProgram:
         assert line.endswith(f"Python {platform.python_version()}")
 
     def test_an_error_is_one_line_and_the_exit_code_of_its_kind(self, exit_code):
-        stream = io.StringIO()
-        assert exit_code(["--max_steps=0"], stream) == 2
-        (line,) = stream.getvalue().splitlines()
+        stream, errors = io.StringIO(), io.StringIO()
+        assert exit_code(["--max_steps=0"], stream, errors) == 2
+        (line,) = errors.getvalue().splitlines()
         assert line.startswith("ps_train: error: max_steps=0")
+        assert stream.getvalue() == ""
 
     def test_a_broken_pipe_does_not_change_the_exit_code(self, exit_code, broken_pipe):
         assert exit_code(["--max_steps=0"], broken_pipe) == 2

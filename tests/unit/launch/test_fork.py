@@ -28,7 +28,7 @@ def shown_by(script: str) -> object:
     return json.loads(done.stdout)
 
 
-def test_it_prints_into_its_pipe_and_ends_with_what_its_work_returned() -> None:
+def test_it_prints_into_its_two_pipes_and_ends_with_what_its_work_returned() -> None:
     script = """
 def work():
     print("out")
@@ -37,9 +37,10 @@ def work():
     return 7
 os.environ["KEPT"] = "here"
 child = ForkedProcess(work, {"GIVEN": "1"}, [])
-show([child.stdout.read().splitlines(), child.wait(), child.returncode, child.poll(), "GIVEN" in os.environ])
+out, err = child.stdout.read().splitlines(), child.stderr.read().splitlines()
+show([out, err, child.wait(), child.returncode, child.poll(), "GIVEN" in os.environ])
 """
-    assert shown_by(script) == [["out", "err", "1 None True"], 7, 7, 7, False]
+    assert shown_by(script) == [["out", "1 None True"], ["err"], 7, 7, 7, False]
 
 
 def test_an_exception_is_printed_and_does_not_go_on_in_the_code_of_the_parent() -> None:
@@ -51,9 +52,9 @@ try:
     child = begin(work)
 finally:
     assert os.getpid() == parent or print("the child is here")
-show([child.stdout.read().splitlines()[-1], child.wait()])
+show([child.stdout.read(), child.stderr.read().splitlines()[-1], child.wait()])
 """
-    assert shown_by(script) == ["ValueError: in the child", 1]
+    assert shown_by(script) == ["", "ValueError: in the child", 1]
 
 
 def test_it_has_no_descriptor_but_those_that_it_keeps() -> None:
@@ -99,7 +100,7 @@ for child in children:
 codes = [child.wait() for child in children]
 interrupted = begin(lambda: time.sleep(60))
 interrupted.send_signal(signal.SIGINT)
-last = interrupted.stdout.read().splitlines()[-1]
+last = interrupted.stderr.read().splitlines()[-1]
 os.kill(os.getpid(), signal.SIGTERM)
 show([set(codes) == {-15}, interrupted.wait(), last, heard])
 """
@@ -136,7 +137,7 @@ show([*found, can_fork()])
     assert shown_by(script) == [True, False, True]
 
 
-def test_a_function_that_runs_in_a_fork_gives_its_code_and_its_lines() -> None:
+def test_a_function_that_runs_in_a_fork_gives_its_code_and_both_of_its_outputs() -> None:
     script = """
 from ps_train.launch.fork import run_forked
 def work():
@@ -145,7 +146,7 @@ def work():
     return 7
 show(run_forked(work, dict(os.environ), lambda: False))
 """
-    assert shown_by(script) == [7, ["first", "second"]]
+    assert shown_by(script) == [7, "first\n", "second\n"]
 
 
 def test_a_function_in_a_fork_is_killed_when_it_is_no_longer_wanted() -> None:
@@ -153,7 +154,7 @@ def test_a_function_in_a_fork_is_killed_when_it_is_no_longer_wanted() -> None:
 from ps_train.launch.fork import run_forked
 asked = []
 began = time.monotonic()
-code, _ = run_forked(lambda: time.sleep(60), dict(os.environ), lambda: asked.append(1) or len(asked) > 2)
+code, *_ = run_forked(lambda: time.sleep(60), dict(os.environ), lambda: asked.append(1) or len(asked) > 2)
 show([code, time.monotonic() - began < 30])
 """
     assert shown_by(script) == [-9, True]

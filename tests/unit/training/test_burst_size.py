@@ -119,3 +119,8 @@ def test_a_burst_ends_where_a_checkpoint_is_due() -> None:
     rhythm = after(BurstScheduler(save_steps=100), BURST_SECS / 60)
     assert [rhythm.next_burst(step) for step in (0, 39, 40, 41, 99, 100, 199)] == [60, 60, 60, 59, 1, 60, 1]
     assert after(BurstScheduler(), BURST_SECS / 60).next_burst(41) == 60
+
+
+def test_a_burst_also_ends_where_summaries_are_due() -> None:
+    bursts = after(BurstScheduler(save_steps=100, summary_steps=30), BURST_SECS / 60)
+    assert [bursts.next_burst(step) for step in (0, 29, 30, 90, 95, 100, 119)] == [30, 1, 30, 10, 5, 20, 1]

@@ -18,7 +18,7 @@ Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuratio
 128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/OPERATING.md.
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
-action to take.  `headline` makes one line of any other exception.  The module does not use TensorFlow.
+action to take.  `headline` makes one line of any other exception.  The room does not use TensorFlow.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class JobFailedError(TrainingError):
 
 _CONTEXT_PREFIXES = (
     "Graph execution error",
+    "Exception encountered when calling",
     "From /job:",
     "Detected at",
     "Original stack trace",
@@ -114,12 +115,19 @@ _CODES = (
 _CAUSE_PREFIX = re.compile(rf"\d+ root error\(s\) found\.|^\s*(\(\d+\) )?({_CODES}): ")
 """The text that TensorFlow puts before the cause in the same line."""
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_USER_CODE = re.compile(
+    r'^in user code:\n+(?:\s*File "[^"]+", line \d+, in .*\n.*\n)+\s*(?:[\w.]+(?:Error|Exception): )?'
+)
+"""The frames that AutoGraph puts before the text of an error, and the error's type after them."""
+
 _MAX_LENGTH = 200
 
 
 def cause_of(error: BaseException) -> str:
     """Returns the line of an error's text that gives the cause, without TensorFlow's lines about the graph."""
-    text = str(getattr(error, "message", error))
+    text = _ESCAPES.sub("", str(getattr(error, "message", error)))
+    text = _USER_CODE.sub("", text)
     lines = [line for line in (_CAUSE_PREFIX.sub("", line).strip() for line in text.splitlines()) if line]
     causes = [line for line in lines if not line.startswith(_CONTEXT_PREFIXES) and line.strip("=")]
     return (causes or lines or [type(error).__name__])[0][:_MAX_LENGTH]

@@ -1,0 +1,54 @@
+"""The output of a child process: the lines of its standard output and of its standard error.
+
+    for is_error, line in lines_of(process):
+        ...
+
+One thread reads both, so a line that was written to one stream before a line to the other is also read before it.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import selectors
+from collections.abc import Iterator
+
+from ps_train.launch.fork import Process
+
+_CHUNK = 1 << 16
+
+
+def lines_of(process: Process) -> Iterator[tuple[bool, str]]:
+    """Yields (True for standard error, line without its end) until both streams have ended."""
+    assert process.stdout is not None and process.stderr is not None
+    streams = {process.stdout.fileno(): _Lines(), process.stderr.fileno(): _Lines()}
+    with selectors.DefaultSelector() as selector:
+        for stream in streams:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = {key.fd for key, _ in selector.select()}
+            for stream in [stream for stream in streams if stream in ready]:  # standard output first
+                chunk = os.read(stream, _CHUNK)
+                if not chunk:
+                    selector.unregister(stream)
+                for line in streams[stream].after(chunk):
+                    yield stream == process.stderr.fileno(), line
+    process.stdout.close()
+    process.stderr.close()
+
+
+class _Lines:
+    """The lines of one stream, which comes in chunks."""
+
+    def __init__(self) -> None:
+        utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder, self._begun = io.IncrementalNewlineDecoder(utf8, translate=True), ""
+
+    def after(self, chunk: bytes) -> list[str]:
+        """Returns the lines that a chunk completes; an empty chunk ends the stream."""
+        *lines, self._begun = (self._begun + self._decoder.decode(chunk, final=not chunk)).split("\n")
+        if not chunk and self._begun:
+            lines.append(self._begun)
+        return lines
