@@ -18,6 +18,7 @@ _HOMES = {
     "Arrays": "ps_train.data.arrays",
     "ConfigError": "ps_train.errors",
     "DataError": "ps_train.errors",
+    "FitResult": "ps_train.fitting.fit",
     "Job": "ps_train.config.job",
     "Model": "ps_train.model",
     "ModelError": "ps_train.errors",
@@ -25,6 +26,7 @@ _HOMES = {
     "RefusedError": "ps_train.errors",
     "Task": "ps_train.config.task",
     "TrainingError": "ps_train.errors",
+    "fit": "ps_train.fitting.fit",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

@@ -20,6 +20,7 @@ from ps_train.config.job_values import described
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
+from ps_train.runtime.error_report import report_error
 from ps_train.runtime.tf_import import import_tensorflow
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
@@ -34,9 +35,11 @@ def main(arguments: list[str], console: Console) -> int:
     try:
         return _run(flags.parse(arguments, os.environ), console)
     except PsTrainError as error:
+        report_error(error)
         console.line(ERROR_BEGINS + str(error))
         return error.exit_code
     except Exception as error:
+        report_error(error)
         console.line(traceback.format_exc().rstrip())
         console.line(ERROR_BEGINS + headline(error))
         return EXIT_FAILED

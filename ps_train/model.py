@@ -151,7 +151,7 @@ def load_model(path: str, arguments: Mapping[str, str]) -> Model:
     for name, parameter in named.items():
         if parameter.default is parameter.empty and name not in arguments:
             raise ModelError(f"{path} needs the argument {name}: give it with --model_arg={name}=VALUE.")
-    values = {name: _convert(name, text, named.get(name), path) for name, text in arguments.items()}
+    values = {name: convert_argument(name, text, named.get(name), path) for name, text in arguments.items()}
     return model_class(**values)
 
 
@@ -184,7 +184,18 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Model) and value is not Model
 
 
-def _convert(name: str, text: str, parameter: inspect.Parameter | None, path: str) -> Any:
+def convert_argument(name: str, text: str, parameter: inspect.Parameter | None, path: str) -> Any:
+    """Returns the value of a constructor's argument, of the type that its parameter is annotated with.
+
+    Args:
+      name: name of the argument.
+      text: its value as text.
+      parameter: its parameter; None if there is no such parameter.
+      path: the model, for the error.
+
+    Raises:
+      ModelError: the text is not of that type.
+    """
     annotation = getattr(parameter, "annotation", "")
     annotation = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     words = annotation.replace("Optional[", "").replace("]", "").split("|")

@@ -28,6 +28,7 @@ graph hooks
 training
 roles
 __main__
+fitting
 """
 """Each line stands on those above it.  A module imports its own room, and rooms of the lines above its own."""
 
@@ -179,6 +180,7 @@ STANDARD += [
     "runtime.gc_control",
     "runtime.process_ids",
     "runtime.malloc",
+    "runtime.error_report",
     "cluster",
     "cluster.spec",
 ]
@@ -203,6 +205,7 @@ def test_the_public_names_are_exactly_these():
         "Arrays",
         "ConfigError",
         "DataError",
+        "FitResult",
         "Job",
         "Model",
         "ModelError",
@@ -211,6 +214,7 @@ def test_the_public_names_are_exactly_these():
         "Task",
         "TrainingError",
         "__version__",
+        "fit",
     ]
     assert dir(ps_train) == ps_train.__all__
 
