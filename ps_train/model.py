@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import numbers
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ps_train.errors import ConfigError, ModelError
+from ps_train.user_code import shown, user_code
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -136,7 +138,8 @@ def load_model(path: str, arguments: Mapping[str, str]) -> Model:
       arguments: name to text; converted to the types that the constructor's parameters are annotated with.
 
     Raises:
-      ModelError: path or arguments are wrong.  An exception of the user's own code passes through.
+      ModelError: path, arguments or methods are wrong, or the constructor raised an exception.  An exception of the
+        user's module passes through.
     """
     model_class = _load_class(path)
     try:
@@ -152,7 +155,46 @@ def load_model(path: str, arguments: Mapping[str, str]) -> Model:
         if parameter.default is parameter.empty and name not in arguments:
             raise ModelError(f"{path} needs the argument {name}: give it with --model_arg={name}=VALUE.")
     values = {name: convert_argument(name, text, named.get(name), path) for name, text in arguments.items()}
-    return model_class(**values)
+    with user_code(f"{model_class.__name__}()"):
+        model = model_class(**values)
+    check_methods(model)
+    return model
+
+
+_METHODS = {
+    "data": ("split", "data_dir"),
+    "forward": ("features", "training"),
+    "loss": ("outputs", "labels"),
+    "metrics": ("outputs", "labels"),
+    "predictions": ("outputs",),
+    "optimizer": ("name", "learning_rate"),
+}
+"""Arguments of each method, which are given by position."""
+
+
+def check_methods(model: Model) -> None:
+    """Checks that a model has all methods, and that they take their arguments; raises ModelError."""
+    kind = type(model).__name__
+    for name, arguments in _METHODS.items():
+        method, usual = getattr(model, name), f"def {name}(self, {', '.join(arguments)})"
+        if getattr(method, "__func__", None) is getattr(Model, name) and name in ("data", "forward", "loss"):
+            raise ModelError(f"{kind} has no method {name}(): define {usual}.")
+        if not callable(method):
+            raise ModelError(f"{kind}.{name} is {shown(method)}, not a method: define {usual}.")
+        try:
+            inspect.signature(method).bind(*arguments)
+        except ValueError:  # it has no signature
+            continue
+        except TypeError:
+            found = f"{name}{inspect.signature(method)}"
+            raise ModelError(f"{kind}.{found} does not take its {len(arguments)} arguments: use {usual}.") from None
+        if inspect.iscoroutinefunction(method):
+            raise ModelError(f"{kind}.{name}() is async, which is not supported: use {usual}.")
+    if not isinstance(model.default_optimizer, str):
+        raise ModelError(f"{kind}.default_optimizer is {shown(model.default_optimizer)}: use a name such as 'adam'.")
+    rate = model.default_learning_rate
+    if isinstance(rate, bool) or not isinstance(rate, numbers.Real) or not 0 < rate < float("inf"):
+        raise ModelError(f"{kind}.default_learning_rate is {shown(rate)}: use a number above 0.")
 
 
 def _load_class(path: str) -> Any:

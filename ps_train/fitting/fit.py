@@ -125,7 +125,8 @@ def _check_names(given: Mapping[str, Any]) -> None:
             tuple: (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)) or is_text,
         }
         if not fits.get(kind, not isinstance(value, bool | list | tuple | dict)):
-            allowed = {bool: "True or False", tuple: "a list of texts", str: "a text"}.get(kind, "a number")
+            texts: dict[Any, str] = {bool: "True or False", tuple: "a list of texts", str: "a text"}
+            allowed = texts.get(kind, "a number")
             raise ConfigError(f"{name}={value!r} (from {_HERE}) is not valid: use {allowed}.")
 
 

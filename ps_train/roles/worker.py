@@ -40,6 +40,7 @@ from ps_train.errors import (
     exit_code_of_signal,
     headline,
 )
+from ps_train.graph.model_check import check_model, warn_of_not_finite
 from ps_train.model import load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
@@ -75,6 +76,9 @@ def run(job: Job, task: Task, console: Console) -> int:
     model = load_model(job.model, job.model_arguments())
     source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     variables = trace(model, source, job.batch_size, job.seed)
+    if is_chief:
+        check_model(model, job, variables)
+        warn_of_not_finite("train", source.loaded)
     plan = make_plan(variables.specs(), len(cluster.ps))
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)

@@ -18,6 +18,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
 errors faults metrics private_tf
+user_code
 config data optimizers
 model cluster gradients embeddings
 models runtime placement
