@@ -18,7 +18,7 @@ import importlib
 import inspect
 import numbers
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ps_train.errors import ConfigError, ModelError
@@ -99,6 +99,13 @@ class Model:
         """
         return make_optimizer(name, learning_rate)
 
+    def hooks(self) -> Sequence[tf.compat.v1.train.SessionRunHook]:
+        """Makes hooks for the training session of this worker, in the training graph.
+
+        A hook may fetch tensors that forward() and loss() have made.  It runs several times a second, not at each step.
+        """
+        return []
+
 
 def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
     """Makes the optimizer of a name, with TensorFlow's defaults for its other parameters.
@@ -168,6 +175,7 @@ _METHODS = {
     "metrics": ("outputs", "labels"),
     "predictions": ("outputs",),
     "optimizer": ("name", "learning_rate"),
+    "hooks": (),
 }
 """Arguments of each method, which are given by position."""
 
@@ -187,7 +195,7 @@ def check_methods(model: Model) -> None:
             continue
         except TypeError:
             found = f"{name}{inspect.signature(method)}"
-            raise ModelError(f"{kind}.{found} does not take its {len(arguments)} arguments: use {usual}.") from None
+            raise ModelError(f"{kind}.{found} does not take {len(arguments)} arguments: use {usual}.") from None
         if inspect.iscoroutinefunction(method):
             raise ModelError(f"{kind}.{name}() is async, which is not supported: use {usual}.")
     if not isinstance(model.default_optimizer, str):
