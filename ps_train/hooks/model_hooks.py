@@ -63,7 +63,7 @@ class _UsersHook(v1.train.SessionRunHook):
         self._call("after_run", run_context, run_values)
         if getattr(run_context, "stop_requested", False):
             raise ModelError(
-                f"{type(self._hook).__name__}.after_run() called request_stop(), but a hook of one worker cannot end the "
+                f"{type(self._hook).__name__}.after_run() called request_stop(), but a hook of a worker cannot end the "
                 "job: use --max_steps or --epochs."
             )
 
