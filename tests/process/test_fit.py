@@ -41,6 +41,8 @@ class Net(ps_train.Model):
         return {"mse": v1.metrics.mean_squared_error(labels, outputs)}
 """
 
+IMPORT = "import ps_train\n"
+
 SHOW = """
 import json
 def show(result):
@@ -124,10 +126,11 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
         processes,
         """
         try:
-            ps_train.fit(Net, num_workers=1, max_steps=10**8, model_dir="m", log_secs=0.2)
+            ps_train.fit("tests.support.models:Linear", num_workers=1, max_steps=10**8, model_dir="m", log_secs=0.2)
         except KeyboardInterrupt:
             print("INTERRUPTED")
         """,
+        IMPORT,
     )
     run = processes.command([sys.executable, str(path)])
     run.wait_for("step ")
@@ -139,7 +142,7 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
 
 
 def test_tasks_of_a_cluster_take_part_by_the_environment(processes: Processes) -> None:
-    path = script(processes, "show(ps_train.fit(Net, max_steps=200, model_dir='m'))")
+    path = script(processes, "show(ps_train.fit('tests.support.models:Linear', max_steps=200, model_dir='m'))", IMPORT)
     ports = free_ports(3)
     hosts = [f"127.0.0.1:{port}" for port in ports]
     cluster = {"ps": hosts[:1], "worker": hosts[1:]}
