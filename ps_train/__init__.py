@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ps_train.config.task import Task
     from ps_train.data.arrays import Arrays
     from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
+    from ps_train.fitting.fit import FitResult, fit
     from ps_train.model import Model
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "Arrays",
     "ConfigError",
     "DataError",
+    "FitResult",
     "Job",
     "Model",
     "ModelError",
@@ -36,6 +38,7 @@ __all__ = [
     "__version__",
     "data",
     "embeddings",
+    "fit",
     "metrics",
     "models",
     "optimizers",
@@ -45,6 +48,7 @@ _HOMES = {
     "Arrays": "ps_train.data.arrays",
     "ConfigError": "ps_train.errors",
     "DataError": "ps_train.errors",
+    "FitResult": "ps_train.fitting.fit",
     "Job": "ps_train.config.job",
     "Model": "ps_train.model",
     "ModelError": "ps_train.errors",
@@ -52,6 +56,7 @@ _HOMES = {
     "RefusedError": "ps_train.errors",
     "Task": "ps_train.config.task",
     "TrainingError": "ps_train.errors",
+    "fit": "ps_train.fitting.fit",
 }
 
 

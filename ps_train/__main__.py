@@ -26,6 +26,7 @@ from ps_train.errors.user_code import describe, frames_text
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
+from ps_train.runtime.error_report import report_error
 from ps_train.runtime.tf_import import import_tensorflow
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
@@ -57,11 +58,14 @@ def _reported(work: Callable[[], int], console: Console, verbose: bool) -> int:
 
 def _report(error: Exception, console: Console, verbose: bool) -> int:
     """Shows an error: the user's frames (all with --verbose) and one line; returns the exit code."""
-    if verbose and (error.__cause__ is not None or not isinstance(error, PsTrainError)):
+    report_error(error)
+    cause = error.__cause__ if isinstance(error, PsTrainError) else error
+    if verbose and cause is not None:
         console.error("".join(traceback.format_exception(error)).rstrip())
-    elif not isinstance(error, PsTrainError):
-        frames = frames_text(error)
-        console.error(f"Your code (--verbose shows all frames):\n{frames}" if frames else "--verbose shows all frames")
+    elif cause is not None:
+        frames = frames_text(cause)
+        if frames.count('File "') > 1:  # the line below has the last one
+            console.error(f"Your code (--verbose shows all frames):\n{frames}")
     if isinstance(error, PsTrainError):
         console.error(ERROR_BEGINS + str(error))
         return error.exit_code

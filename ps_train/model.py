@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+import numbers
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
 from ps_train.config.model_file import add_working_directory
 from ps_train.errors import ConfigError, ModelError, PsTrainError
+from ps_train.errors.user_calls import shown, user_code
 from ps_train.errors.user_code import describe, line_of
 
 if TYPE_CHECKING:
@@ -111,6 +113,13 @@ class Model:
         """
         return make_optimizer(name, learning_rate)
 
+    def hooks(self) -> Sequence[tf.compat.v1.train.SessionRunHook]:
+        """Makes hooks for the training session of this worker, in the training graph.
+
+        A hook may fetch tensors that forward() and loss() have made.  It runs several times a second, not at each step.
+        """
+        return []
+
 
 def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
     """Makes the optimizer of a name, with TensorFlow's defaults for its other parameters.
@@ -151,7 +160,7 @@ def load_model(path: str, arguments: Mapping[str, str], sources: Mapping[str, st
       sources: `name=text` to the source of an argument, for errors.
 
     Raises:
-      ModelError: path or arguments are wrong, or the user's own code cannot be imported or constructed.
+      ModelError: path, arguments or methods are wrong, or the user's own code cannot be imported or constructed.
     """
     model_class = _load_class(path)
     try:
@@ -159,12 +168,47 @@ def load_model(path: str, arguments: Mapping[str, str], sources: Mapping[str, st
     except ValueError:
         parameters = {}
     values = convert_arguments(path, parameters, arguments, sources or {})
-    try:
-        return model_class(**values)
-    except PsTrainError:
-        raise
-    except Exception as error:
-        raise _error_of_user(f"model={path} cannot be made", error) from error
+    with user_code(f"{model_class.__name__}()"):
+        model = model_class(**values)
+    check_methods(model)
+    return model
+
+
+_METHODS = {
+    "data": ("split", "data_dir"),
+    "forward": ("features", "training"),
+    "loss": ("outputs", "labels"),
+    "metrics": ("outputs", "labels"),
+    "predictions": ("outputs",),
+    "optimizer": ("name", "learning_rate"),
+    "hooks": (),
+}
+"""Arguments of each method, which are given by position."""
+
+
+def check_methods(model: Model) -> None:
+    """Checks that a model has all methods, and that they take their arguments; raises ModelError."""
+    kind = type(model).__name__
+    for name, arguments in _METHODS.items():
+        method, usual = getattr(model, name), f"def {name}(self, {', '.join(arguments)})"
+        if getattr(method, "__func__", None) is getattr(Model, name) and name in ("data", "forward", "loss"):
+            raise ModelError(f"{kind} has no method {name}(): define {usual}.")
+        if not callable(method):
+            raise ModelError(f"{kind}.{name} is {shown(method)}, not a method: define {usual}.")
+        try:
+            inspect.signature(method).bind(*arguments)
+        except ValueError:  # it has no signature
+            continue
+        except TypeError:
+            found = f"{name}{inspect.signature(method)}"
+            raise ModelError(f"{kind}.{found} does not take {len(arguments)} arguments: use {usual}.") from None
+        if inspect.iscoroutinefunction(method):
+            raise ModelError(f"{kind}.{name}() is async, which is not supported: use {usual}.")
+    if not isinstance(model.default_optimizer, str):
+        raise ModelError(f"{kind}.default_optimizer is {shown(model.default_optimizer)}: use a name such as 'adam'.")
+    rate = model.default_learning_rate
+    if isinstance(rate, bool) or not isinstance(rate, numbers.Real) or not 0 < rate < float("inf"):
+        raise ModelError(f"{kind}.default_learning_rate is {shown(rate)}: use a number above 0.")
 
 
 def _load_class(path: str) -> Any:

@@ -83,7 +83,7 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None
         serialized = v1.placeholder(tf.string, [None], "examples")
         features = _features(serialized, kinds)
         with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
-            outputs = model.forward(features[_ONLY] if only else features, training=False)
+            outputs = model.forward(features[_ONLY] if only else features, False)
             predictions = dict(model.predictions(outputs))
         signatures = {
             "serving_default": _signature(features, predictions),

@@ -20,23 +20,89 @@ from ps_train.errors import DataError
 class Arrays:
     """Examples as numpy arrays.
 
+    Lists and other sequences become arrays; floating-point numbers of Python become float32, as in TensorFlow.
+
     Attributes:
       features: one array [n, ...] or a dict of such arrays.
       labels: one array [n, ...].
 
     Raises:
-      DataError: the arrays differ in their number of examples.
+      DataError: a value is not an array, or the arrays differ in their number of examples.
     """
 
     features: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]]
     labels: np.ndarray[Any, Any]
 
     def __post_init__(self) -> None:
-        parts = self.features if isinstance(self.features, Mapping) else {"features": self.features}
-        lengths = {name: len(values) for name, values in {**parts, "labels": self.labels}.items()}
+        features: Any
+        if isinstance(self.features, Mapping):
+            if not self.features or not all(isinstance(name, str) and name for name in self.features):
+                raise DataError(f"features has the names {list(self.features)}: give each array a name, a text.")
+            features = {name: _array(f"feature {name}", values) for name, values in self.features.items()}
+            parts = dict(features)
+        else:
+            features = _array("features", self.features)
+            parts = {"features": features}
+        labels = _array("labels", self.labels)
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "labels", labels)
+        lengths = {name: len(values) for name, values in {**parts, "labels": labels}.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise DataError(f"features and labels differ in number ({shown}): give each example a row in every array.")
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+def _array(name: str, values: Any) -> np.ndarray[Any, Any]:
+    """Returns values as an array that TensorFlow takes.
+
+    Raises:
+      DataError: they are no array of numbers or texts with a row for each example.
+    """
+    if values is None or isinstance(values, Mapping | str | bytes):
+        kind = "None" if values is None else f"a {type(values).__name__}"
+        raise DataError(f"{name} of Arrays is {kind}: give a numpy array with a row for each example.")
+    try:
+        array = np.asarray(values)
+    except Exception as error:  # rows of different lengths; a tensor of a graph
+        cause = " ".join(str(error).split())[:120]
+        raise DataError(
+            f"{name} of Arrays, a {type(values).__name__}, makes no array ({cause}): give each example a row of the "
+            "same shape, or return a tf.data.Dataset of single examples."
+        ) from None
+    if array.ndim == 0:
+        raise DataError(
+            f"{name} of Arrays is a single {type(values).__name__}: give a numpy array with a row for each example."
+        )
+    if array.dtype == object:
+        array = _without_objects(name, array)
+    if array.dtype == np.float64 and isinstance(values, list | tuple) and not _has_numpy(values):
+        array = array.astype(np.float32)
+    if (
+        array.dtype.kind in "Mm"
+        or array.dtype.type is np.void
+        or (array.dtype.itemsize > 8 and array.dtype.kind == "f")
+    ):
+        raise DataError(f"{name} of Arrays is of {array.dtype}, which TensorFlow does not have: convert it to numbers.")
+    return array
+
+
+def _without_objects(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns an array of objects as an array of texts; refuses other objects."""
+    others = [value for value in array.flat if not isinstance(value, str | bytes)]
+    if not others:
+        return np.asarray(array.tolist())
+    found = "None" if others[0] is None else f"a {type(others[0]).__name__}"
+    raise DataError(
+        f"{name} of Arrays holds Python objects ({found} among them): give each example numbers, or texts, of the same "
+        "shape, such as values.astype(np.float32)."
+    )
+
+
+def _has_numpy(values: Any) -> bool:
+    """Returns True if the innermost values are numpy's, whose types are meant."""
+    while isinstance(values, list | tuple) and len(values):
+        values = values[0]
+    return isinstance(values, np.generic | np.ndarray)

@@ -23,6 +23,7 @@ from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.errors import ModelError
+from ps_train.errors.user_calls import shown, user_code
 
 
 class DataSource:
@@ -39,11 +40,17 @@ class DataSource:
         self._load, self._max_bad_lines = load, max_bad_lines
         self._arrays: Arrays | None = None
 
+    @property
+    def loaded(self) -> Arrays | None:
+        """Returns the Arrays, if `get` has loaded some."""
+        return self._arrays
+
     def get(self) -> Any:
         """Returns the value of the model's `data`: Arrays, or a dataset or Stream of the current graph."""
         if self._arrays is not None:
             return self._arrays
-        data = self._load()
+        with user_code("data()"):
+            data = self._load()
         if isinstance(data, Arrays):
             self._arrays = data
         if isinstance(data, Stream) and self._max_bad_lines is not None:
@@ -197,11 +204,12 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf
     if isinstance(data, tf.data.Dataset):
         try:
             return data.take(-1), lambda batches: batches, {}  # map() would make ragged tensors dense
-        except RuntimeError:  # TensorFlow raises it for a dataset of another graph
+        except (RuntimeError, ValueError):  # TensorFlow raises them for a dataset of another graph
             raise ModelError("data() must make a new tf.data.Dataset in every call: create it inside data().") from None
     if not isinstance(data, Arrays):
         raise ModelError(
-            f"data() returned {type(data).__name__}: return ps_train.Arrays, a tf.data.Dataset or a Stream."
+            f"data() returned {shown(data)}: return ps_train.Arrays, a tf.data.Dataset of single (features, labels) "
+            "examples, or a Stream."
         )
     arrays = (data.features, data.labels)
     placeholders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)

@@ -115,6 +115,9 @@ _CODES = (
 _CAUSE_PREFIX = re.compile(rf"\d+ root error\(s\) found\.|^\s*(\(\d+\) )?({_CODES}): ")
 """The text that TensorFlow puts before the cause in the same line."""
 
+_NODE_NOTE = re.compile(r" for '\{\{node ([^}]*)\}\} = (\w+)\[.*?\]\(.*?\)'")
+"""TensorFlow's note on the operation that could not be made, with all its attributes."""
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _USER_CODE = re.compile(
     r'^in user code:\n+(?:\s*File "[^"]+", line \d+, in .*\n.*\n)+\s*(?:[\w.]+(?:Error|Exception): )?'
@@ -127,7 +130,7 @@ _MAX_LENGTH = 200
 def cause_of(error: BaseException) -> str:
     """Returns the line of an error's text that gives the cause, without TensorFlow's lines about the graph."""
     text = _ESCAPES.sub("", str(getattr(error, "message", error)))
-    text = _USER_CODE.sub("", text)
+    text = _NODE_NOTE.sub(r" for \1 (\2)", _USER_CODE.sub("", text))
     lines = [line for line in (_CAUSE_PREFIX.sub("", line).strip() for line in text.splitlines()) if line]
     causes = [line for line in lines if not line.startswith(_CONTEXT_PREFIXES) and line.strip("=")]
     return (causes or lines or [type(error).__name__])[0][:_MAX_LENGTH]

@@ -167,7 +167,7 @@ def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], varia
     for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # filled by the previous batch
         v1.get_default_graph().clear_collection(key)
     with substituting_variables(values, variables), distinct_seeds(), collecting_summaries():
-        outputs = model.forward(batches.features, training=True)
+        outputs = model.forward(batches.features, True)
         return model.loss(outputs, batches.labels)
 
 

@@ -59,7 +59,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     if code is not None:
         return code
     job, arguments = _with_addresses(job, list(arguments), ports)
-    arguments += [] if job.model_dir else [f"--model_dir={_new_directory(job)}"]
+    arguments += [] if job.model_dir else [f"--model_dir={new_directory(job)}"]
     if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
         arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
     tasks = [("ps", i, host) for i, host in enumerate(job.ps_hosts)]
@@ -79,7 +79,7 @@ def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> t
     return dataclasses.replace(job, ps_hosts=ps, worker_hosts=workers), arguments
 
 
-def _new_directory(job: Job) -> str:
+def new_directory(job: Job) -> str:
     """Makes a directory for this job alone; two jobs may start in the same second."""
     name = job.model.rpartition(":")[2].lower()
     base = os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))

@@ -35,6 +35,7 @@ from ps_train.placement.initial_tensor import InitialTensor, Value, extract_init
 from ps_train.placement.model_variable import ModelVariable
 from ps_train.placement.plain import is_trained, model_value
 from ps_train.placement.plan import VariableSpec
+from ps_train.placement.traced_loss import traced_loss
 from ps_train.placement.user_variables import variables_provided_by
 
 log = logging.getLogger(__name__)
@@ -134,7 +135,7 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
     """Returns a model's variables; `seed` seeds Python's `random`, from which Keras draws seeds of initial values.
 
     Raises:
-      ModelError: the model cannot be trained.  An exception of the model's own code passes through.
+      ModelError: the model cannot be trained, or its own code raised an exception.
     """
     traces: dict[str, VariableTrace] = {}
     with tf.Graph().as_default() as graph:
@@ -142,9 +143,7 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         created, given = dict[str, Any](), dict[str, Any]()
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
         with variables_provided_by(_recorder(traces, created, given)), _python_seed(seed), overriding_global_step(step):
-            outputs = model.forward(batches.features, training=True)
-            loss = model.loss(outputs, batches.labels)
-        _check_loss(loss)
+            loss = traced_loss(model, batches)
         tables = declared_tables(graph)
         names = [name for name, variable in traces.items() if variable.trainable]
         _check_trained(names)
@@ -239,13 +238,6 @@ def _trace_variable(name: str, variable: Any, kwargs: dict[str, Any], known: Map
 
 def _zeros(shape: Any, dtype: Any, partition_info: Any = None) -> tf.Tensor:
     return tf.fill(shape, "") if dtype == tf.string else tf.zeros(shape, dtype)
-
-
-def _check_loss(loss: Any) -> None:
-    if not isinstance(loss, tf.Tensor) or not loss.dtype.is_floating:
-        raise ModelError(f"loss() returned {loss!r}: return a floating-point scalar tensor.")
-    if loss.shape.rank != 0:
-        raise ModelError(f"loss() returned a tensor of shape {loss.shape}, not a scalar: use tf.reduce_mean on it.")
 
 
 def _check_trained(names: Sequence[str]) -> None:

@@ -71,7 +71,7 @@ def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]
             return {}
         batches = evaluation_batches(data, BATCH)
         with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
-            outputs = model.forward(batches.features, training=False)
+            outputs = model.forward(batches.features, False)
             plain.build.adds_metrics = True
             metrics = model.metrics(outputs, batches.labels)
         if not metrics:

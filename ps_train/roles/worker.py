@@ -32,7 +32,6 @@ from ps_train.data.pipeline import DataSource
 from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
-    ConfigError,
     PsTrainError,
     RefusedError,
     SaveError,
@@ -40,6 +39,7 @@ from ps_train.errors import (
     exit_code_of_signal,
 )
 from ps_train.errors.user_code import describe
+from ps_train.graph.model_check import check_model, warn_of_not_finite
 from ps_train.model import load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
@@ -68,8 +68,6 @@ def run(job: Job, task: Task, console: Console) -> int:
     cluster = resolver.cluster
     cluster.address(task)  # raises ConfigError for an unknown task
     is_chief = task == cluster.chief
-    if is_chief and not job.model_dir:
-        raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
     directory = prepare_directory(job.model_dir) if is_chief else ""
     if is_chief and job.export_dir:
         prepare_export(job.export_dir)
@@ -77,6 +75,9 @@ def run(job: Job, task: Task, console: Console) -> int:
     check_file_systems(job)
     source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     variables = trace(model, source, job.batch_size, job.seed)
+    if is_chief:
+        check_model(model, job, variables)
+        warn_of_not_finite("train", source.loaded)
     plan = make_plan(variables.specs(), len(cluster.ps))
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)

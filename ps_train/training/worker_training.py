@@ -34,7 +34,7 @@ from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.faults.slowdown import Slowdown
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
-from ps_train.hooks.shard_progress_hook import ShardProgressHook
+from ps_train.hooks.model_hooks import worker_hooks
 from ps_train.hooks.step_timeline import StepTimeline
 from ps_train.training.burst_size import BurstScheduler
 from ps_train.training.context import Generation, TrainingContext
@@ -94,7 +94,9 @@ class WorkerTraining:
             ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
         )
         with self.step.graph.as_default():
-            chief_only_hooks, hooks = self.duties.chief_only_hooks(), self._shard_hooks()
+            report = None if self.shard_client is None else self.shard_client.step_done
+            hooks = worker_hooks(context.model, self.step.batches.progress, report)
+            chief_only_hooks = self.duties.chief_only_hooks()
             self.step.graph.finalize()
         while True:
             try:
@@ -177,12 +179,6 @@ class WorkerTraining:
 
     def _should_stop(self) -> bool:
         return self.context.events.stop.is_set() or self.session_is_over()
-
-    def _shard_hooks(self) -> list[Any]:
-        progress = self.step.batches.progress
-        if self.shard_client is None or progress is None:
-            return []
-        return [ShardProgressHook(progress, self.shard_client.step_done)]
 
     def enter_generation(self, ready: ModelReady) -> None:
         """Makes this task train in the generation of `ready`; raises RefusedError if it belongs to another run."""

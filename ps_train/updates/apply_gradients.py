@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.errors import ModelError
+from ps_train.errors.user_calls import shown
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.variables import ps_device, scatter_rows
@@ -122,16 +123,10 @@ class PsOptimizer:
         rate = self._job.learning_rate or self._model.default_learning_rate
         with overriding_global_step(self._update_count):
             found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)
-        groups = dict(found) if isinstance(found, Mapping) else {"": found}
-        return {group: self._own(group, optimizer) for group, optimizer in groups.items()}
+        return {group: self._own(group, optimizer) for group, optimizer in optimizer_groups(found).items()}
 
     def _own(self, group: str, optimizer: Any) -> Any:
         """Copies an optimizer, which the model may return twice, and gives the copy its group's slots."""
-        if not isinstance(optimizer, v1.train.Optimizer):
-            raise ModelError(
-                f"optimizer() returned {type(optimizer).__name__}: return a tf.compat.v1.train.Optimizer, or a "
-                "dict from the beginning of variables' names to one."
-            )
         own = copy.copy(optimizer)
         share_slots(own, self._first_optimizers.setdefault(group, own))
         if self._job.update != "sync":
@@ -139,6 +134,23 @@ class PsOptimizer:
             # the same row come from several workers.
             skip_deduplication(own)
         return own
+
+
+def optimizer_groups(found: Any) -> dict[str, Any]:
+    """Returns prefix of variables' names to optimizer, of the value that a model's optimizer() returned.
+
+    Raises:
+      ModelError: it is neither an optimizer nor a dict of optimizers.
+    """
+    groups = dict(found) if isinstance(found, Mapping) else {"": found}
+    for group, optimizer in groups.items():
+        if not isinstance(group, str) or not isinstance(optimizer, v1.train.Optimizer):
+            where = f" for {group!r}" if isinstance(found, Mapping) else ""
+            raise ModelError(
+                f"optimizer() returned {shown(optimizer)}{where}: return a tf.compat.v1.train.Optimizer, or a dict "
+                "from the beginning of variables' names to one."
+            )
+    return groups
 
 
 def optimizer_prefix(name: str, groups: Mapping[str, Any]) -> str:

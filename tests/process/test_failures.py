@@ -17,12 +17,16 @@ from tests.support.processes import Processes, TestCluster
 MODELS = "--model=tests.support.models:"
 
 
-def test_an_exception_in_the_users_own_code_keeps_its_frames_and_fails_the_whole_job(processes: Processes) -> None:
+def test_an_exception_in_the_users_own_code_is_told_with_its_place_and_fails_the_whole_job(
+    processes: Processes,
+) -> None:
     run = processes.run(MODELS + "Raises", f"--model_dir={processes.directory}/m")
-    assert run.wait(40) == 1
-    assert "KeyError: 'my own mistake'" in run.output and "in forward" in run.output
-    assert "failed with exit code 1, and so the job failed: KeyError: 'my own mistake' (" in run.lines[-1]
-    assert run.lines[-1].endswith(', in forward: raise KeyError("my own mistake"))')
+    assert run.wait(40) == 2
+    assert (
+        "forward() raised KeyError: 'my own mistake' (" in run.lines[-1]
+        and ", in forward: raise KeyError(" in run.lines[-1]
+    )
+    assert "failed with exit code 2, and so the job failed: " in run.lines[-1] and "Traceback" not in run.output
 
 
 @pytest.mark.parametrize(

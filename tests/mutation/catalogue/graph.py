@@ -106,7 +106,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a loss that is an integer is accepted",
-        "ps_train/placement/trace.py",
+        "ps_train/placement/traced_loss.py",
         " or not loss.dtype.is_floating",
         "",
         (_TRACE,),

@@ -22,7 +22,7 @@ def second(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.P
 
 def test_jobs_that_start_in_the_same_second_have_directories_of_their_own(second: pathlib.Path) -> None:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: local._new_directory(Job()), range(8)))
+        made = list(pool.map(lambda _: local.new_directory(Job()), range(8)))
     assert len(set(made)) == 8
     assert all(pathlib.Path(path).is_dir() for path in made)
     assert str(second / "runs" / "digits-async-20261121-214013") in made
@@ -31,4 +31,4 @@ def test_jobs_that_start_in_the_same_second_have_directories_of_their_own(second
 def test_a_directory_that_cannot_be_made_is_a_configuration_error(second: pathlib.Path) -> None:
     (second / "runs").write_text("a file")
     with pytest.raises(ConfigError, match=r"runs.*--model_dir"):
-        local._new_directory(Job())
+        local.new_directory(Job())

@@ -1,0 +1,114 @@
+"""Checks, before any step, of the parts of a model that are needed later: optimizer, test data, metrics, predictions.
+
+    check_model(model, job, model_variables)
+
+An error at the end of training would cost the whole training.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.config.job import Job
+from ps_train.data.arrays import Arrays
+from ps_train.data.pipeline import DataSource, evaluation_batches
+from ps_train.errors import ModelError
+from ps_train.errors.user_calls import shown, user_code
+from ps_train.model import Model
+from ps_train.placement.global_step import overriding_global_step
+from ps_train.placement.plain import plain_graph
+from ps_train.placement.trace import ModelVariables
+from ps_train.updates.apply_gradients import optimizer_groups, optimizer_prefix
+
+log = logging.getLogger(__name__)
+
+_PAIRS = "return a dict from names to (value, update) pairs, as tf.compat.v1.metrics makes them"
+
+
+def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
+    """Calls optimizer(), data("test"), forward() without training, metrics() and predictions(), and checks the results.
+
+    Args:
+      model: the user's model.
+      job: the job.
+      variables: the variables of the model in training.
+
+    Raises:
+      ModelError: a method raised an exception, or returned a value of the wrong type.
+    """
+    _check_optimizer(model, job, variables)
+    source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
+    with tf.Graph().as_default():
+        step = v1.placeholder_with_default(np.int64(0), [], "global_step")
+        data = source.get()
+        if data is None:
+            return
+        warn_of_not_finite("test", data)
+        batches = evaluation_batches(data, 1)
+        with plain_graph(variables.variables, "the model in training") as plain, overriding_global_step(step):
+            with user_code("forward(), outside of training,"):
+                outputs = model.forward(batches.features, False)
+            with user_code("predictions()"):
+                predictions = model.predictions(outputs) if job.export_dir else {}
+            plain.build.adds_metrics = True
+            with user_code("metrics()"):
+                metrics = model.metrics(outputs, batches.labels)
+        check_metrics(metrics)
+        _check_predictions(predictions)
+
+
+def check_metrics(metrics: Any) -> None:
+    """Raises ModelError if metrics() returned anything but a dict of pairs of a scalar value and an update."""
+    if not isinstance(metrics, Mapping):
+        raise ModelError(f"metrics() returned {shown(metrics)}: {_PAIRS}.")
+    for name, pair in metrics.items():
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"metrics() returned a metric with the name {name!r}: use texts as names.")
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ModelError(f"metrics() returned {shown(pair)} for {name!r}: {_PAIRS}.")
+        value, update = pair
+        if not isinstance(value, tf.Tensor) or not isinstance(update, tf.Tensor | tf.Operation):
+            wrong = update if isinstance(value, tf.Tensor) else value
+            raise ModelError(f"metrics() returned a pair with {shown(wrong)} for {name!r}: {_PAIRS}.")
+        is_number = value.dtype.is_floating or value.dtype.is_integer or value.dtype.is_bool
+        if value.shape.rank not in (0, None) or not is_number:
+            raise ModelError(
+                f"metrics() returned a value of shape {value.shape} and {value.dtype.name} for {name!r}: the value "
+                "must be a number, a scalar."
+            )
+
+
+def warn_of_not_finite(split: str, data: Any) -> None:
+    """Warns of Arrays with NaN or infinite numbers, with which the loss is soon not finite either."""
+    if not isinstance(data, Arrays):
+        return
+    parts = data.features if isinstance(data.features, Mapping) else {"features": data.features}
+    for name, values in {**parts, "labels": data.labels}.items():
+        if values.dtype.kind == "f" and not np.isfinite(np.sum(values, dtype=np.float64)):
+            count = int(np.sum(~np.isfinite(values)))
+            if count:
+                log.warning("%s of the %s data has %d values that are NaN or infinite", name, split, count)
+
+
+def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
+    with tf.Graph().as_default():
+        step = v1.placeholder_with_default(np.int64(0), [], "global_step")
+        name, rate = job.optimizer or model.default_optimizer, job.learning_rate or model.default_learning_rate
+        with overriding_global_step(step), user_code("optimizer()"):
+            found = model.optimizer(name, rate)
+        groups = optimizer_groups(found)
+    for variable in [*variables.with_gradient(), *variables.tables()]:
+        optimizer_prefix(variable, groups)
+
+
+def _check_predictions(predictions: Any) -> None:
+    if not isinstance(predictions, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, tf.Tensor) for name, value in predictions.items()
+    ):
+        raise ModelError(f"predictions() returned {shown(predictions)}: return a dict from names to tensors.")

@@ -1,0 +1,35 @@
+"""The loss of a model in its trace, with errors for outputs and losses that cannot be trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.data.pipeline import Batches
+from ps_train.errors import ModelError
+from ps_train.errors.user_calls import shown, user_code
+from ps_train.model import Model
+
+
+def traced_loss(model: Model, batches: Batches) -> tf.Tensor:
+    """Returns the loss of a batch in training.
+
+    Raises:
+      ModelError: forward() or loss() raised an exception, or the loss is not a floating-point scalar.
+    """
+    with user_code("forward()"):
+        outputs = model.forward(batches.features, True)
+    if outputs is None:
+        raise ModelError("forward() returned None: return the outputs, which loss() gets.")
+    with user_code("loss()"):
+        loss = model.loss(outputs, batches.labels)
+    _check_loss(loss)
+    return loss
+
+
+def _check_loss(loss: Any) -> None:
+    if not isinstance(loss, tf.Tensor) or not loss.dtype.is_floating:
+        raise ModelError(f"loss() returned {shown(loss)}: return a floating-point scalar tensor.")
+    if loss.shape.rank != 0:
+        raise ModelError(f"loss() returned a tensor of shape {loss.shape}, not a scalar: use tf.reduce_mean on it.")

@@ -1,0 +1,61 @@
+"""Whole jobs of models with one mistake: one cause, the right exit code, no hang, no process left."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.long import long
+from tests.support.processes import Processes
+
+MODELS = "--model=tests.support.bad_models:"
+
+
+@pytest.mark.parametrize(
+    ("model", "texts"),
+    [
+        ("MetricsOfNumbers", ["metrics() returned", "'error'", "(value, update)"]),
+        long("TestDataOfLists", ["data() returned list [1, 2, 3]"]),
+        long("NoLoss", ["NoLoss.loss is None, not a method"]),
+        long("OptimizerByName", ["optimizer() returned str 'sgd'"]),
+        ("HooksOfNumbers", ["hooks() returned list", "SessionRunHook"]),
+    ],
+)
+def test_a_mistake_costs_one_line_before_any_step(processes: Processes, model: str, texts: list[str]) -> None:
+    run = processes.run(MODELS + model, f"--model_dir={processes.directory}/m")
+    assert run.wait(60) == 2, run.output
+    assert [text for text in texts if text not in run.lines[-1]] == [], run.output
+    assert "Traceback" not in run.output and "step " not in run.output
+    causes = {line[line.index(texts[0]) :] for line in run.lines if texts[0] in line}
+    assert len(causes) == 1, "every process tells the same cause"
+    assert run.descendants() == []
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        ("RaisesMidway", "record 150 has no label"),
+        long("ChangesItsType", "many"),
+        long("ChangesItsShape", "shape (4,)"),
+    ],
+)
+def test_data_that_go_wrong_midway_end_the_job_with_their_cause(processes: Processes, model: str, cause: str) -> None:
+    run = processes.run(MODELS + model, f"--model_dir={processes.directory}/m", "--epochs=1", "--num_workers=1")
+    assert run.wait(90) in (1, 2), run.output
+    assert cause in run.lines[-1], run.output
+    assert run.descendants() == []
+
+
+def test_values_that_are_not_finite_are_named_before_the_loss_is_not_finite_either(processes: Processes) -> None:
+    run = processes.run(MODELS + "NotFinite", f"--model_dir={processes.directory}/m", "--num_workers=1")
+    assert run.wait(90) == 1, run.output
+    assert "warning: features of the train data has 1 values that are NaN or infinite" in run.output
+    assert "not a finite number" in run.lines[-1] and "Traceback" not in run.output
+
+
+@pytest.mark.parametrize("model", ["OtherNames", "Lists"])
+def test_other_names_and_lists_train(processes: Processes, model: str) -> None:
+    run = processes.run(MODELS + model, f"--model_dir={processes.directory}/m", "--max_steps=20", "--num_workers=1")
+    assert run.wait(90) == 0, run.output
+    assert json.loads((processes.directory / "m" / "result.json").read_text())["global_step"] == 20
