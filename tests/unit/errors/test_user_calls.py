@@ -22,11 +22,8 @@ def test_the_innermost_place_in_the_users_files_is_shown():
         return {}["age"]
 
     line = inner.__code__.co_firstlineno + 1
-    found = message_of(lambda: inner())
-    assert (
-        found
-        == f"forward() raised KeyError: 'age' (tests/unit/errors/test_user_calls.py, line {line}, in inner: return {{}}[\"age\"])"
-    )
+    place = f'(tests/unit/errors/test_user_calls.py, line {line}, in inner: return {{}}["age"])'
+    assert message_of(lambda: inner()) == f"forward() raised KeyError: 'age' {place}"
 
 
 def test_the_place_is_not_inside_tensorflow_and_its_notes_on_the_node_are_short():
