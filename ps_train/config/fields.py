@@ -7,6 +7,7 @@ check_fields(job, job.sources)              # in the dataclass's __post_init__
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,10 @@ def check_fields(value: Any, sources: Mapping[str, str]) -> None:
     for field in job_fields(type(value)):
         check: Check = field.metadata["check"]
         field_value = getattr(value, field.name)
+        if isinstance(field_value, float) and not math.isfinite(field_value):
+            raise ConfigError(
+                f"{field.name}={field_value}{source_of(sources, field.name)} is not finite: use {check.allowed}."
+            )
         if not check.holds(field_value):
             raise ConfigError(
                 f"{field.name}={field_value}{source_of(sources, field.name)} is not valid: use {check.allowed}."

@@ -21,6 +21,7 @@ from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.coordination import records
 from ps_train.coordination.connect import connect_all_ps
+from ps_train.coordination.directory_lock import DirectoryLock, held_directory
 from ps_train.coordination.heartbeat import FailureDetector, Heartbeat, JobEnded, outcome_error
 from ps_train.coordination.job_diff import diff_configs, job_fingerprint
 from ps_train.coordination.kv_store import KeyValueStore
@@ -69,9 +70,18 @@ def run(job: Job, task: Task, console: Console) -> int:
     is_chief = task == cluster.chief
     if is_chief and not job.model_dir:
         raise ConfigError(f"model_dir is not given: {task} is the chief and needs --model_dir to save checkpoints in.")
-    directory = prepare_directory(job.model_dir) if is_chief else ""
-    if is_chief and job.export_dir:
-        prepare_export(job.export_dir)
+    if not is_chief:
+        return _run(job, task, resolver, console)
+    directory = prepare_directory(job.model_dir)
+    with held_directory(directory, str(task), job.heartbeat_timeout_secs) as lock:
+        if job.export_dir:
+            prepare_export(job.export_dir)
+        return _run(job, task, resolver, console, lock)
+
+
+def _run(job: Job, task: Task, resolver: ClusterResolver, console: Console, lock: DirectoryLock | None = None) -> int:
+    """Joins the job and trains; a task with the lock of its model directory is the chief."""
+    cluster, is_chief = resolver.cluster, lock is not None
     model = load_model(job.model, job.model_arguments())
     source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
     variables = trace(model, source, job.batch_size, job.seed)
@@ -91,12 +101,14 @@ def run(job: Job, task: Task, console: Console) -> int:
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership if is_chief else detector)
     context = TrainingContext(
         job, task, resolver, cluster, model, source, variables, plan, description, stores,
-        heartbeat, events, console, directory,
+        heartbeat, events, console, lock.directory if lock is not None else "",
     )  # fmt: skip
     training = WorkerTraining(context)
     chief = ChiefDuties(training, membership) if is_chief else None
     training.duties = chief if chief is not None else WorkerDuties(training)
     heartbeat.start()
+    if lock is not None:
+        lock.watch(events.set_terminal_error)
     return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
 
 
