@@ -55,6 +55,15 @@ def read_kinds(path: str) -> dict[str, Kind]:
         raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
+def examples_of(path: str) -> float:
+    """Returns the number of examples that a checkpoint was trained with; 0 if it does not tell."""
+    try:
+        with glob_free(path) as readable:
+            return float(tf.train.load_checkpoint(readable).get_tensor("ps_train/examples"))
+    except (tf.errors.OpError, ValueError, RuntimeError):
+        return 0.0
+
+
 _ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
 
 

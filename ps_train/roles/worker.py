@@ -29,7 +29,6 @@ from ps_train.coordination.lease import Lease
 from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
 from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState, new_task_status
 from ps_train.coordination.run_status import RunState, StatusFile
-from ps_train.data.pipeline import DataSource
 from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
@@ -41,6 +40,7 @@ from ps_train.errors import (
     exit_code_of_signal,
     headline,
 )
+from ps_train.graph.sources import check_test_data, training_source
 from ps_train.model import load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
@@ -83,8 +83,10 @@ def _run(job: Job, task: Task, resolver: ClusterResolver, console: Console, lock
     """Joins the job and trains; a task with the lock of its model directory is the chief."""
     cluster, is_chief = resolver.cluster, lock is not None
     model = load_model(job.model, job.model_arguments())
-    source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
+    source = training_source(model, job)
     variables = trace(model, source, job.batch_size, job.seed)
+    if is_chief:
+        check_test_data(model, job)
     plan = make_plan(variables.specs(), len(cluster.ps))
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
