@@ -17,6 +17,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
 from ps_train.config.job_values import described
+from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, headline
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
@@ -50,6 +51,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
 
         if job.ps_hosts or job.worker_hosts:
             Cluster.of(job)  # raises here once instead of in every child
+        for line in flags_without_effect(job, task):
+            console.line(f"ps_train: warning: {line}")
         template = ForkTarget(functools.partial(_import_for_children, job), _program)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject_fault and not _has_launcher:
@@ -61,6 +64,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     _prepare_logging(console, job.verbose)
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    for line in [] if _has_launcher else flags_without_effect(job, task):
+        logging.getLogger("ps_train").warning(line)
     if malloc.tune_malloc(os.environ):
         logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", malloc.MMAP_BYTES, malloc.TRIM_BYTES)
     if task.job_name != "evaluator":

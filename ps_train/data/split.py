@@ -97,8 +97,9 @@ def is_batched(dataset: tf.data.Dataset, batch_size: int) -> bool:
     look the same: sequences.  If their lengths are unknown they cannot be batched; if these are known, the dataset must
     be the direct result of `batch`.
     """
-    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
-    if not shapes or not all(shape is not None and shape.rank for shape in shapes):
+    specs = tf.nest.flatten(dataset.element_spec)
+    shapes = [spec.shape for spec in specs if getattr(spec, "shape", None) is not None and spec.shape.rank]
+    if not shapes or len(shapes) < len(specs):
         return False
     sizes = {shape[0] for shape in shapes}
     return len(sizes) == 1 and ((sizes == {None} and batch_size > 1) or _is_result_of_batch(dataset))

@@ -18,6 +18,7 @@ from ps_train.checkpoint.export import prepare_export
 from ps_train.checkpoint.files import prepare_directory
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.coordination import records
 from ps_train.coordination.connect import connect_all_ps
@@ -41,7 +42,7 @@ from ps_train.errors import (
     headline,
 )
 from ps_train.graph.sources import check_test_data, training_source
-from ps_train.model import load_model
+from ps_train.model import ignores_data_dir, load_model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
 from ps_train.runtime.console import Console
@@ -87,6 +88,8 @@ def _run(job: Job, task: Task, resolver: ClusterResolver, console: Console, lock
     variables = trace(model, source, job.batch_size, job.seed)
     if is_chief:
         check_test_data(model, job)
+        if job.data_dir and ignores_data_dir(model):
+            log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))
     plan = make_plan(variables.specs(), len(cluster.ps))
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
