@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import RandomAccessChunks, Stream
 from ps_train.data.data_shard import DataShard
+from ps_train.data.stream import RandomAccessChunks, Stream
 from tests.support.models import Linear
 
 
@@ -15,8 +15,8 @@ class Nothing(Stream):
     """A stream of files that are all empty; only reading them tells."""
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
-        numbers = tf.data.Dataset.range(0)
-        return numbers.take_while(lambda number: True).batch(4).map(lambda n: (tf.zeros([tf.size(n), 3]), n))
+        chunks = tf.data.Dataset.range(0).take_while(lambda number: True).batch(4)
+        return chunks.map(lambda numbers: (tf.zeros([tf.size(numbers), 3]), tf.cast(numbers, tf.float32)))
 
     def pieces(self) -> RandomAccessChunks:
         return RandomAccessChunks(0, "nothing", lambda piece: (tf.zeros([0, 3]), tf.zeros([0])))
@@ -38,7 +38,7 @@ class Data(Linear):
             "no_examples": lambda: dataset.filter(lambda x, y: y > np.inf),
             "nothing": Nothing,
             "repeated": dataset.repeat,
-            "endless": lambda: dataset.repeat().take_while(lambda x, y: True),
+            "endless": lambda: dataset.repeat().batch(1000).take_while(lambda x, y: True).unbatch(),
             "batched": lambda: dataset.batch(8),
         }[self.kinds[split]]()
 
