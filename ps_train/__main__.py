@@ -21,6 +21,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
 from ps_train.config.job_values import described
+from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
 from ps_train.errors.user_code import describe, frames_text
 from ps_train.launch.preflight import check_local_job, check_task
@@ -80,6 +81,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch.child_process import ForkTarget
 
         check_local_job(job, has_job_name="job_name" in parsed.given)
+        for line in flags_without_effect(job, task):
+            console.error(f"ps_train: warning: {line}")
         check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose)
         template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
@@ -93,6 +96,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     _prepare_logging(console, job.verbose)
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    for line in [] if _has_launcher else flags_without_effect(job, task):
+        logging.getLogger("ps_train").warning(line)
     if malloc.tune_malloc(os.environ):
         logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", malloc.MMAP_BYTES, malloc.TRIM_BYTES)
     if task.job_name != "evaluator":

@@ -14,6 +14,7 @@ A model knows nothing of ps, workers, sessions or steps.
 
 from __future__ import annotations
 
+import dis
 import importlib
 import inspect
 import numbers
@@ -209,6 +210,18 @@ def check_methods(model: Model) -> None:
     rate = model.default_learning_rate
     if isinstance(rate, bool) or not isinstance(rate, numbers.Real) or not 0 < rate < float("inf"):
         raise ModelError(f"{kind}.default_learning_rate is {shown(rate)}: use a number above 0.")
+
+
+def ignores_data_dir(model: Model) -> bool:
+    """Returns True if the model's `data` certainly does not read its argument `data_dir`: no instruction loads it."""
+    code = getattr(inspect.unwrap(type(model).data), "__code__", None)
+    if code is None or code.co_argcount < 3:
+        return False
+    name = code.co_varnames[2]
+    if name in code.co_cellvars or {"locals", "vars", "eval"} & set(code.co_names):
+        return False
+    loads = [step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_FAST")]
+    return not any(name == value or (isinstance(value, tuple) and name in value) for value in loads)
 
 
 def _load_class(path: str) -> Any:

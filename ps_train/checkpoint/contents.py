@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.glob_free import glob_free
 from ps_train.coordination.kv_store import cause_of
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import DamagedCheckpointError, ModelError
@@ -46,11 +47,21 @@ def read_kinds(path: str) -> dict[str, Kind]:
       DataLossError: any error of TensorFlow about a truncated or foreign file.
     """
     try:
-        reader = tf.train.load_checkpoint(path)
-        dtypes = reader.get_variable_to_dtype_map()
-        return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
+        with glob_free(path) as readable:
+            reader = tf.train.load_checkpoint(readable)
+            dtypes = reader.get_variable_to_dtype_map()
+            return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise tf.errors.DataLossError(None, None, str(error)) from None
+
+
+def examples_of(path: str) -> float:
+    """Returns the number of examples that a checkpoint was trained with; 0 if it does not tell."""
+    try:
+        with glob_free(path) as readable:
+            return float(tf.train.load_checkpoint(readable).get_tensor("ps_train/examples"))
+    except (tf.errors.OpError, ValueError, RuntimeError):
+        return 0.0
 
 
 _ANOTHER = "it is of another model: use the --model and --model_arg of its job, or another --model_dir."
@@ -95,8 +106,10 @@ def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, An
         for key, variable in named.items():
             check_kind(path, key, kinds[key], (variable.shape.as_list(), variable.dtype.base_dtype))
         names, dtypes = list(named), [v.dtype.base_dtype for v in named.values()]
-        found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
-        session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
+        slices = [""] * len(names)
+        with glob_free(path) as readable:
+            found = tf.raw_ops.RestoreV2(prefix=readable, tensor_names=names, shape_and_slices=slices, dtypes=dtypes)
+            session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
     except DAMAGED_ERRORS as error:
         raise damaged_error(path, error) from None
     session.run(v1.get_collection(AFTER_RESTORE))

@@ -28,6 +28,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.chunked_io import Chunk, split_into_chunks
 from ps_train.checkpoint.contents import DAMAGED_ERRORS, Kind, check_kind, read_kinds
+from ps_train.checkpoint.glob_free import glob_free
 from ps_train.cluster.calls import CHUNK_CALL, PS_LOST_ERRORS
 from ps_train.coordination.kv_store import cause_of
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
@@ -219,19 +220,29 @@ class Checkpoints:
 
         Raises:
           ModelError: the checkpoint belongs to another model.
+          ConfigError: there are checkpoints, but none can be read.
         """
         selected = [run for ps, runs in self._restores.items() if only is None or ps in only for run in runs]
-        for step, path in checkpoints_in(self.directory):
+        found, damage = checkpoints_in(self.directory), ""
+        for step, path in found:
             began = time.monotonic()
             try:
                 self._check(path, read_kinds(path))
-                _run_each(session, selected, {self._prefix: path})
+                with glob_free(path) as readable:
+                    _run_each(session, selected, {self._prefix: readable})
                 session.run(self._after_restore, options=CHUNK_CALL)
             except DAMAGED_ERRORS as error:
-                log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
+                damage = damage or f"{os.path.basename(path)} is damaged: {cause_of(error)}"
+                if step != found[-1][0]:
+                    log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
                 continue
             log.debug("checkpoint %d is restored in %.1fs", step, time.monotonic() - began)
             return step
+        if found:
+            raise ConfigError(
+                f"no checkpoint in {self.directory} can be read ({damage}; {len(found)} in all): restore the files, "
+                "use --ignore_checkpoints to start at step 0, or use another --model_dir."
+            )
         return None
 
     def _write_state(self, kept: Sequence[str]) -> None:
@@ -257,6 +268,12 @@ class Checkpoints:
             )
         for entry in self._entries:
             check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
+        if unused := sorted(kinds.keys() - {entry.key for entry in self._entries}):
+            log.warning(
+                "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
+                "another --optimizer, --sharding or model; use the same flags to keep them",
+                path, ", ".join(unused[:3]), len(unused),
+            )  # fmt: skip
 
 
 def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:

@@ -27,6 +27,11 @@ class OutputFields:
         60.0, "checkpoints", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0), common=True
     )
     keep_checkpoints: int = job_field(5, "checkpoints", "How many checkpoints are kept.", at_least(1))
+    ignore_checkpoints: bool = job_field(
+        False,
+        "checkpoints",
+        "Start at step 0 although model_dir has checkpoints; the chief moves these into a directory in it.",
+    )
     max_snapshot_mib: int = job_field(
         256,
         "checkpoints",

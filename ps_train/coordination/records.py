@@ -172,11 +172,13 @@ class EvalAssignment(Record):
       token: unique to the assignment.
       shares: each task's share.  Share 0 is the chief's and is not listed.
       count: the number of shares.
+      least_examples: examples of a share after which scoring may end, if the data do not.
     """
 
     token: str
     shares: dict[str, int]
     count: int
+    least_examples: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.errors import ModelError
 from ps_train.errors.user_calls import shown, user_code
@@ -34,10 +35,15 @@ class DataSource:
     Args:
       load: calls the model's `data` method.
       max_bad_lines: number of malformed records that a process may skip.
+      split: checks the first value of `load`; None checks nothing.
+
+    Attributes:
+      name: name of the data in errors.
     """
 
-    def __init__(self, load: Callable[[], Any], max_bad_lines: int | None = None) -> None:
-        self._load, self._max_bad_lines = load, max_bad_lines
+    def __init__(self, load: Callable[[], Any], max_bad_lines: int | None = None, split: Split | None = None) -> None:
+        self._load, self._max_bad_lines, self._split = load, max_bad_lines, split
+        self.name = str(split) if split is not None else "data()"
         self._arrays: Arrays | None = None
 
     @property
@@ -51,6 +57,9 @@ class DataSource:
             return self._arrays
         with user_code("data()"):
             data = self._load()
+        if self._split is not None:
+            split, self._split = self._split, None
+            split.check(data)
         if isinstance(data, Arrays):
             self._arrays = data
         if isinstance(data, Stream) and self._max_bad_lines is not None:
@@ -70,6 +79,8 @@ class Batches:
       get_next_op: the operation that reads the batch from the input.
       progress: int64 [3], the batch's part of its shard under dynamic sharding, else None; see `sharding/batches.py`.
       ended: set when all input has been read; None if the end is not observed.
+      cardinality: int64 scalar, the number of batches or `split.UNKNOWN` or `split.INFINITE`; None: known to be finite.
+      name: name of the data in errors.
     """
 
     features: Any
@@ -82,6 +93,8 @@ class Batches:
     _seed: tf.Tensor | None = None
     progress: tf.Tensor | None = None
     ended: threading.Event | None = None
+    cardinality: tf.Tensor | None = None
+    name: str = "data()"
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
         """Returns the following batch in the same step, read from the input after the tensors `after`."""
@@ -145,7 +158,8 @@ def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int,
         if shard.count > 1:
             examples = examples.shard(shard.count, shard.index)
         dataset = gather(examples.batch(batch_size))
-    return batches_of(_weighted(dataset, 1.0).prefetch(2), array_feeds, None)
+    batches = batches_of(_weighted(dataset, 1.0).prefetch(2), array_feeds, None)
+    return batches if isinstance(data, Arrays) else dataclasses.replace(batches, cardinality=dataset.cardinality())
 
 
 def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:

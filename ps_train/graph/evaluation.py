@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +19,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import LONG_CALL
-from ps_train.data.data_shard import DataShard
+from ps_train.config.job import Job
+from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
+from ps_train.data.split import INFINITE, UNKNOWN, endless
 from ps_train.data.stream import data_error
 from ps_train.graph.forward import substituting_variables, with_lookups
 from ps_train.graph.metric_sums import MetricSums, make_metric_sums
@@ -37,7 +41,35 @@ from ps_train.transport.dense import Transport
 BATCH = 512
 """Examples in a batch of the test data."""
 
+log = logging.getLogger(__name__)
+
+_LEAST_EXAMPLES = 100_000
+
 _CONTAINER = "ps-train/scoring"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalLimit:
+    """The end of scoring a test split that may never end: after so many examples, and not before so many seconds.
+
+    A split whose number of examples is known is scored to its end.
+
+    Attributes:
+      examples: the least number of examples.
+      secs: the least time.
+    """
+
+    examples: int
+    secs: float
+
+    @classmethod
+    def of(cls, job: Job, trained: float, shards: int = 1) -> EvalLimit:
+        """Returns the limit for one of some shards, after a training with so many examples."""
+        return cls(-(-max(_LEAST_EXAMPLES, int(trained)) // shards), job.finish_timeout_secs)
+
+    def is_reached(self, examples: float, since: float) -> bool:
+        """Returns True if so many examples, begun at this monotonic time, are enough."""
+        return examples >= self.examples and time.monotonic() - since >= self.secs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +80,27 @@ class EvalGraph:
       graph: the graph.
       batches: the batches of the test data.
       metrics: name to `(value, update)`, as the model returns them.
+      count: local variable with the number of examples that the metrics are of.
       metric_sums: the sums behind the metrics; None if the metrics are not made of sums alone.
     """
 
     graph: tf.Graph
     batches: Batches
     metrics: Mapping[str, tuple[tf.Tensor, Any]]
+    count: Any
     metric_sums: MetricSums | None = None
+
+
+def named_batches(source: DataSource, data: Any, shard: DataShard = WHOLE) -> Batches:
+    """Returns the batches of the test data, which have the name of their source."""
+    return dataclasses.replace(evaluation_batches(data, BATCH, shard), name=source.name)
+
+
+def make_count() -> Any:
+    """Makes the variable that counts examples; like a metric it is a sum that begins at zero."""
+    collections = [v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES]
+    zero = tf.zeros([], tf.float64)
+    return v1.Variable(zero, trainable=False, collections=collections, name="ps_train/scored", use_resource=True)
 
 
 def build_eval_graph(
@@ -83,7 +129,7 @@ def build_eval_graph(
             update_count = v1.train.create_global_step()
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
-                batches = evaluation_batches(data, BATCH, shard)
+                batches, count = named_batches(source, data, shard), make_count()
             pulled = Transport(plan, model_variables, variables).pull(after)
             copies = {name: _copy(name, value) for name, value in pulled.items()}
             vocabularies = make_vocabularies(model_variables, plan, variables, seed=0, training=False)
@@ -93,8 +139,8 @@ def build_eval_graph(
             substitution = substituting_variables(copies, variables)
             metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
             _start_with_all_ps(batches, model_variables, plan)
-            sums = make_metric_sums(metric_variables, shard)
-        return EvalGraph(graph, batches, metrics, sums) if metrics else None
+            sums = make_metric_sums([count, *metric_variables], shard) if metric_variables else None
+        return EvalGraph(graph, batches, metrics, count, sums) if metrics else None
 
 
 def _build_metrics(
@@ -122,39 +168,62 @@ def _start_with_all_ps(batches: Batches, model_variables: ModelVariables, plan: 
         add_control_inputs(batches.get_next_op, [after_all_started(tf.constant(0), table_ps).op])
 
 
-def evaluate(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:
-    """Returns the metrics over all batches.
+def evaluate(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | None = None) -> dict[str, float]:
+    """Returns the metrics over all batches; {} without an example.
 
     Raises:
       DataError: the data cannot be read.
+      ModelError: the data repeat themselves.
     """
-    run_batches(session, eval_graph)
+    run_batches(session, eval_graph, limit)
     return metric_values(session, eval_graph)
 
 
-def run_batches(session: v1.Session, eval_graph: EvalGraph) -> None:
+def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | None = None) -> None:
     """Adds all batches to the metrics, which begin at zero.
+
+    Args:
+      session: a session of the graph.
+      eval_graph: the graph.
+      limit: the end of scoring data of an unknown number; None: their end.
 
     Raises:
       DataError: the data cannot be read.
+      ModelError: the data repeat themselves.
     """
-    updates = [update for _, update in eval_graph.metrics.values()]
+    batches = eval_graph.batches
     with eval_graph.graph.as_default():
+        updates = [update for _, update in eval_graph.metrics.values()]
+        added = eval_graph.count.assign_add(tf.cast(batches.examples, tf.float64), read_value=True)
         session.run(v1.tables_initializer(), options=LONG_CALL)
         session.run(v1.local_variables_initializer())
-    session.run(eval_graph.batches.initializer, eval_graph.batches.feeds(), LONG_CALL)
+    number = None if batches.cardinality is None else session.run(batches.cardinality)
+    if number == INFINITE:
+        raise endless(batches.name)
+    session.run(batches.initializer, batches.feeds(), LONG_CALL)
+    since = time.monotonic()
     while True:
         try:
-            session.run(updates, options=LONG_CALL)
+            examples, _ = session.run([added, updates], options=LONG_CALL)
         except tf.errors.OutOfRangeError:
             break
         except tf.errors.InvalidArgumentError as error:
             raise data_error(error) or error from None
+        if number == UNKNOWN and limit is not None and limit.is_reached(examples, since):
+            log.warning(
+                "%s did not end within %d examples and %.0fs (finish_timeout_secs): the metrics are those of these "
+                "examples; remove .repeat() from data(), or use a larger --finish_timeout_secs",
+                batches.name, examples, time.monotonic() - since,
+            )  # fmt: skip
+            break
 
 
 def metric_values(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:
-    """Returns the present value of each metric by name."""
-    values = session.run({name: value for name, (value, _) in eval_graph.metrics.items()})
+    """Returns the present value of each metric by name; {} if they are of no example."""
+    values, count = session.run([{name: value for name, (value, _) in eval_graph.metrics.items()}, eval_graph.count])
+    if not count:
+        log.warning("%s has no examples: there is no score; check --data_dir", eval_graph.batches.name)
+        return {}
     return {name: float(value) for name, value in values.items()}
 
 

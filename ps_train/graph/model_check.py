@@ -17,9 +17,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.data.arrays import Arrays
-from ps_train.data.pipeline import DataSource, evaluation_batches
+from ps_train.data.pipeline import evaluation_batches
 from ps_train.errors import ModelError
 from ps_train.errors.user_calls import shown, user_code
+from ps_train.graph.sources import test_source, warn_if_empty
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.plain import plain_graph
@@ -43,12 +44,13 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
       ModelError: a method raised an exception, or returned a value of the wrong type.
     """
     _check_optimizer(model, job, variables)
-    source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
+    source = test_source(model, job)
     with tf.Graph().as_default():
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
         data = source.get()
         if data is None:
             return
+        warn_if_empty(source, data)
         warn_of_not_finite("test", data)
         batches = evaluation_batches(data, 1)
         with plain_graph(variables.variables, "the model in training") as plain, overriding_global_step(step):

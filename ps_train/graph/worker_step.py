@@ -67,6 +67,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     with tf.device("/device:CPU:0"):
         assigned = _assigned_batches(job, spec.source) if job.is_dynamic else None
         batches = assigned.batches if assigned else _static_batches(job, spec.source, replica, update.lockstep)
+        batches = dataclasses.replace(batches, name=spec.source.name)
     values = transport.pull(state.versions, state.backups)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = _make_calls_begun()

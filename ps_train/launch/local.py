@@ -157,6 +157,7 @@ class _Launcher:
         name = f"{job_name}:{index}"
         if self._restarts.restarts_made(name):
             self._ports.reserve_again(address)
+            arguments = [a for a in arguments if not a.startswith("--ignore_checkpoints")]  # its own are there by now
         own = [*arguments, f"--job_name={job_name}", f"--task_index={index}"]
         process = start_child(own, environ, self._ports.sockets.pop(address, None), self._template)
         lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)

@@ -18,13 +18,13 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint.contents import restore_into, shapes_and_dtypes
+from ps_train.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
 from ps_train.checkpoint.files import checkpoints_in, prepare_directory
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.coordination.run_status import RunMonitor, RunState, Status, read_status
-from ps_train.data.pipeline import DataSource, evaluation_batches
+from ps_train.data.pipeline import DataSource
 from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
@@ -36,7 +36,8 @@ from ps_train.errors import (
     UnreachableError,
     exit_code_of_signal,
 )
-from ps_train.graph.evaluation import BATCH, EvalGraph, evaluate
+from ps_train.graph.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
+from ps_train.graph.sources import check_test_data, test_source
 from ps_train.hooks.run_end import metrics_line
 from ps_train.model import Model, load_model
 from ps_train.placement.plain import plain_graph
@@ -51,13 +52,14 @@ _TRIES = 5
 """Attempts to read a checkpoint before it counts as damaged: on a network file system files may appear late."""
 
 
-def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]:
+def score(model: Model, source: DataSource, checkpoint: str, limit: EvalLimit | None = None) -> dict[str, float]:
     """Returns the model's metrics over the whole test split, with the values of a checkpoint.
 
     Args:
       model: the model.
       source: the test split.
       checkpoint: path of the checkpoint.
+      limit: the end of scoring data of an unknown number; None: their end.
 
     Returns:
       The value of each metric; {} without test data or metrics.
@@ -69,7 +71,7 @@ def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]
         data = source.get()
         if data is None:
             return {}
-        batches = evaluation_batches(data, BATCH)
+        batches, count = named_batches(source, data), make_count()
         with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
             outputs = model.forward(batches.features, False)
             plain.build.adds_metrics = True
@@ -78,7 +80,7 @@ def score(model: Model, source: DataSource, checkpoint: str) -> dict[str, float]
             return {}
         with v1.Session() as session:
             restore_into(session, plain.variables, checkpoint)
-            return evaluate(session, EvalGraph(graph, batches, metrics))
+            return evaluate(session, EvalGraph(graph, batches, metrics, count), limit)
 
 
 def run(job: Job, task: Task, console: Console) -> int:
@@ -93,9 +95,12 @@ def run(job: Job, task: Task, console: Console) -> int:
     directory = _directory(job)
     model = load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
-    source = DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines)
+    check_test_data(model, job)
+    source = test_source(model, job)
     gc_control.resume()
-    scorer = _CheckpointScorer(directory, lambda path: score(model, source, path), console)
+    scorer = _CheckpointScorer(
+        directory, lambda path: score(model, source, path, EvalLimit.of(job, examples_of(path))), console
+    )
     monitor = RunMonitor(job, time.monotonic())
     while True:
         ended = monitor.update(

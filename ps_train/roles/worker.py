@@ -18,9 +18,11 @@ from ps_train.checkpoint.export import prepare_export
 from ps_train.checkpoint.files import prepare_directory
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.coordination import records
 from ps_train.coordination.connect import connect_all_ps
+from ps_train.coordination.directory_lock import DirectoryLock, held_directory
 from ps_train.coordination.heartbeat import FailureDetector, Heartbeat, JobEnded, outcome_error
 from ps_train.coordination.job_diff import diff_configs, job_fingerprint
 from ps_train.coordination.kv_store import KeyValueStore
@@ -40,9 +42,10 @@ from ps_train.errors import (
 )
 from ps_train.errors.user_code import describe
 from ps_train.graph.model_check import check_model, warn_of_not_finite
-from ps_train.model import load_model
+from ps_train.graph.sources import training_source
+from ps_train.model import Model, ignores_data_dir, load_model
 from ps_train.placement.plan import make_plan
-from ps_train.placement.trace import trace
+from ps_train.placement.trace import ModelVariables, trace
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
 from ps_train.runtime.signals import GRACE_SECS, MainThreadEvents
@@ -68,16 +71,24 @@ def run(job: Job, task: Task, console: Console) -> int:
     cluster = resolver.cluster
     cluster.address(task)  # raises ConfigError for an unknown task
     is_chief = task == cluster.chief
-    directory = prepare_directory(job.model_dir) if is_chief else ""
-    if is_chief and job.export_dir:
-        prepare_export(job.export_dir)
+    if not is_chief:
+        return _run(job, task, resolver, console)
+    directory = prepare_directory(job.model_dir)
+    with held_directory(directory, str(task), job.heartbeat_timeout_secs) as lock:
+        if job.export_dir:
+            prepare_export(job.export_dir)
+        return _run(job, task, resolver, console, lock)
+
+
+def _run(job: Job, task: Task, resolver: ClusterResolver, console: Console, lock: DirectoryLock | None = None) -> int:
+    """Joins the job and trains; a task with the lock of its model directory is the chief."""
+    cluster, is_chief = resolver.cluster, lock is not None
     model = load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
-    source = DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines)
+    source = training_source(model, job)
     variables = trace(model, source, job.batch_size, job.seed)
     if is_chief:
-        check_model(model, job, variables)
-        warn_of_not_finite("train", source.loaded)
+        _check_as_chief(model, job, variables, source)
     plan = make_plan(variables.specs(), len(cluster.ps))
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
@@ -94,13 +105,23 @@ def run(job: Job, task: Task, console: Console) -> int:
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership if is_chief else detector)
     context = TrainingContext(
         job, task, resolver, cluster, model, source, variables, plan, description, stores,
-        heartbeat, events, console, directory,
+        heartbeat, events, console, lock.directory if lock is not None else "",
     )  # fmt: skip
     training = WorkerTraining(context)
     chief = ChiefDuties(training, membership) if is_chief else None
     training.duties = chief if chief is not None else WorkerDuties(training)
     heartbeat.start()
+    if lock is not None:
+        lock.watch(events.set_terminal_error)
     return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
+
+
+def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:
+    """Checks what only the chief needs to know: the methods of the model, the test data and the values of the data."""
+    check_model(model, job, variables)
+    warn_of_not_finite("train", source.loaded)
+    if job.data_dir and ignores_data_dir(model):
+        log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))
 
 
 def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: TrainingContext) -> int:

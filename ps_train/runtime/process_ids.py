@@ -49,10 +49,23 @@ def start_time(pid: int) -> str:
     try:
         if os.readlink("/proc/self") != str(os.getpid()):
             return ""  # /proc shows another namespace, in which the pid is another process
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[19]
+        return _stat(pid)[19]
     except (OSError, IndexError):
         return ""
+
+
+def _stat(pid: int) -> list[str]:
+    """Returns the fields of /proc/PID/stat from the process's state on."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def _is_zombie(pid: int) -> bool:
+    """Returns True for a process that has ended and whose parent has not asked for its exit code yet."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid()) and _stat(pid)[0] == "Z"
+    except (OSError, IndexError):
+        return False
 
 
 def process_exited(process: ProcessRecord) -> bool:
@@ -65,5 +78,7 @@ def process_exited(process: ProcessRecord) -> bool:
         return True
     except PermissionError:
         pass
+    if _is_zombie(process.pid):
+        return True
     started = start_time(process.pid)
     return bool(started and process.started and started != process.started)

@@ -18,6 +18,7 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource, derived_seed
+from ps_train.data.split import Split, no_examples
 from ps_train.data.stream import RandomAccessChunks, Stream
 from ps_train.errors import ConfigError
 from ps_train.sharding.layout import EPOCH, Assignment, ShardLayout, default_shard_size, order_name, order_of
@@ -141,6 +142,7 @@ def reader_of(data: Any, job: Job) -> Reader:
 
     Raises:
       ConfigError: the data cannot be cut into shards, or the job sets `shard_examples` for a Stream.
+      DataError: the stream has no pieces.
     """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
@@ -157,6 +159,8 @@ def reader_of(data: Any, job: Job) -> Reader:
             f"{described(job, 'shard_examples')} is for Arrays, but data() returned {type(data).__name__}: "
             "its pieces are the shards; leave shard_examples out."
         )
+    if pieces.count == 0:
+        raise no_examples(str(Split("train", job.data_dir)))
     return PiecesReader(pieces, seed)
 
 

@@ -26,7 +26,8 @@ from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.liveness import TaskLiveness
 from ps_train.coordination.membership_monitor import MembershipMonitor
 from ps_train.coordination.records import Outcome, OutcomeKind
-from ps_train.errors import LostTaskError, SaveError
+from ps_train.data.split import no_examples
+from ps_train.errors import JobFailedError, LostTaskError, SaveError
 from ps_train.graph.summaries import summaries_of
 from ps_train.hooks.counters import RunCounterValues, counter_tensors
 from ps_train.hooks.fetches import StepFetches
@@ -208,13 +209,15 @@ class ChiefDuties(Duties):
         start_time, first_step, first_examples = self._start
         wall_secs = time.monotonic() - start_time
         step, counted = session.run([self._step.global_step, self._counted])
+        counters = self._counters_at(**counted)
+        made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
+        if int(step) < job.max_steps:
+            self._check_trained(made, counters.examples)
         self._snapshots.wait(session)
         self._saver.poll()
         if step != self._saver.step:
             self._snapshots.save(session)
-        metrics = EvalCoordinator(self._training.context).score(self._training.sessions)
-        counters = self._counters_at(**counted)
-        made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
+        metrics = EvalCoordinator(self._training.context, counters.examples).score(self._training.sessions)
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters, self._snapshots.report()
         )
@@ -239,6 +242,17 @@ class ChiefDuties(Duties):
                 store.compare_and_set(records.OUTCOME, "", outcome.to_json())
             except LostTaskError as error:  # the model is saved; that ps is not needed now
                 log.warning("%s: it did not receive the news that the job is done", error)
+
+    def _check_trained(self, steps: int, examples: float) -> None:
+        """Refuses a job without an example in its input; `steps` are of this process, `examples` of the whole job."""
+        job, name = self._context.job, self._context.source.name
+        if self._early_end_reason != ChiefDuties._early_end_reason:
+            if not examples:
+                raise JobFailedError(f"no step was made: {self._early_end_reason}")
+        elif not examples or (not steps and not job.epochs):  # without --epochs, input that has an example has no end
+            raise no_examples(name)
+        elif not steps and not job.is_dynamic:
+            log.warning("no step was made: %s has no examples left; check --data_dir", name)
 
     def _unhooked_session(self) -> v1.Session:
         assert self._training.session is not None, "the session exists before training begins"

@@ -28,8 +28,16 @@ from ps_train.coordination.liveness import TaskLiveness
 from ps_train.coordination.records import TaskState
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
-from ps_train.data.pipeline import DataSource
-from ps_train.graph.evaluation import BATCH, EvalGraph, build_eval_graph, evaluate, metric_values, run_batches
+from ps_train.graph.evaluation import (
+    BATCH,
+    EvalGraph,
+    EvalLimit,
+    build_eval_graph,
+    evaluate,
+    metric_values,
+    run_batches,
+)
+from ps_train.graph.sources import test_source
 from ps_train.training.context import TrainingContext
 from ps_train.training.session import ClusterSessions
 
@@ -47,7 +55,7 @@ class _ShardGraphs:
 
     def __init__(self, context: TrainingContext) -> None:
         self._context = context
-        self.source = DataSource(lambda: context.model.data("test", context.job.data_dir), context.job.max_bad_lines)
+        self.source = test_source(context.model, context.job)
 
     def build(self, shard: DataShard) -> EvalGraph | None:
         context = self._context
@@ -78,15 +86,15 @@ class EvalWorker:
         assignment = records.EvalAssignment.from_json(text)
         index = assignment.shares.get(str(self._context.task))
         if index is not None:
-            done = self._submit(sessions, DataShard(index, assignment.count))
+            done = self._submit(sessions, DataShard(index, assignment.count), assignment.least_examples)
             self._context.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(self, sessions: ClusterSessions, shard: DataShard) -> bool:
+    def _submit(self, sessions: ClusterSessions, shard: DataShard, least_examples: int) -> bool:
         try:
             graph = _ShardGraphs(self._context).build(shard)
             assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
             session = sessions.open(graph.graph)
-            run_batches(session, graph)
+            run_batches(session, graph, EvalLimit(least_examples, self._context.job.finish_timeout_secs))
             session.run(graph.metric_sums.publish)
             log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
         except PS_LOST_ERRORS:
@@ -98,10 +106,10 @@ class EvalWorker:
 
 
 class EvalCoordinator:
-    """The chief's part of the final evaluation."""
+    """The chief's part of the final evaluation, after a training with so many examples."""
 
-    def __init__(self, context: TrainingContext) -> None:
-        self._context = context
+    def __init__(self, context: TrainingContext, trained: float) -> None:
+        self._context, self._trained = context, trained
         self._graphs = _ShardGraphs(context)
         self._liveness = TaskLiveness(context.job.heartbeat_timeout_secs)
 
@@ -114,18 +122,24 @@ class EvalCoordinator:
         if graph is None:
             return {}
         session = sessions.open(graph.graph)
-        return self._score_with_workers(sessions, session, graph, workers) if workers else evaluate(session, graph)
+        self._limit = EvalLimit.of(self._context.job, self._trained, 1 + len(workers))
+        if not workers:
+            return evaluate(session, graph, self._limit)
+        return self._score_with_workers(sessions, session, graph, workers)
 
     def _score_with_workers(
         self, sessions: ClusterSessions, session: v1.Session, graph: EvalGraph, workers: list[str]
     ) -> dict[str, float]:
         assert graph.metric_sums is not None
         assignment = records.EvalAssignment(
-            uuid.uuid4().hex, {task: 1 + n for n, task in enumerate(workers)}, 1 + len(workers)
+            uuid.uuid4().hex,
+            {task: 1 + n for n, task in enumerate(workers)},
+            1 + len(workers),
+            self._limit.examples,
         )
         self._context.stores[0].set(records.SCORING, assignment.to_json())
         began = time.monotonic()
-        sums = _sum_of_shards(session, graph)
+        sums = self._sum_of_shard(session, graph)
         deadline = time.monotonic() + max(self._context.job.finish_timeout_secs, 2 * (time.monotonic() - began))
         for task, index in assignment.shares.items():
             if self._is_submitted(assignment, task, deadline):
@@ -139,7 +153,13 @@ class EvalCoordinator:
     def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Any:
         graph = self._graphs.build(shard)
         assert graph is not None
-        return _sum_of_shards(sessions.open(graph.graph), graph)
+        return self._sum_of_shard(sessions.open(graph.graph), graph)
+
+    def _sum_of_shard(self, session: v1.Session, graph: EvalGraph) -> Any:
+        """Returns the metric sums of the graph's shard, float64 [n]."""
+        assert graph.metric_sums is not None
+        run_batches(session, graph, self._limit)
+        return session.run(graph.metric_sums.vector)
 
     def _waiting_workers(self) -> list[str]:
         """Returns the names of the other living workers that wait for the end."""
@@ -167,10 +187,3 @@ class EvalCoordinator:
 
         poll_until(is_decided, deadline, _POLL_SECS)
         return result == assignment.token
-
-
-def _sum_of_shards(session: v1.Session, graph: EvalGraph) -> Any:
-    """Returns the metric sums of the graph's shard, float64 [n]."""
-    assert graph.metric_sums is not None
-    run_batches(session, graph)
-    return session.run(graph.metric_sums.vector)

@@ -188,7 +188,9 @@ class TrainingLoop:
             if (ended := self._step.batches.ended) is not None and not ended.is_set():
                 raise LostInputError from None
             if self._step.lockstep:
-                raise DataError("this worker's share of the data is empty: use fewer workers.") from None
+                raise DataError(
+                    f"this worker's share of {self._step.batches.name} is empty: check --data_dir or use fewer workers."
+                ) from None
             return made, True
         except tf.errors.CancelledError as error:
             if _INPUT_CANCELLED in str(error):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.files import Checkpoints
+from ps_train.checkpoint.run_files import read_run_id, set_aside
 from ps_train.cluster.calls import LONG_CALL
 from ps_train.cluster.polling import poll_until
 from ps_train.config.job import Job
@@ -58,6 +58,7 @@ class Recovery:
     chief_process: str
     chief_task: str
     members: Callable[[], Sequence[str]]
+    _is_set_aside: bool = False
 
     def prepare(self, session: v1.Session, found: Sequence[ModelReady | None], known_step: int | None) -> ModelReady:
         """Initializes or restores the missing parts of the model, and starts the step budget.
@@ -72,9 +73,12 @@ class Recovery:
 
         Raises:
           RefusedError: a ps holds the model of another run.
+          ConfigError: there are checkpoints, but none can be read.
           LostTaskError: a ps lost its state and there is no complete checkpoint.
         """
-        run_id = _read_run_id(self.checkpoints.directory)
+        if known_step is None and not any(found):
+            self._set_aside()
+        run_id = read_run_id(self.checkpoints.directory)
         self._refuse_foreign(found, run_id)
         lost = [index for index, ready in enumerate(found) if ready is None]
         ready_records = [ready for ready in found if ready is not None]
@@ -95,6 +99,12 @@ class Recovery:
         for store in self.stores:
             store.set(records.READY, ready.to_json())
         return ready
+
+    def _set_aside(self) -> None:
+        """Moves the checkpoints away under --ignore_checkpoints; once, since later ones are of this run."""
+        if self.job.ignore_checkpoints and not self._is_set_aside and (line := set_aside(self.checkpoints.directory)):
+            self.console.line(line)
+        self._is_set_aside = True
 
     def _refuse_foreign(self, found: Sequence[ModelReady | None], run_id: str) -> None:
         for store, ready in zip(self.stores, found, strict=True):
@@ -164,19 +174,3 @@ class Recovery:
 
     def _global_step(self, session: v1.Session) -> int:
         return int(session.run(self.step.global_step))
-
-
-def _read_run_id(directory: str) -> str:
-    """Returns the id of the run, a random word in a file beside its checkpoints; makes one for a new run."""
-    path = os.path.join(directory, "run_id")
-    try:
-        with open(path) as file:
-            if run_id := file.read().strip():
-                return run_id
-    except FileNotFoundError:
-        pass
-    run_id = uuid.uuid4().hex
-    with open(path + ".new", "w") as file:
-        file.write(run_id + "\n")
-    os.replace(path + ".new", path)
-    return run_id

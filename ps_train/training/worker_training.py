@@ -32,6 +32,7 @@ from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.faults.slowdown import Slowdown
+from ps_train.graph.input import Input
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
 from ps_train.hooks.model_hooks import worker_hooks
@@ -40,7 +41,6 @@ from ps_train.training.burst_size import BurstScheduler
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
-from ps_train.training.input import Input
 from ps_train.training.loop import LockstepSource, LoopExit, StepSource, TrainingLoop
 from ps_train.training.session import ClusterSessions, monitored_training_session
 from ps_train.training.shard_client import ShardClient

@@ -10,7 +10,7 @@ import pytest
 
 from ps_train.config.training_fields import OPTIMIZERS
 from ps_train.errors import ConfigError, ModelError
-from ps_train.model import Model, load_model, make_optimizer
+from ps_train.model import Model, ignores_data_dir, load_model, make_optimizer
 
 _numbers = itertools.count()
 
@@ -272,3 +272,46 @@ def test_an_unknown_optimizer_is_refused_with_the_known_ones():
         make_optimizer("lion", 0.1)
     assert "optimizer=lion" in str(caught.value)
     assert ", ".join(OPTIMIZERS) in str(caught.value)
+
+
+class TestIgnoresDataDir:
+    """The argument is ignored only if no instruction of data() loads it."""
+
+    def test_one_that_is_never_read_is_ignored(self):
+        class Ignores(Model):
+            def data(self, split, data_dir):
+                del data_dir
+                return split
+
+        class Named(Model):
+            def data(self, split, where):
+                return split
+
+        assert ignores_data_dir(Ignores()) and ignores_data_dir(Named())
+
+    def test_one_that_may_be_read_is_not(self):
+        class Reads(Model):
+            def data(self, split, data_dir):
+                return data_dir + split
+
+        class Passes(Reads):
+            def data(self, split, data_dir):
+                return super().data(split, data_dir)
+
+        class Inherits(Reads):
+            pass
+
+        class Closes(Model):
+            def data(self, split, data_dir):
+                return lambda: data_dir
+
+        class Locals(Model):
+            def data(self, split, data_dir):
+                return locals()
+
+        class Anything(Model):
+            def data(self, *arguments):
+                return arguments
+
+        for model in (Reads, Passes, Inherits, Closes, Locals, Anything):
+            assert not ignores_data_dir(model()), model

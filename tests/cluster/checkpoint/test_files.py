@@ -132,3 +132,57 @@ def test_a_directory_that_cannot_be_written_to_is_refused(tmp_path: pathlib.Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file/model cannot be written to"):
         prepare_directory(str(tmp_path / "file" / "model"))
+
+
+def test_what_another_optimizer_has_saved_is_dropped_loudly(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = InProcessCluster(Digits(hidden=16), 2, 1, tmp_path, **FIELDS)
+    first.start()
+    assert first.checkpoints is not None
+    first.checkpoints.save(first.sessions[0])
+    assert InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS).start(restore=True) == 0
+    assert caplog.text == ""  # another number of ps drops nothing
+    assert InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, optimizer="sgd").start(restore=True) == 0
+    (message,) = caplog.messages
+    assert "(beta1_power, beta2_power, hidden1/bias/Adam; 10 in all)" in message and "--optimizer" in message
+
+
+def test_checkpoints_of_which_none_can_be_read_are_refused_and_not_touched(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
+    assert cluster.start(restore=True) is None
+    assert cluster.checkpoints is not None
+    for _ in range(2):
+        cluster.train(1)
+        cluster.checkpoints.save(cluster.sessions[0])
+    for step, kind in ((1, "index"), (2, "data-00000-of-00001")):
+        file = tmp_path / f"model.ckpt-{step}.{kind}"
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(ConfigError, match=r"model.ckpt-2 is damaged: .*; 2 in all.*--ignore_checkpoints"):
+        cluster.checkpoints.restore(cluster.sessions[0])
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert [record.levelname for record in caplog.records] == ["WARNING"]  # of the first; there is none before the last
+
+
+@pytest.mark.parametrize("name", ["a[b]c", "a*?", "[!a] b", "a\\b"])
+def test_a_directory_may_have_the_characters_of_a_pattern(tmp_path: pathlib.Path, name: str, chunked: bool) -> None:
+    directory = tmp_path / name
+    directory.mkdir()
+    cluster = InProcessCluster(Digits(hidden=16), 2, 1, directory, **FIELDS)
+    cluster.start()
+    assert cluster.checkpoints is not None
+    left = directory / "model.ckpt-7_temp"
+    left.mkdir()
+    for _ in range(5):
+        cluster.train(1)
+        cluster.checkpoints.save(cluster.sessions[0])
+    before = cluster.values()
+    assert [step for step, _ in checkpoints_in(str(directory))] == [5, 4, 3]
+    assert {file.name.split(".")[1] for file in directory.glob("model.*")} == {"ckpt-3", "ckpt-4", "ckpt-5"}
+    second = InProcessCluster(Digits(hidden=16), 1, 1, directory, **FIELDS)
+    assert second.start(restore=True) == 5
+    after = second.values()
+    assert all(np.array_equal(value, after[key]) for key, value in before.items())

@@ -14,7 +14,7 @@ from ps_train.cluster.calls import LostConnectionError, LostInputError, Session,
 from ps_train.cluster.server import own_config, session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
-from ps_train.training.input import Input
+from ps_train.graph.input import Input
 from ps_train.training.loop import LoopExit, TrainingLoop
 from tests.support.cluster import InProcessCluster
 from tests.support.loops import LoopSession, pace_for

@@ -1,0 +1,42 @@
+"""A flag that this process ignores is named, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from ps_train.config import flags
+from ps_train.config.no_effect import flags_without_effect
+
+HOSTS = ("--ps_hosts=a:1", "--worker_hosts=b:2,c:3")
+
+
+def lines_of(*arguments: str) -> list[str]:
+    parsed = flags.parse(arguments, {})
+    return flags_without_effect(parsed.job, parsed.task)
+
+
+def test_a_task_index_without_a_job_name_is_named_with_its_source() -> None:
+    (line,) = lines_of("--task_index=1")
+    assert line.startswith("task_index=1 (from the command line) has no effect") and "--job_name" in line
+
+
+@pytest.mark.parametrize("flag", ["num_ps", "num_workers", "max_restarts"])
+def test_what_only_a_launcher_uses_is_named_in_another_process(flag: str) -> None:
+    (line,) = lines_of(*HOSTS, "--job_name=worker", "--task_index=0", f"--{flag}=3")
+    assert line.startswith(f"{flag}=3 (from the command line) has no effect on worker")
+    assert lines_of(f"--{flag}=3") == []
+
+
+def test_the_number_of_workers_counts_where_the_lists_have_indices() -> None:
+    some = ("--ps_hosts=a:1", "--worker_hosts=1=c:3", "--job_name=worker", "--task_index=1")
+    assert lines_of(*some, "--num_workers=3") == []
+
+
+def test_steps_per_run_is_ignored_where_each_step_is_timed() -> None:
+    assert len(lines_of("--steps_per_run=8", "--timeline_dir=/tmp/t")) == 1
+    assert lines_of("--steps_per_run=1", "--timeline_dir=/tmp/t") == lines_of("--steps_per_run=8") == []
+
+
+def test_flags_of_the_job_and_of_other_tasks_are_not_named() -> None:
+    for task in (("--job_name=ps", "--task_index=0"), ("--job_name=worker", "--task_index=1"), ()):
+        assert lines_of(*HOSTS, *task, "--model_dir=/m", "--export_dir=/e", "--max_steps=5", "--log_secs=1") == []
