@@ -144,4 +144,4 @@ def test_an_exception_of_the_models_own_code_is_told_with_its_place():
 
     message = refusal(forward)
     assert message.startswith("forward() raised ZeroDivisionError: of the user (tests/")
-    assert message.endswith("in forward)")
+    assert message.endswith(', in forward: raise ZeroDivisionError("of the user"))')

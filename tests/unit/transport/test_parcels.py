@@ -100,7 +100,7 @@ def test_what_was_joined_is_split_again(sizes: list[int], header: int) -> None:
     pieces = [piece(f"v{number}", size) for number, size in enumerate(sizes)]
     (parcel,) = with_header(pack(pieces, ps=0), ps=0, size=header)
     values = {some.name: np.arange(some.size, dtype=np.float32) + 1000 * n for n, some in enumerate(pieces)}
-    last = np.array([7, 8, 9, 10], np.float32)
+    last = np.arange(7, 7 + HEADER_SIZE, dtype=np.float32)
     with tf.Graph().as_default(), v1.Session() as session:
         vector = parcel.join({name: tf.constant(value) for name, value in values.items()}, last if header else None)
         found = session.run([vector, *parcel.split(vector)][: 3 if header else 2])
