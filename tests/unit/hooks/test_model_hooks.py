@@ -44,7 +44,7 @@ def test_a_mistake_in_a_hook_is_told_with_its_place_and_a_lost_ps_passes():
             raise run_values
 
     (own,) = worker_hooks(of([Own()]), None, None)
-    with pytest.raises(ModelError, match=r"Own\.after_run\(\) raised KeyError: 'loss' \(tests/.*, in after_run\)"):
+    with pytest.raises(ModelError, match=r"Own\.after_run\(\) raised KeyError: 'loss' \(tests/.*, in after_run: "):
         own.after_run(None, KeyError("loss"))
     with pytest.raises(tf.errors.UnavailableError):
         own.after_run(None, tf.errors.UnavailableError(None, None, "lost"))
