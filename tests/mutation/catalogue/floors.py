@@ -359,6 +359,22 @@ MUTATIONS = [
         within="drop_pushes",
     ),
     Mutation(
+        "every update that is built has slots of its own",
+        "ps_train/private_tf.py",
+        "if optimizer is first:",
+        "if True:",
+        ("tests/unit/test_private_tf.py::TestUse",),
+        within="share_slots",
+    ),
+    Mutation(
+        "the rows of a push are summed although each occurs once",
+        "ps_train/private_tf.py",
+        "_duplicate_indices is usual:",
+        "_duplicate_indices is not usual:",
+        ("tests/unit/test_private_tf.py::TestUse",),
+        within="skip_deduplication",
+    ),
+    Mutation(
         "adagrad divides by the accumulator before it has grown",
         "ps_train/optimizers.py",
         "tf.math.rsqrt(grown)",
