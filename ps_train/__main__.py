@@ -65,7 +65,7 @@ def _report(error: Exception, console: Console, verbose: bool) -> int:
         console.error("".join(traceback.format_exception(error)).rstrip())
     elif cause is not None:
         frames = frames_text(cause)
-        if frames.count('File "') > 1:  # the line below has the last one
+        if frames.count('File "') - frames.count(", in <module>") > 1:  # the line below has the last one
             console.error(f"Your code (--verbose shows all frames):\n{frames}")
     if isinstance(error, PsTrainError):
         console.error(ERROR_BEGINS + str(error))
