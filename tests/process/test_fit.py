@@ -135,7 +135,7 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
     run = processes.command([sys.executable, str(path)])
     run.wait_for("step ")
     run.send(signum)
-    run.wait(30)
+    run.wait(60)
     eventually(lambda: not run.descendants(), 20, "the end of all processes")
     assert list((processes.directory / "m").glob("model.ckpt-*.index"))
     assert ("INTERRUPTED" in run.output) == (signum == signal.SIGINT)  # SIGTERM ends the script itself
