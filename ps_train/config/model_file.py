@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
 from ps_train.errors import ModelError
+from ps_train.errors.user_code import line_of
 
 _MAKES_NAMES = ("globals", "vars", "exec", "setattr")
 _MODEL = ("ps_train.Model", "ps_train.model.Model")
@@ -95,11 +96,12 @@ class _Module:
         try:
             with tokenize.open(file) as source:
                 tree = ast.parse(source.read(), file)
-        except (SyntaxError, ValueError) as error:
-            place = f"{file}, line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else file
-            text = (getattr(error, "text", "") or "").strip()
-            reason = f"{type(error).__name__}: {getattr(error, 'msg', error)}" + (f": {text}" if text else "")
-            raise ModelError(f"model={path} cannot be imported: {place}: {reason}") from None
+        except SyntaxError as error:
+            raise ModelError(
+                f"model={path} cannot be imported: {type(error).__name__}: {error.msg} ({line_of(error)})."
+            ) from None
+        except ValueError as error:
+            raise ModelError(f"model={path} cannot be imported: {file}: {type(error).__name__}: {error}") from None
         except OSError as error:
             raise ModelError(f"model={path} cannot be imported: {file}: {error.strerror}.") from None
         nodes = list(_module_level(tree))

@@ -77,7 +77,7 @@ def _array(name: str, values: Any) -> np.ndarray[Any, Any]:
             f"{name} of Arrays is a single {type(values).__name__}: give a numpy array with a row for each example."
         )
     if array.dtype == object:
-        array = _without_objects(name, array)
+        _refuse_objects(name, array)
     if array.dtype == np.float64 and isinstance(values, list | tuple) and not _has_numpy(values):
         array = array.astype(np.float32)
     if (
@@ -89,11 +89,14 @@ def _array(name: str, values: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _without_objects(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns an array of objects as an array of texts; refuses other objects."""
+def _refuse_objects(name: str, array: np.ndarray[Any, Any]) -> None:
+    """Raises DataError for an array of objects that are not texts.
+
+    Texts stay objects: numpy's own types of texts lose zero bytes at their ends.
+    """
     others = [value for value in array.flat if not isinstance(value, str | bytes)]
     if not others:
-        return np.asarray(array.tolist())
+        return
     found = "None" if others[0] is None else f"a {type(others[0]).__name__}"
     raise DataError(
         f"{name} of Arrays holds Python objects ({found} among them): give each example numbers, or texts, of the same "

@@ -89,10 +89,15 @@ def test_a_directory_with_the_characters_of_a_pattern_works_for_every_role(proce
 
 
 def test_flags_without_effect_are_named_once_each(processes: Processes) -> None:
-    flags = (f"--model_dir={processes.directory}/model", "--max_steps=5", "--task_index=1", "--data_dir=/data")
+    flags = (
+        f"--model_dir={processes.directory}/model",
+        "--max_steps=5",
+        "--task_index=1",
+        f"--data_dir={processes.directory}",
+    )
     job = processes.run(*SHORT, *flags, "--max_restarts=1")
     assert job.wait(60) == 0, job.output
     warnings = [line for line in job.lines if "has no effect" in line]
     assert len(warnings) == 2, job.output
     assert "task_index=1 (from the command line) has no effect" in warnings[0]
-    assert "data_dir=/data (from the command line) has no effect" in warnings[1]
+    assert f"data_dir={processes.directory} (from the command line) has no effect" in warnings[1]

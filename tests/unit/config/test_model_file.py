@@ -135,7 +135,7 @@ def test_constructors_that_only_the_import_knows_are_left_to_it(write, source):
 def test_a_syntax_error_is_refused_with_its_file_line_and_text(write, tmp_path):
     name = write("import ps_train\n\nclass Net(ps_train.Model)\n    pass\n")
     message = refusal(f"{name}:Net")
-    assert f"model={name}:Net cannot be imported: {tmp_path / name}.py, line 3: SyntaxError: " in message
+    assert f"model={name}:Net cannot be imported: SyntaxError: " in message and f"{name}.py, line 3: " in message
     assert "class Net(ps_train.Model)" in message
 
 
