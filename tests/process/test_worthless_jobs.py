@@ -40,9 +40,9 @@ def error_of(process: Process) -> str:
 def test_a_job_without_training_data_is_wrong_and_has_no_result(
     processes: Processes, train: str, flags: tuple[str, ...]
 ) -> None:
-    job = run(processes, train, "arrays", "--data_dir=/no/such", *flags)
+    job = run(processes, train, "arrays", f"--data_dir={processes.directory}", *flags)
     assert job.wait(60) == 2, job.output
-    assert "data('train', data_dir='/no/such')" in error_of(job) and "check --data_dir" in error_of(job)
+    assert f"data('train', data_dir='{processes.directory}')" in error_of(job) and "check --data_dir" in error_of(job)
     assert "test labels" not in job.output and not (processes.directory / "model" / "result.json").exists()
 
 
