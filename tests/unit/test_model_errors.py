@@ -276,7 +276,7 @@ def test_lists_become_arrays_of_the_types_that_tensorflow_gives_them(monkeypatch
 def test_lists_of_words_and_whole_numbers_keep_their_kind():
     found = ps_train.Arrays({"city": ["a", "bcd"], "object": np.array(["x", "yz"], object)}, [1, 0])
     assert found.labels.dtype == np.int64
-    assert found.features["city"].tolist() == ["a", "bcd"] and found.features["object"].dtype.kind == "U"
+    assert found.features["city"].tolist() == ["a", "bcd"] and found.features["object"].dtype.kind == "O"
 
 
 def test_numpy_arrays_are_not_copied_nor_converted():
