@@ -33,7 +33,7 @@ _PYTHON_TRACEBACK, _OF_THE_GRAPH = "Traceback (most recent call last)", "Origina
 _IN_USER_CODE = "in user code:"
 
 _NODE = re.compile(r"\[\[(?:\{\{function_node [^}]*\}\}\s*)?(?:\{\{node )?([\w./>-]+)")
-_COPY, _GRADIENT = re.compile(r"^step_\d+/"), re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
+_COPY, _GRADIENT = re.compile(r"^step_\d+(?:_\d+)?/"), re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 """Names of operations that were made of others: copies of a step (`graph/unroll.py`), and gradients."""
 
 _MOST_SOURCE = 80

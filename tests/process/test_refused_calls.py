@@ -26,15 +26,16 @@ def trained(tmp_path: pathlib.Path, bits: int, *cases: str) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "mode, num_ps, steps_per_run, bits",
     [
-        ("async", 1, 1, 8),
+        ("async", 1, 1, 10),
         long("async", 2, 2, 8),
         long("bounded", 1, 1, 8),
         long("bounded", 2, 2, 8),
         long("sync", 1, 2, 8),
-        ("sync", 2, 2, 8),
+        ("sync", 2, 2, 10),
     ],
 )
 def test_every_step_is_made_once_and_of_the_batch_that_was_next(

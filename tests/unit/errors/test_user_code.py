@@ -42,14 +42,16 @@ def users(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     return load
 
 
-def raised(build: Callable[[], Any], copy: int = 0) -> Exception:
-    """The error of a session that runs what `build` makes, or that copy of it."""
+def raised(build: Callable[[], Any], copy: int = 0, lengths: int = 1) -> Exception:
+    """The error of a session that runs what `build` makes, or that copy of it in the last of several call lengths."""
     with tf.Graph().as_default() as graph:
         with v1.name_scope("model"):
             built = build()
         if copy:
             examples = tf.cast(tf.size(built), tf.float32)
-            built = unroll([tf.convert_to_tensor(built).op], examples, num_ps=0, count=copy)[-1].train
+            step = [tf.convert_to_tensor(built).op]
+            for _ in range(lengths):
+                built = unroll(step, examples, num_ps=0, count=copy)[-1].train
         with Session("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
             session.run(built)
     return caught.value
@@ -70,8 +72,10 @@ def fed(value: Any) -> tf.Tensor:
     return v1.placeholder_with_default(value, None)
 
 
-@pytest.mark.parametrize("copy", [0, 1, 3])
-def test_an_operation_that_fails_is_named_with_the_line_that_made_it_in_any_step_of_a_call(users, copy) -> None:
+@pytest.mark.parametrize("copy, lengths", [(0, 1), (1, 1), (3, 1), (1, 2)])
+def test_an_operation_that_fails_is_named_with_the_line_that_made_it_in_any_step_of_a_call(
+    users, copy: int, lengths: int
+) -> None:
     model = users(
         """
         def forward(x):
@@ -79,7 +83,7 @@ def test_an_operation_that_fails_is_named_with_the_line_that_made_it_in_any_step
                 return tf.gather([1, 2], x)
         """
     )
-    told = describe(raised(lambda: model.forward(fed([7])), copy))
+    told = describe(raised(lambda: model.forward(fed([7])), copy, lengths))
     assert told == (
         "InvalidArgumentError: indices[0] = 7 is not in [0, 2) "
         f'({model.__name__}.py, line 4, in forward: return tf.gather([1, 2], x), op "words/GatherV2")'
