@@ -1,0 +1,1 @@
+"""The Estimator API on the engine of ps_train."""
