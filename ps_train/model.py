@@ -40,10 +40,12 @@ class Model:
     Attributes:
       default_optimizer: name of the optimizer without --optimizer.
       default_learning_rate: learning rate without --learning_rate.
+      hooks_every_step: True if the hooks must run at every step, which is slower.
     """
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
+    hooks_every_step = False
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """Returns all examples of a split, not sharded, shuffled, repeated or batched.
@@ -114,10 +116,23 @@ class Model:
         """
         return make_optimizer(name, learning_rate)
 
+    def compute_gradients(self, loss: tf.Tensor, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the gradient for each variable: a tensor, IndexedSlices, or None to leave the variable as it is.
+
+        Args:
+          loss: the loss of `loss`.
+          variables: name to the value from which `loss` was computed; for a table, to the rows that were looked up.
+        """
+        import tensorflow as tf
+
+        return dict(zip(variables, tf.gradients(loss, list(variables.values())), strict=True))
+
     def hooks(self) -> Sequence[tf.compat.v1.train.SessionRunHook]:
         """Makes hooks for the training session of this worker, in the training graph.
 
-        A hook may fetch tensors that forward() and loss() have made.  It runs several times a second, not at each step.
+        A hook may fetch tensors that forward() and loss() have made.  It runs several times a second, not at each step,
+        unless `hooks_every_step` is True.  If a hook of the chief calls `request_stop`, the job ends with a checkpoint; if
+        a hook of another worker does, that worker makes no more steps.
         """
         return []
 
@@ -182,6 +197,7 @@ _METHODS = {
     "metrics": ("outputs", "labels"),
     "predictions": ("outputs",),
     "optimizer": ("name", "learning_rate"),
+    "compute_gradients": ("loss", "variables"),
     "hooks": (),
 }
 """Arguments of each method, which are given by position."""

@@ -9,6 +9,7 @@ import TensorFlow.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -159,3 +160,24 @@ def reset_keras_names() -> None:
     naming = sys.modules.get(_KERAS_NAMES)
     if naming is not None:
         naming.reset_uids()
+
+
+def resource_variable_base() -> Any:
+    """Returns the base class of resource variables, by which lookups know an object of which rows can be read.
+
+    The public API has no class that is only this base.
+    """
+    return importlib.import_module("tensorflow.python.ops.resource_variable_ops").BaseResourceVariable
+
+
+class SyncSettings(NamedTuple):
+    """The arguments of a SyncReplicasOptimizer: the optimizer inside, and the numbers of replicas."""
+
+    optimizer: Any
+    to_aggregate: int
+    total: int
+
+
+def sync_settings(optimizer: Any) -> SyncSettings:
+    """Returns the arguments of a SyncReplicasOptimizer; the public API does not return them."""
+    return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)

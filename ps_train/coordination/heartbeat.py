@@ -111,6 +111,7 @@ class Heartbeat:
     Attributes:
       ps_liveness: the liveness, process and generation of each ps.
       stop_request: the first request to end the job early; None until there is one.
+      is_trained: True once the chief has ended the training, so that no further steps are made.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Heartbeat:
         self._write_locks = [threading.Lock() for _ in stores]
         self._leaving: TaskState | None = None  # the last state; the lease may not have it yet while ps 0 is silent
         self.stop_request: StopRequest | None = None
+        self.is_trained = False
         self.ps_liveness = PsLiveness(
             [store.name for store in stores], [store.incarnation for store in stores], job.recovery_timeout_secs
         )
@@ -248,6 +250,7 @@ class Heartbeat:
             self.stop_request = StopRequest.from_json(found[records.STOP])
             self._events.wake()
         if from_first_ps:
+            self.is_trained = self.is_trained or records.TRAINED in found
             error = self._monitor.update(task_statuses(found), time.monotonic())
             if error is not None:
                 self._events.set_terminal_error(error)

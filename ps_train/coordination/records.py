@@ -34,6 +34,9 @@ A restarted ps has none.
 STOP = "stop"
 """Key of `StopRequest`.  A task that got a signal writes it; the chief then saves and ends the job."""
 
+TRAINED = "trained"
+"""Key of the name of the hook that ended the training.  The chief writes it; no task then makes further steps."""
+
 SCORING = "scoring"
 """Key of `EvalAssignment`.  The chief writes it when training is over."""
 

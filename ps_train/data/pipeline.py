@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
+from ps_train.data.batched import Batched
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
@@ -107,7 +108,7 @@ class Batches:
 
 
 def training_batches(
-    data: Arrays | tf.data.Dataset | Stream,
+    data: Arrays | tf.data.Dataset | Stream | Batched,
     shard: DataShard,
     batch_size: int,
     epochs: int,
@@ -117,7 +118,7 @@ def training_batches(
     """Returns a replica's training batches.
 
     Args:
-      data: the data of all replicas.
+      data: the data of all replicas; Batched data are used as they come, so that only `epochs` matters to them.
       shard: this replica's part.
       batch_size: examples in a batch; the last batch may be shorter.
       epochs: number of epochs; 0 means no end.
@@ -126,7 +127,9 @@ def training_batches(
     """
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
-    if isinstance(data, Stream):
+    if isinstance(data, Batched):
+        dataset = data.elements().repeat(epochs or None)
+    elif isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
         dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
     else:
@@ -145,7 +148,8 @@ def training_batches(
     dataset = dataset.concatenate(_signal_end(dataset, ended)).prefetch(2)
     options = tf.data.Options()
     options.experimental_warm_start = True  # starts to read ahead at initialization, not at the first get_next
-    return batches_of(dataset.with_options(options), array_feeds, seed, "ps_train_input", ended)
+    batches = batches_of(dataset.with_options(options), array_feeds, seed, "ps_train_input", ended)
+    return dataclasses.replace(batches, features=data.batch(batches.features)) if isinstance(data, Batched) else batches
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, shard: DataShard = WHOLE) -> Batches:

@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -37,6 +37,14 @@ class LookupResult:
 
 Source = Callable[[str, Table, tf.Tensor], LookupResult]
 """Maps a variable's name, its table, and positions int64 [n] (open vocabulary: keys int64 [n, width]) to rows."""
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """A Source that knows the rows of each table on which its results depend."""
+
+    def rows(self) -> dict[str, tf.Tensor]:
+        """Returns the rows by the name of their table."""
 
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
@@ -80,6 +88,19 @@ def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
     return source(name, table, positions) if source is not None else _own_rows(name, table, positions)
 
 
+def rows_to_differentiate(table: Table) -> Any:
+    """Returns that of which a table's lookups so far are functions: the rows of this batch, or the graph's variable.
+
+    Raises:
+      ModelError: the table has not been looked up.
+    """
+    source = _source.get()
+    found = source.rows().get(table.name) if isinstance(source, RowSource) else _variable_of(table)
+    if found is None:
+        raise ModelError(f"table {table.name} is differentiated before it is looked up.")
+    return found
+
+
 def _check_open(name: str, table: Table, width: int) -> None:
     check_initializer(table)
     before = dict(v1.get_default_graph().get_collection(_WIDTHS)).get(name)
@@ -96,10 +117,14 @@ def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
         return initial_rows(table.first_initializer, 0, table.total, table.dimension, seed=0)
 
     with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
-        variable = v1.get_variable(
-            table.name, [table.total, table.dimension], tf.float32, initializer=initial, use_resource=True
-        )
+        variable = _variable_of(table, initial)
         if not table.is_open:
             return LookupResult(tf.gather(variable, positions))
         status = plain_vocabulary(name, table, positions.shape[1]).find(positions)
     return LookupResult(tf.gather(variable, tf.maximum(status.row, 0)), status.alive)
+
+
+def _variable_of(table: Table, initial: Any = None) -> Any:
+    return v1.get_variable(
+        table.name, [table.total, table.dimension], tf.float32, initializer=initial, use_resource=True
+    )

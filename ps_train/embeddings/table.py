@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ps_train.embeddings.row_groups import group_count, rows_per_group
 from ps_train.errors import ModelError
@@ -47,6 +47,9 @@ class Table:
     Raises:
       ModelError: the declaration is not valid.
     """
+
+    allows_dense_updates: ClassVar[bool] = False
+    """True if the optimizer may touch all rows in every update."""
 
     name: str
     dimension: int

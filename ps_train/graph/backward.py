@@ -131,7 +131,8 @@ def _batch_gradients(model: Model, batches: Batches, inputs: PulledInputs, state
         loss = _loss(model, batches, values, inputs.variables)
     updates = _updates()
     sources = {name: values[name] for name in model_variables.with_gradient()} | rows
-    gradients = dict(zip(sources, tf.gradients(loss, list(sources.values())), strict=True))
+    found = model.compute_gradients(loss, sources)
+    gradients = {name: found.get(name) for name in sources}
     gradients |= {name: _row_gradients(gradients[name], rows[name]) for name in rows}
     masks = [row_mask(gradients[name], values[name].shape[0]) for name in model_variables.sparse()]
     tensors = [tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks

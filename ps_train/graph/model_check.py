@@ -25,7 +25,7 @@ from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.plain import plain_graph
 from ps_train.placement.trace import ModelVariables
-from ps_train.updates.apply_gradients import optimizer_groups, optimizer_prefix
+from ps_train.updates.apply_gradients import optimizer_groups
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
             found = model.optimizer(name, rate)
         groups = optimizer_groups(found)
     for variable in [*variables.with_gradient(), *variables.tables()]:
-        optimizer_prefix(variable, groups)
+        groups.group_of(variable)
 
 
 def _check_predictions(predictions: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -189,7 +189,8 @@ def _initialize(ps: int, spec: GraphSpec, state: PsState) -> tf.Operation:
 
 def _make_optimizers(spec: GraphSpec, state: PsState) -> list[PsOptimizer]:
     """Returns the optimizers of each ps."""
-    tables = frozenset(piece.name for name in spec.variables.tables() for piece in spec.plan.slices_of(name))
+    strict = [name for name, table in spec.variables.tables_by_name().items() if not table.allows_dense_updates]
+    tables = frozenset(piece.name for name in strict for piece in spec.plan.slices_of(name))
     return [
         PsOptimizer(ps, spec.job, spec.model, state.variables, update_count, tables, state.vocabularies)
         for ps, update_count in enumerate(state.update_counts)
@@ -224,8 +225,12 @@ def _all_entries(
 ) -> list[CheckpointEntry]:
     slots = {ps: optimizer.slots for ps, optimizer in enumerate(optimizers)}
     entries = _counter_entries(state.update_counts, state.counters)
-    entries += checkpoint_entries(plan, state.variables, slots)
+    entries += checkpoint_entries(plan, state.variables, slots, _key_of(optimizers))
     return entries + (_progress_entries(assigned.name, progress) if assigned else [])
+
+
+def _key_of(optimizers: Sequence[PsOptimizer]) -> Callable[[str, str, int], str]:
+    return next((optimizer.key_of for optimizer in optimizers if optimizer.slots), optimizers[0].key_of)
 
 
 def _make_progress(assigned: ShardedBatches | None, received: Sequence[ReceivedPush]) -> dict[int, ShardProgress]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -29,6 +30,15 @@ class SeededGraph(tf.Graph):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._first, self._count, self.is_distinct = seed, 0, False
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+        """Returns the tensor or operation of a name, which may also be its name without the model's name scope."""
+        try:
+            return super().as_graph_element(obj, allow_tensor, allow_operation)
+        except KeyError:
+            if not isinstance(obj, str):
+                raise
+            return super().as_graph_element(f"model/{obj}", allow_tensor, allow_operation)
 
     @property
     def seed(self) -> int:

@@ -27,6 +27,7 @@ from ps_train.embeddings.index import CANDIDATES, KEYS, UPDATE_COUNT, USED
 from ps_train.embeddings.row_source import declared_tables
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
+from ps_train.errors.user_calls import user_code
 from ps_train.model import Model
 from ps_train.placement.assigned_variables import assigned_variables
 from ps_train.placement.custom_gradients import as_captured, check_custom_gradients
@@ -124,7 +125,11 @@ class ModelVariables:
 
     def tables(self) -> list[str]:
         """Returns the names of the tables, of which only the looked-up rows travel."""
-        return [name for name, variable in self.variables.items() if variable.table]
+        return list(self.tables_by_name())
+
+    def tables_by_name(self) -> dict[str, Table]:
+        """Returns name to declaration of each table."""
+        return {name: variable.table for name, variable in self.variables.items() if variable.table}
 
     def described(self) -> dict[str, str]:
         """Returns each variable's `shape dtype` as text by its name, for comparing two processes' models."""
@@ -148,15 +153,18 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         names = [name for name, variable in traces.items() if variable.trainable]
         _check_trained(names)
         check_custom_gradients(graph, {name: given[name] for name in names if name not in tables})
-        gradients = tf.gradients(loss, [created[name] if name in tables else given[name] for name in names])
+        values = {name: created[name] if name in tables else given[name] for name in names}
+        with user_code("compute_gradients()"):
+            found = model.compute_gradients(loss, values)
+        gradients = [found.get(name) for name in names]
         assigned = assigned_variables(created)
         _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
         _check_tables({name: created[name] for name in tables})
         uses_global_step = bool(step.consumers())
     for name, gradient in zip(names, gradients, strict=True):
-        found, sparse, table = gradient is not None, isinstance(gradient, tf.IndexedSlices), tables.get(name)
+        exists, sparse, table = gradient is not None, isinstance(gradient, tf.IndexedSlices), tables.get(name)
         spec = dataclasses.replace(traces[name].spec, spread=table is not None, grain=_grain(table))
-        traces[name] = dataclasses.replace(traces[name], spec=spec, has_gradient=found, sparse=sparse, table=table)
+        traces[name] = dataclasses.replace(traces[name], spec=spec, has_gradient=exists, sparse=sparse, table=table)
     for name in assigned:
         spec = dataclasses.replace(traces[name].spec, divisible=False)
         traces[name] = dataclasses.replace(traces[name], spec=spec, assigned=True, has_gradient=False, sparse=False)

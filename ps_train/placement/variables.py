@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -128,6 +128,7 @@ def checkpoint_entries(
     plan: Plan,
     variables: Mapping[str, Any],
     optimizer_variables: Mapping[int, Mapping[str, Sequence[Any]]],
+    key_of: Callable[[str, str, int], str],
 ) -> list[CheckpointEntry]:
     """Returns the checkpoint entries of all slices and of the optimizers' variables.
 
@@ -137,6 +138,7 @@ def checkpoint_entries(
       optimizer_variables: ps index to group to the variables that the group's optimizer made there, in their order.  A
         variable named `<slice>/<slot>` is a slot of that slice.  The others, such as Adam's powers of beta, exist once
         on each ps with the same value.  They are saved from the first ps that has them.
+      key_of: returns the key of such a variable: of its group, its kind, and its number in that kind, from 1.
     """
     entries = [CheckpointEntry(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
     saved: set[str] = set()
@@ -151,8 +153,7 @@ def checkpoint_entries(
                     continue
                 kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
                 counts[kind] = counts.get(kind, 0) + 1
-                key = "/".join([*([group.rstrip("/")] if group else []), kind])
-                key += f"_{counts[kind]}" if counts[kind] > 1 else ""
+                key = key_of(group, kind, counts[kind])
                 entries.append(CheckpointEntry(key, "", variable, follower=key in saved))
                 saved.add(key)
     return entries

@@ -65,25 +65,34 @@ _LAST_SAVE_SECS = 600.0
 """Seconds for the last checkpoint of a job that ends without a signal."""
 
 
-def run(job: Job, task: Task, console: Console) -> int:
-    """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed."""
+def run(job: Job, task: Task, console: Console, model: Model | None = None) -> int:
+    """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed.
+
+    Args:
+      job: the job.
+      task: this task.
+      console: where the chief writes.
+      model: the model; None for the one that the job names.
+    """
     resolver = ClusterResolver(job)
     cluster = resolver.cluster
     cluster.address(task)  # raises ConfigError for an unknown task
     is_chief = task == cluster.chief
+    model = load_model(job.model, job.model_arguments(), job.sources) if model is None else model
     if not is_chief:
-        return _run(job, task, resolver, console)
+        return _run(job, task, resolver, console, model)
     directory = prepare_directory(job.model_dir)
     with held_directory(directory, str(task), job.heartbeat_timeout_secs) as lock:
         if job.export_dir:
             prepare_export(job.export_dir)
-        return _run(job, task, resolver, console, lock)
+        return _run(job, task, resolver, console, model, lock)
 
 
-def _run(job: Job, task: Task, resolver: ClusterResolver, console: Console, lock: DirectoryLock | None = None) -> int:
+def _run(
+    job: Job, task: Task, resolver: ClusterResolver, console: Console, model: Model, lock: DirectoryLock | None = None
+) -> int:
     """Joins the job and trains; a task with the lock of its model directory is the chief."""
     cluster, is_chief = resolver.cluster, lock is not None
-    model = load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
     source = training_source(model, job)
     variables = trace(model, source, job.batch_size, job.seed)
@@ -167,7 +176,7 @@ def _supervise(training: WorkerTraining, chief: ChiefDuties | None, context: Tra
         if events.terminal_error is not None:
             if chief is not None and isinstance(events.terminal_error, TooFewWorkersError):
                 _save(chief, _LAST_SAVE_SECS)
-            return _exit_code(events.terminal_error, context)
+            return _exit_code(events.terminal_error, training)
         if result.code is not None:
             context.heartbeat.announce_leaving()
             return result.code
@@ -208,7 +217,7 @@ def _leave_job(training: WorkerTraining, context: TrainingContext) -> int:
     log.warning("%s got signal %d: it leaves the job (elastic)", context.task, context.events.signum)
     training.leave_job(min(context.job.heartbeat_timeout_secs, _LEAVE_SECS))
     if context.events.terminal_error is not None:
-        return _exit_code(context.events.terminal_error, context)
+        return _exit_code(context.events.terminal_error, training)
     context.heartbeat.announce_leaving(TaskState.LEFT)
     return EXIT_DONE
 
@@ -233,9 +242,12 @@ def _save(chief: ChiefDuties, within_secs: float) -> None:
         log.error("%s: the job stops without this checkpoint", error)
 
 
-def _exit_code(error: BaseException, context: TrainingContext) -> int:
+def _exit_code(error: BaseException, training: WorkerTraining) -> int:
     """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
+    context = training.context
     if isinstance(error, JobEnded):
+        if error.outcome.kind == OutcomeKind.DONE:
+            training.end_model_hooks()
         context.heartbeat.announce_leaving()
         if error.outcome.kind == OutcomeKind.DONE:
             log.info("%s done: the job has ended", context.task)

@@ -45,8 +45,19 @@ class BurstScheduler:
         self._prepares_graphs = True  # in the first step
 
     @classmethod
-    def of(cls, job: Job, save_steps: int = 0, summary_steps: int = 0) -> BurstScheduler:
-        """Returns the scheduler for the flags of a job; the other arguments are those of the replica's duties."""
+    def of(
+        cls, job: Job, save_steps: int = 0, summary_steps: int = 0, every_step_alone: bool = False
+    ) -> BurstScheduler:
+        """Returns the scheduler for the flags of a job.
+
+        Args:
+          job: the job.
+          save_steps: as for the class, from the replica's duties.
+          summary_steps: as for the class, from the replica's duties.
+          every_step_alone: if True, a burst has one step: there are hooks that must run at every step.
+        """
+        if every_step_alone:
+            return cls(save_steps=1)
         return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps)
 
     def next_burst(self, global_step: int = 0) -> int:

@@ -161,6 +161,9 @@ class ChiefDuties(Duties):
             if self._training.shard_client is not None and self._training.has_more_steps(LoopExit.STEPS):
                 return True
             if not others.training:
+                if self._training.has_ended:
+                    self._early_end_reason = "ended by a hook"
+                    return False
                 if step >= job.max_steps or self._input_exhausted(others):
                     return False
                 if self._training.budget.reclaim(allocated, step) and not self._training.input_ended:
@@ -213,6 +216,7 @@ class ChiefDuties(Duties):
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
             self._check_trained(made, counters.examples)
+        self._training.end_model_hooks()
         self._snapshots.wait(session)
         self._saver.poll()
         if step != self._saver.step:

@@ -63,6 +63,26 @@ class LockstepSource:
         """Does nothing: lockstep takes no steps from a shared budget."""
 
 
+class EndingSource:
+    """A source that has no further steps once the training has ended.
+
+    Args:
+      source: the source of steps.
+      has_ended: returns True when the training has ended.
+    """
+
+    def __init__(self, source: StepSource, has_ended: Callable[[], bool]) -> None:
+        self._source, self._has_ended = source, has_ended
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Returns the steps of the source; 0 after the end."""
+        return 0 if self._has_ended() else self._source.take(wanted, global_step)
+
+    def give_back(self, count: int) -> None:
+        """Returns steps to the source."""
+        self._source.give_back(count)
+
+
 class TrainingLoop:
     """The loop that runs one replica's steps.
 

@@ -26,6 +26,7 @@ from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of, own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.config.fault_spec import slowdown_factor
+from ps_train.coordination import records
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.records import ModelReady, TaskState
 from ps_train.coordination.step_budget import StepBudget
@@ -35,13 +36,13 @@ from ps_train.faults.slowdown import Slowdown
 from ps_train.graph.input import Input
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
-from ps_train.hooks.model_hooks import worker_hooks
+from ps_train.hooks.model_hooks import UsersHook, model_hooks, shard_hooks
 from ps_train.hooks.step_timeline import StepTimeline
 from ps_train.training.burst_size import BurstScheduler
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
-from ps_train.training.loop import LockstepSource, LoopExit, StepSource, TrainingLoop
+from ps_train.training.loop import EndingSource, LockstepSource, LoopExit, StepSource, TrainingLoop
 from ps_train.training.session import ClusterSessions, monitored_training_session
 from ps_train.training.shard_client import ShardClient
 from ps_train.updates.base import Replica
@@ -78,6 +79,8 @@ class WorkerTraining:
         self._input_open = self.input_ended = False
         self._parked = threading.Event()
         self._eval_worker = EvalWorker(context)
+        self._model_hooks: list[UsersHook] = []
+        self._has_ended = False
         self.begun = False
 
     def run(self) -> None:
@@ -95,7 +98,8 @@ class WorkerTraining:
         )
         with self.step.graph.as_default():
             report = None if self.shard_client is None else self.shard_client.step_done
-            hooks = worker_hooks(context.model, self.step.batches.progress, report)
+            self._model_hooks = model_hooks(context.model, self.end_training)
+            hooks = [*self._model_hooks, *shard_hooks(self.step.batches.progress, report)]
             chief_only_hooks = self.duties.chief_only_hooks()
             self.step.graph.finalize()
         while True:
@@ -128,8 +132,7 @@ class WorkerTraining:
         """Trains in one session."""
         # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
         master, config, group = self.sessions.master, self.sessions.config, self.sessions.group
-        is_chief = self.context.task == self.context.cluster.chief
-        session = monitored_training_session(master, is_chief, hooks, chief_only_hooks, config, self._prepare, group)
+        session = monitored_training_session(master, self._is_chief, hooks, chief_only_hooks, config, self._prepare, group)
         self.session, first_step = self._prepared
         self.loop = self._new_loop(first_step)
         self._calls.begin(self.loop)
@@ -177,6 +180,30 @@ class WorkerTraining:
             self._generation.generation, self._generation.since
         )
 
+    def end_training(self, hook: str) -> None:
+        """Ends the training at the request of a hook: the chief's ends it for all tasks, another only for its own."""
+        if self._has_ended:
+            return
+        log.info("%s: %s ends the training", self.context.task, hook)
+        self._has_ended = True
+        if self._is_chief:
+            self.context.stores[0].set(records.TRAINED, hook)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if a hook has ended the training of this task."""
+        return self._has_ended or self.context.heartbeat.is_trained
+
+    @property
+    def _is_chief(self) -> bool:
+        return self.context.task == self.context.cluster.chief
+
+    def end_model_hooks(self) -> None:
+        """Tells the model's hooks the end of the training; a ps that is gone then is no error."""
+        for hook in self._model_hooks if self.session is not None else ():
+            with contextlib.suppress(*PS_LOST_ERRORS):
+                hook.end(self.session)
+
     def _should_stop(self) -> bool:
         return self.context.events.stop.is_set() or self.session_is_over()
 
@@ -210,7 +237,9 @@ class WorkerTraining:
         if reason == LoopExit.STOPPED:
             self.park_forever()
         self._leave()
-        if self.shard_client is not None:  # shards may become free later
+        if self._has_ended and not self._is_chief:
+            reason = LoopExit.INPUT
+        elif self.shard_client is not None:  # shards may become free later
             reason = LoopExit.INPUT if self.shard_client.is_over() else LoopExit.STEPS
         self.context.heartbeat.set_state(TaskState.INPUT_ENDED if reason == LoopExit.INPUT else TaskState.WAITING)
         self.input_ended = reason == LoopExit.INPUT
@@ -238,11 +267,13 @@ class WorkerTraining:
         return True
 
     def _step_source(self) -> StepSource:
-        return LockstepSource(self.context.job.max_steps) if self.step.lockstep else self.budget
+        source = LockstepSource(self.context.job.max_steps) if self.step.lockstep else self.budget
+        return EndingSource(source, lambda: self.has_ended)
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
         source, job, name = self.shard_client or self._step_source(), self.context.job, str(self.context.task)
-        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps)
+        alone = bool(self._model_hooks) and self.context.model.hooks_every_step
+        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, alone)
         wrappers: list[Callable[[Any], Any]] = [] if self._timeline is None else [self._timeline.timed]
         if (factor := slowdown_factor(job.inject_fault, name)) > 1:
             wrappers.append(Slowdown(factor).wrap)
@@ -288,6 +319,8 @@ class WorkerTraining:
 
     def has_more_steps(self, reason: LoopExit) -> bool:
         """Returns True if there are steps for this worker after its loop has ended."""
+        if self.has_ended:
+            return False
         if self.shard_client is not None:
             return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
         return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()

@@ -11,7 +11,8 @@ own update count at the time of the update (docs/decisions/0022-the-step-of-an-u
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -31,6 +32,27 @@ _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
 """Prefixes of the types of operations that read or write all rows of a table."""
 
 
+def _key_with_group(group: str, kind: str, number: int) -> str:
+    key = "/".join([*([group.rstrip("/")] if group else []), kind])
+    return f"{key}_{number}" if number > 1 else key
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerGroups:
+    """The optimizers of a model, each with a group of variables.
+
+    Attributes:
+      optimizers: group to its optimizer.
+      group_of: returns the group of a variable, of its slices or of a table by its name; raises ModelError for none.
+      key_of: returns the checkpoint's key of a variable that belongs to no single variable, as Adam's powers of beta:
+        of a group, a kind of variable, and the number of this one among the group's of this kind, from 1.
+    """
+
+    optimizers: Mapping[str, Any]
+    group_of: Callable[[str], str]
+    key_of: Callable[[str, str, int], str] = _key_with_group
+
+
 class PsOptimizer:
     """Optimizers of one ps.
 
@@ -45,6 +67,7 @@ class PsOptimizer:
 
     Attributes:
       slots: group to the variables that its optimizer has made, in order.
+      key_of: see `OptimizerGroups`.
     """
 
     def __init__(
@@ -62,19 +85,20 @@ class PsOptimizer:
         self._device, self._update_count = ps_device(ps), update_count
         self._first_optimizers: dict[str, Any] = {}
         self.slots: dict[str, list[Any]] = {}
+        self.key_of = _key_with_group
 
     def apply(self, gradients: Mapping[str, Any], lr_divisor: tf.Tensor | None = None) -> tf.Operation:
         """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
         with tf.device(self._device):
-            optimizers = self._optimizers(lr_divisor)
+            groups = self._groups(lr_divisor)
             admitted = {name: self._vocabularies[name].admit(gradients[name]) for name in self._open(gradients)}
             ready = tf.group(*[admission.done for admission in admitted.values()])
             pairs: dict[str, list[tuple[Any, Any]]] = {}
             for name, gradient in to_indexed_slices(gradients).items():
                 gradient = admitted[name].gradient if name in admitted else gradient
-                pairs.setdefault(optimizer_prefix(name, optimizers), []).append((gradient, self._variables[name]))
+                pairs.setdefault(groups.group_of(name), []).append((gradient, self._variables[name]))
             with tf.control_dependencies([ready]):
-                done = [self._apply(optimizers[group], group, some) for group, some in pairs.items()]
+                done = [self._apply(groups.optimizers[group], group, some) for group, some in pairs.items()]
             # The slots are known only now that the optimizers have been built.
             add_control_inputs(ready, [self._reset_slots(name, some.new_rows) for name, some in admitted.items()])
         self._check_tables(gradients)
@@ -117,13 +141,15 @@ class PsOptimizer:
                         f"({reader.type}): use sgd, momentum, adagrad, ftrl, rmsprop, lazy_adam or rowwise_adagrad."
                     )
 
-    def _optimizers(self, lr_divisor: tf.Tensor | None) -> dict[str, Any]:
-        """Returns prefix of variables' names to their optimizer."""
+    def _groups(self, lr_divisor: tf.Tensor | None) -> OptimizerGroups:
         name = self._job.optimizer or self._model.default_optimizer
         rate = self._job.learning_rate or self._model.default_learning_rate
         with overriding_global_step(self._update_count):
             found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)
-        return {group: self._own(group, optimizer) for group, optimizer in optimizer_groups(found).items()}
+        groups = optimizer_groups(found)
+        self.key_of = groups.key_of
+        own = {group: self._own(group, optimizer) for group, optimizer in groups.optimizers.items()}
+        return dataclasses.replace(groups, optimizers=own)
 
     def _own(self, group: str, optimizer: Any) -> Any:
         """Copies an optimizer, which the model may return twice, and gives the copy its group's slots."""
@@ -136,12 +162,14 @@ class PsOptimizer:
         return own
 
 
-def optimizer_groups(found: Any) -> dict[str, Any]:
-    """Returns prefix of variables' names to optimizer, of the value that a model's optimizer() returned.
+def optimizer_groups(found: Any) -> OptimizerGroups:
+    """Returns the groups of the value that a model's optimizer() returned.
 
     Raises:
       ModelError: it is neither an optimizer nor a dict of optimizers.
     """
+    if isinstance(found, OptimizerGroups):
+        return found
     groups = dict(found) if isinstance(found, Mapping) else {"": found}
     for group, optimizer in groups.items():
         if not isinstance(group, str) or not isinstance(optimizer, v1.train.Optimizer):
@@ -150,10 +178,10 @@ def optimizer_groups(found: Any) -> dict[str, Any]:
                 f"optimizer() returned {shown(optimizer)}{where}: return a tf.compat.v1.train.Optimizer, or a dict "
                 "from the beginning of variables' names to one."
             )
-    return groups
+    return OptimizerGroups(groups, lambda name: _longest_prefix(name, groups))
 
 
-def optimizer_prefix(name: str, groups: Mapping[str, Any]) -> str:
+def _longest_prefix(name: str, groups: Mapping[str, Any]) -> str:
     """Returns the longest of the groups' prefixes that the variable's name begins with.
 
     Raises:

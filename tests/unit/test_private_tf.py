@@ -113,6 +113,16 @@ def keras_can_reset_its_names() -> bool:
     return first == name() != second
 
 
+def sync() -> Any:
+    return v1.train.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1, 2)
+
+
+def is_the_base_of_resource_variables() -> bool:
+    from ps_train.private_tf import resource_variable_base
+
+    return isinstance(resource("w"), resource_variable_base())
+
+
 class Symbol(NamedTuple):
     """A private name.
 
@@ -175,6 +185,11 @@ SYMBOLS = [
         "a trained variable cannot be used in operations",
         lambda: stands_for_a_tensor_in_operations("__tf_tensor__"),
     ),
+    Symbol("BaseResourceVariable", "variables that are looked up travel whole", is_the_base_of_resource_variables),
+    Symbol("tensorflow.python", "variables that are looked up travel whole", is_the_base_of_resource_variables),
+    Symbol("_opt", "a SyncReplicasOptimizer is not understood", has("_opt", sync)),
+    Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),
+    Symbol("_total_num_replicas", "there are no backup workers", has("_total_num_replicas", sync)),
     Symbol("_class", "copies of a step name nodes that are not copied", copies_have_their_colocation),
     Symbol("__inference", "a step draws the same numbers in each copy", functions_have_a_name_with("__inference")),
     Symbol("__forward", "a step draws the same numbers in each copy", functions_have_a_name_with("__forward")),

@@ -312,7 +312,7 @@ MUTATIONS = [
         "max(found, key=len)",
         "min(found, key=len)",
         ("tests/cluster/updates/test_apply_gradients.py::test_every_group_of_variables_has_its_own_optimizer",),
-        within="optimizer_prefix",
+        within="_longest_prefix",
     ),
     Mutation(
         "the staleness multiplies the learning rate",
@@ -320,6 +320,6 @@ MUTATIONS = [
         "rate / lr_divisor",
         "rate * lr_divisor",
         ("tests/cluster/updates/test_staleness.py::test_staleness_lr_divides_the_learning_rate_by_the_staleness",),
-        within="PsOptimizer._optimizers",
+        within="PsOptimizer._groups",
     ),
 ]

@@ -1,0 +1,61 @@
+"""Data that are batches already: they are used as they come, without sharding, shuffling or another size.
+
+    batched = Batched(dataset)                     # elements are features, or (features, labels)
+    batches = training_batches(batched, WHOLE, batch_size=1, epochs=1, shuffle_buffer=0)
+    batches.features                               # Batch(features, labels)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ps_train.data.stream import no_autograph
+
+
+class Batch(NamedTuple):
+    """The features and labels of a batch, tensors or nested tensors [batch, ...]; labels are None without any."""
+
+    features: Any
+    labels: Any
+
+
+class Batched:
+    """Batches of the user's own making.
+
+    Args:
+      dataset: its elements are batches.
+      complete: takes an element inside the training graph and returns the features and labels of the batch.
+      size: number of examples in each batch, if the elements do not tell.
+    """
+
+    def __init__(
+        self, dataset: tf.data.Dataset, complete: Callable[[Any], Batch], size: int | None = None
+    ) -> None:
+        self.dataset, self._complete, self._batch_size = dataset, complete, size
+
+    def elements(self) -> tf.data.Dataset:
+        """Returns a dataset of pairs: an element, and zeros float32 [batch] that stand for its labels."""
+
+        def with_size(*element: Any) -> tuple[Any, tf.Tensor]:
+            whole = element[0] if len(element) == 1 else element
+            size = _size(whole) if self._batch_size is None else tf.constant(self._batch_size)
+            return whole, tf.zeros(tf.reshape(size, [1]))
+
+        return self.dataset.map(no_autograph(with_size))
+
+    def batch(self, element: Any) -> Batch:
+        """Returns the features and labels of an element of the iterator."""
+        return self._complete(element)
+
+
+def _size(element: Any) -> tf.Tensor:
+    """Returns the number of examples of a batch, int32 scalar; 1 for a batch of scalars."""
+    first = tf.nest.flatten(element)[0]
+    if isinstance(first, tf.SparseTensor):
+        return tf.cast(first.dense_shape[0], tf.int32)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int32)
+    return tf.shape(first)[0] if first.shape.rank != 0 else tf.constant(1)
