@@ -107,7 +107,9 @@ class CapturedModel(Model):
 
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
             if name in tables and name not in rows:
-                rows[name] = RowVariable(tables[name], tf.TensorShape([tables[name].total, tables[name].dimension]), root)
+                rows[name] = RowVariable(
+                    tables[name], tf.TensorShape([tables[name].total, tables[name].dimension]), root
+                )
             found = rows[name] if name in tables else getter(name, *args, **options)
             _add_to_collections(rows)
             return found

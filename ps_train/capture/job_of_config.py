@@ -1,7 +1,7 @@
 """The job that a RunConfig describes.
 
-    job = job_of(config, model_dir, max_steps=1000, survey=survey)
-    task = task_of(config)
+job = job_of(config, model_dir, max_steps=1000, survey=survey)
+task = task_of(config)
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from ps_train.errors import ConfigError
 NO_LIMIT = 2_000_000_000
 """The last global step of a job that trains until its input ends."""
 
-_FROM_CONFIG = ("ps_hosts", "worker_hosts", "chief_hosts", "cluster_file", "max_steps", "model_dir", "model", "model_arg")
+_FROM_CONFIG = (
+    "ps_hosts",
+    "worker_hosts",
+    "chief_hosts",
+    "cluster_file",
+    "max_steps",
+    "model_dir",
+    "model",
+    "model_arg",
+)
 _FROM_PROGRAM = ("optimizer", "learning_rate", "batch_size", "epochs", "shuffle_buffer", "sharding", "accumulate")
 _NOT_YET = ("divide_lr_by_staleness", "delay_compensation", "prefetch_pulls", "inject_fault", "export_dir")
 

@@ -1,7 +1,7 @@
 """The tasks of an Estimator program on the engine: chief, worker and ps.
 
-    step = train(program)           # in a process of the chief or of a worker; returns when the job is done
-    serve(config)                   # in a process of a ps
+step = train(program)           # in a process of the chief or of a worker; returns when the job is done
+serve(config)                   # in a process of a ps
 """
 
 from __future__ import annotations

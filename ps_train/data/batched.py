@@ -1,8 +1,8 @@
 """Data that are batches already: they are used as they come, without sharding, shuffling or another size.
 
-    batched = Batched(dataset)                     # elements are features, or (features, labels)
-    batches = training_batches(batched, WHOLE, batch_size=1, epochs=1, shuffle_buffer=0)
-    batches.features                               # Batch(features, labels)
+batched = Batched(dataset)                     # elements are features, or (features, labels)
+batches = training_batches(batched, WHOLE, batch_size=1, epochs=1, shuffle_buffer=0)
+batches.features                               # Batch(features, labels)
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class Batched:
       size: number of examples in each batch, if the elements do not tell.
     """
 
-    def __init__(
-        self, dataset: tf.data.Dataset, complete: Callable[[Any], Batch], size: int | None = None
-    ) -> None:
+    def __init__(self, dataset: tf.data.Dataset, complete: Callable[[Any], Batch], size: int | None = None) -> None:
         self.dataset, self._complete, self._batch_size = dataset, complete, size
 
     def elements(self) -> tf.data.Dataset:

@@ -46,6 +46,7 @@ class RowSource(Protocol):
     def rows(self) -> dict[str, tf.Tensor]:
         """Returns the rows by the name of their table."""
 
+
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
 _DECLARED = "ps_train/tables"

@@ -15,8 +15,10 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from ps_train.launch.local import GRACE_SECS
@@ -47,13 +49,40 @@ def run_program(arguments: Sequence[str], environ: Mapping[str, str], quiet: boo
         env=dict(environ),
         start_new_session=True,  # Ctrl-C reaches only this process, which stops the child
     )
-    try:
-        output = _Output(process)
-        output.forward(lambda: False)
-    except BaseException:
-        _stop(process)
-        raise
+    with _Interrupts() as interrupts:
+        try:
+            _Output(process).forward(lambda: interrupts.count > 0)
+            if interrupts.count:
+                raise KeyboardInterrupt
+        except BaseException:
+            _stop(process, interrupts)
+            raise
     return process.returncode
+
+
+class _Interrupts:
+    """A count of SIGINT within the body, where Python itself would raise KeyboardInterrupt.
+
+    That exception is lost if the signal comes while Python collects garbage.  A handler of the user's own stays.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_ours = False
+
+    def __enter__(self) -> _Interrupts:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        self._is_ours = in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._is_ours:
+            signal.signal(signal.SIGINT, self._add)
+        return self
+
+    def _add(self, signum: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Output:
@@ -90,17 +119,20 @@ class _Output:
             stream.flush()
 
 
-def _stop(process: subprocess.Popen[Any]) -> None:
-    """Stops the job with a checkpoint, or kills it at the deadline."""
+def _stop(process: subprocess.Popen[Any], interrupts: _Interrupts) -> None:
+    """Stops the job with a checkpoint; a second interrupt ends it at once, and the deadline kills it."""
     deadline = time.monotonic() + _STOP_SECS
     for _ in range(2):
+        known = interrupts.count
+
+        def is_over(known: int = known) -> bool:
+            return time.monotonic() > deadline or interrupts.count > known
+
         with contextlib.suppress(KeyboardInterrupt):
             process.send_signal(signal.SIGTERM)  # unlike SIGINT, silent even before there is a handler
-            _Output(process).forward(lambda: time.monotonic() > deadline)
-            break
-    else:
-        with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
-            process.wait(max(0.0, deadline - time.monotonic()))
+            _Output(process).forward(is_over)
+            if interrupts.count == known:
+                break
     if process.poll() is None:
         process.kill()
         process.wait()

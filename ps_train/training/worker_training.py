@@ -132,7 +132,9 @@ class WorkerTraining:
         """Trains in one session."""
         # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
         master, config, group = self.sessions.master, self.sessions.config, self.sessions.group
-        session = monitored_training_session(master, self._is_chief, hooks, chief_only_hooks, config, self._prepare, group)
+        session = monitored_training_session(
+            master, self._is_chief, hooks, chief_only_hooks, config, self._prepare, group
+        )
         self.session, first_step = self._prepared
         self.loop = self._new_loop(first_step)
         self._calls.begin(self.loop)

@@ -57,7 +57,11 @@ def test_it_is_trained_saved_scored_and_served(dtype, tmp_path: pathlib.Path) ->
 
 @pytest.mark.parametrize(
     ("dtype", "trainable"),
-    [*((dtype, False) if dtype in QUICK else long(dtype, False) for dtype in KEPT), ("int32", True), ("string", True)],
+    [
+        *((dtype, False) if dtype in QUICK else long(dtype, False) for dtype in KEPT),
+        ("int32", True),
+        long("string", True),
+    ],
 )
 def test_what_has_no_gradient_keeps_its_value(dtype: str, trainable: bool, tmp_path: pathlib.Path) -> None:
     value = tf.constant(KEPT[dtype], dtype)

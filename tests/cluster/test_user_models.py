@@ -112,7 +112,7 @@ def with_weight_decay(outputs, labels, loss):
         (of_numbers, 2),
         long(with_scopes, 1),
         (with_scopes, 2),
-        (in_branches, 1),
+        long(in_branches, 1),
         long(in_branches, 2),
         (in_a_loop, 1),
         long(in_a_loop, 2),

@@ -50,6 +50,7 @@ def saved(directory: pathlib.Path, name: str) -> np.ndarray:
     return tf.train.load_checkpoint(str(directory)).get_tensor(name)
 
 
+@pytest.mark.long
 def test_a_ps_that_comes_back_at_another_address_is_found_there_and_training_goes_on(processes: Processes) -> None:
     cluster = Described(processes, 2)
     flags = ("--max_steps=1200", "--update=sync")

@@ -104,7 +104,7 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed, update", [(1, "async"), long(2, "sync"), long(3, "bounded")])
+@pytest.mark.parametrize("seed, update", [long(1, "async"), long(2, "sync"), long(3, "bounded")])
 def test_a_job_that_is_killed_altogether_goes_on_from_its_checkpoint_with_the_examples_that_it_had_not_used(
     processes: Processes, seed: int, update: str
 ) -> None:

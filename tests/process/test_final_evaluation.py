@@ -35,7 +35,7 @@ def test_every_worker_scores_a_share(processes: Processes, update: str) -> None:
     check_result(cluster)
 
 
-@pytest.mark.parametrize("trouble", ["fails", long("hangs"), "killed"])
+@pytest.mark.parametrize("trouble", [long("fails"), long("hangs"), "killed"])
 def test_the_chief_scores_the_share_of_a_worker_that_does_not(processes: Processes, trouble: str) -> None:
     hangs = "hangs" if trouble == "killed" else trouble
     patience = 60 if trouble == "killed" else 3

@@ -11,6 +11,7 @@ import textwrap
 
 import pytest
 
+from tests.support.long import long
 from tests.support.processes import Processes, eventually, free_ports
 
 NET = """
@@ -120,7 +121,7 @@ def test_an_unguarded_call_in_the_module_of_the_model_is_refused_once(processes:
     assert run.descendants() == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("signum", [signal.SIGINT, long(signal.SIGTERM)], ids=["SIGINT", "SIGTERM"])
 def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, signum: int) -> None:
     path = script(
         processes,

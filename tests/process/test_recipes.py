@@ -9,9 +9,16 @@ import pytest
 import tensorflow as tf
 
 from examples import recipes
+from tests.support.long import long
 from tests.support.processes import ROOT, Processes
 
-MODELS = [recipes.BatchNorm, recipes.KerasLayers, recipes.Schedule, recipes.Summaries, recipes.OwnHook]
+MODELS = [
+    recipes.BatchNorm,
+    long(recipes.KerasLayers),
+    recipes.Schedule,
+    long(recipes.Summaries),
+    long(recipes.OwnHook),
+]
 
 
 @pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)

@@ -102,7 +102,7 @@ def test_after_the_loss_of_ps_0_the_step_goes_back_and_the_job_still_ends_at_exa
     assert count(run.value(run.on(1))) >= MAX_STEPS + run.lost - AT_THAT_MOMENT
 
 
-@pytest.mark.parametrize("update", [("async", "--ps_recovery=consistent"), long(("bounded",))], ids=" ".join)
+@pytest.mark.parametrize("update", [long(("async", "--ps_recovery=consistent")), long(("bounded",))], ids=" ".join)
 def test_other_modes_do_so_too_where_all_goes_back_to_the_checkpoint(
     processes: Processes, update: tuple[str, ...]
 ) -> None:

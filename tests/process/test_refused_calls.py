@@ -50,7 +50,7 @@ def test_every_step_is_made_once_and_of_the_batch_that_was_next(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "update, num_ps",
-    [long("async", 1), long("async", 2), long("bounded", 1), long("bounded", 2), ("sync", 2), long("sync", 1)],
+    [long("async", 1), long("async", 2), long("bounded", 1), long("bounded", 2), long("sync", 2), long("sync", 1)],
 )
 def test_a_job_uses_every_example_once_although_all_its_tasks_refuse_calls(
     processes: Processes, tmp_path, update: str, num_ps: int

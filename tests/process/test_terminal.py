@@ -64,7 +64,7 @@ def shown_in(columns: int, term: str, processes: Processes) -> str:
     return terminal.text()
 
 
-@pytest.mark.parametrize("columns", [long(80), 40])
+@pytest.mark.parametrize("columns", [long(80), long(40)])
 def test_every_update_of_the_progress_line_fits_the_terminal(columns: int, processes: Processes) -> None:
     text = shown_in(columns, "xterm", processes)
     updates = [update.partition("\r\n")[0] for update in text.split(UPDATE)[1:]]
@@ -77,6 +77,7 @@ def test_every_update_of_the_progress_line_fits_the_terminal(columns: int, proce
     assert f"checkpoint {processes.directory}/m/model.ckpt-60\r\n" in text
 
 
+@pytest.mark.long
 def test_a_dumb_terminal_gets_whole_lines_without_escape_codes(processes: Processes) -> None:
     text = shown_in(80, "dumb", processes)
     assert "\x1b" not in text and "\r" not in text.replace("\r\n", "")

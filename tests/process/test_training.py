@@ -76,6 +76,7 @@ def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers
     assert result_of(directory)["examples"] == 203 * 32 * (workers if update == "sync" else 1)
 
 
+@pytest.mark.timeout(300)
 def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_workers(processes: Processes) -> None:
     directory = processes.directory / "model"
     common = ["--optimizer=adam", f"--model_dir={directory}", "--log_secs=0.2"]
@@ -100,7 +101,7 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     assert len(list(directory.glob("model.ckpt-*.index"))) <= 5
     (directory / "result.json").unlink()  # as if it had been stopped between its last checkpoint and its result
     again = processes.run(*common, f"--max_steps={last}", "--num_ps=3", "--num_workers=2", "--update=sync")
-    assert again.wait(60) == 0, again.output
+    assert again.wait(120) == 0, again.output
     assert f"finished already, at step {last}" in again.output
     assert result_of(directory)["global_step"] == last
 

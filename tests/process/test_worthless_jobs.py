@@ -30,11 +30,11 @@ def error_of(process: Process) -> str:
     ("train", "flags"),
     [
         ("none", ()),
-        ("no_examples", ()),
+        long("no_examples", ()),
         ("no_examples", ("--epochs=2", "--num_workers=2")),
-        ("no_examples", ("--update=sync",)),
+        long("no_examples", ("--update=sync",)),
         long("nothing", ("--update=bounded",)),
-        ("nothing", ("--sharding=dynamic",)),
+        long("nothing", ("--sharding=dynamic",)),
     ],
 )
 def test_a_job_without_training_data_is_wrong_and_has_no_result(

@@ -87,6 +87,7 @@ def test_gradients_of_rows_that_come_too_late_are_dropped(num_ps: int) -> None:
     assert (cluster.global_step(), cluster.values()["ps_train/dropped"]) == (2, 1)
 
 
+@pytest.mark.long
 def test_what_a_replica_pushed_before_it_left_counts_in_that_round_alone() -> None:
     cluster, tables, rules = made(2, optimizer="sgd")
     step(cluster, 0, 1, 2)

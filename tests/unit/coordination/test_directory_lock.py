@@ -34,9 +34,10 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 def leave(directory: pathlib.Path, age: float = 0.0, **changes: object) -> TaskStatus:
     """Leaves a lock of this process, with some changes, as old as that."""
     holder = dataclasses.replace(new_task_status("worker:0"), **changes)
-    path = directory / NAME
-    path.write_text(holder.to_json())
-    os.utime(path, (time.time() - age, time.time() - age))
+    new = directory / "new"
+    new.write_text(holder.to_json())
+    os.utime(new, (time.time() - age, time.time() - age))
+    new.replace(directory / NAME)  # at once, as another process does it
     return holder
 
 

@@ -18,6 +18,7 @@ from ps_train.data.data_shard import DataShard
 from ps_train.data.stream import data_error
 from ps_train.data.text_lines import Blocks, gzip_shares, line_dataset, read_block, read_gzip
 from ps_train.errors import DataError
+from tests.support.long import long
 
 
 def lines_of(text):
@@ -144,8 +145,10 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("suffixes", [("", "", "", ""), (".gz",) * 4, ("", ".gz", "", ".gz"), (".gz", "", ".gz", "")])
+@pytest.mark.parametrize("count", [long(1), 2, 5])
+@pytest.mark.parametrize(
+    "suffixes", [("", "", "", ""), long((".gz",) * 4), ("", ".gz", "", ".gz"), long((".gz", "", ".gz", ""))]
+)
 @pytest.mark.parametrize("seed", [None, 3])
 def test_the_shares_of_files_of_all_sizes_are_disjoint_and_complete(store, count, suffixes, seed):
     items = list(zip(CONTENTS.items(), suffixes, strict=True))

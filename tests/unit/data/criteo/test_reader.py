@@ -16,6 +16,7 @@ from ps_train.data.criteo.reader import Criteo, from_hexadecimal
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import evaluation_batches, training_batches
 from ps_train.errors import DataError
+from tests.support.long import long
 
 ALONE = DataShard(0, 1)
 
@@ -118,7 +119,7 @@ def test_hexadecimal_numbers_of_every_length_and_case():
     assert found.tolist() == [[int(text, 16) if text else -1 for text in texts]] * 2
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("count", [long(1), 2, long(3), long(4), 5])
 @pytest.mark.parametrize("shuffle_buffer", [0, 20])
 def test_the_shares_of_a_directory_are_disjoint_and_complete(store, count, shuffle_buffer):
     lines = made_lines(200)
