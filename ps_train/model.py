@@ -131,8 +131,8 @@ class Model:
         """Makes hooks for the training session of this worker, in the training graph.
 
         A hook may fetch tensors that forward() and loss() have made.  It runs several times a second, not at each step,
-        unless `hooks_every_step` is True.  If a hook of the chief calls `request_stop`, the job ends with a checkpoint; if
-        a hook of another worker does, that worker makes no more steps.
+        unless `hooks_every_step` is True.  If a hook of the chief calls `request_stop`, the job ends with a checkpoint.
+        If a hook of another worker does, that worker makes no more steps.
         """
         return []
 

@@ -103,7 +103,7 @@ class CapturedModel(Model):
     @contextlib.contextmanager
     def _giving_rows(self, rows: dict[str, RowVariable]) -> Iterator[None]:
         """Gives the model an object that fetches rows for each variable that it only looks up."""
-        root, tables = v1.get_variable_scope(), self._survey.looked_up
+        root, tables, places = v1.get_variable_scope(), self._survey.looked_up, dict[tuple[str, str], int]()
 
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
             if name in tables and name not in rows:
@@ -111,7 +111,7 @@ class CapturedModel(Model):
                     tables[name], tf.TensorShape([tables[name].total, tables[name].dimension]), root
                 )
             found = rows[name] if name in tables else getter(name, *args, **options)
-            _add_to_collections(rows)
+            _add_to_collections(rows, places)
             return found
 
         with v1.variable_scope(root, custom_getter=get, auxiliary_name_scope=False):
@@ -125,11 +125,19 @@ class CapturedModel(Model):
             raise CaptureError("the model_fn applies gradients to other variables at another call")
 
 
-def _add_to_collections(rows: Mapping[str, RowVariable]) -> None:
+def _add_to_collections(rows: Mapping[str, RowVariable], places: dict[tuple[str, str], int]) -> None:
+    """Adds variables to the collections in the order of their making, which decides the order of sums.
+
+    Args:
+      rows: the variables.
+      places: collection and name to the index in the collection; extended by new variables.
+    """
     for key in (_KEYS.TRAINABLE_VARIABLES, _KEYS.GLOBAL_VARIABLES):
         known = v1.get_default_graph().get_collection_ref(key)
         there = {id(variable) for variable in known}
-        known += [variable for variable in rows.values() if id(variable) not in there]
+        for name, variable in rows.items():
+            if id(variable) not in there:
+                known.insert(places.setdefault((key, name), len(known)), variable)
 
 
 def _name_of(variable: Any) -> str:

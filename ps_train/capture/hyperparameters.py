@@ -32,7 +32,7 @@ def check_hyperparameters(applied: Sequence[AppliedGradients], step: Any) -> Non
       CaptureError: one depends on something else.
     """
     for call in applied:
-        for name, value in vars(call.optimizer).items():
+        for name, value in call.hyperparameters.items():
             if isinstance(value, tf.Tensor | tf.Variable):
                 for op in _ancestors(tf.convert_to_tensor(value), set()):
                     if op.type in _SOURCES and op is not step.handle.op:
@@ -77,6 +77,9 @@ def _again(tensor: tf.Tensor, step: tf.Tensor | None) -> tf.Tensor:
             continue
         node = op.node_def
         node.attr.pop(COLOCATION, None)
+        inputs_only = [name for name in node.input if not name.startswith("^")]
+        del node.input[:]
+        node.input.extend(inputs_only)
         node.device = ""
         nodes.node.append(node)
     if any(a.HasField("func") or a.list.func for node in nodes.node for a in node.attr.values()):
@@ -91,6 +94,7 @@ def _again(tensor: tf.Tensor, step: tf.Tensor | None) -> tf.Tensor:
 
 
 def _ancestors(tensor: tf.Tensor, stop: set[tf.Operation]) -> list[tf.Operation]:
+    """Returns the operations that a tensor is computed by, as far as those of `stop`."""
     found: dict[tf.Operation, None] = {}
     pending = [tensor.op]
     while pending:
@@ -98,5 +102,5 @@ def _ancestors(tensor: tf.Tensor, stop: set[tf.Operation]) -> list[tf.Operation]
         if op not in found:
             found[op] = None
             if op not in stop:
-                pending += [source.op for source in op.inputs] + list(op.control_inputs)
+                pending += [source.op for source in op.inputs]
     return list(found)

@@ -18,7 +18,7 @@ from ps_train.data.pipeline import training_batches
 
 
 def write_initial_checkpoint(program: Program) -> str:
-    """Writes the initial values of a program's variables as `model.ckpt-0` into its model directory; returns the path."""
+    """Writes the initial values of a program's variables into its model directory, as step 0; returns the path."""
     with tf.Graph().as_default():
         v1.train.create_global_step()
         v1.set_random_seed(program.config.tf_random_seed)

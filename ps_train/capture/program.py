@@ -1,41 +1,38 @@
-"""What the engine needs of an Estimator program."""
+"""The parts of an Estimator program that the engine needs."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+TRAIN = "train"
+"""The mode of a model_fn that trains, as in `ModeKeys.TRAIN`."""
 
 
-class Program(Protocol):
-    """A program that trains.  `estimator/training_run.py` has the class.
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A program that trains.
 
     Attributes:
-      model_fn: makes the specification of the model from features, labels and mode; see `Spec`.
-      input_fn: makes the input in the current graph: a dataset of batches, or their tensors.
+      model_fn: takes features, labels and mode, and returns the EstimatorSpec.
+      input_fn: makes the input in the current graph: a dataset of batches, or the tensors of a batch.
       config: the RunConfig.
       model_dir: the model directory.
       max_steps: the last global step; None for no limit.
       hooks: session hooks of every worker.
       saving_listeners: listeners of the chief's checkpoints.
-      warm_start: where initial values come from; None for the initializers.
+      warm_start: the WarmStartSettings; None for the variables' own initial values.
     """
 
-    @property
-    def model_fn(self) -> Callable[..., Any]: ...
-    @property
-    def input_fn(self) -> Callable[[], Any]: ...
-    @property
-    def config(self) -> Any: ...
-    @property
-    def model_dir(self) -> str: ...
-    @property
-    def max_steps(self) -> int | None: ...
-    @property
-    def hooks(self) -> Sequence[Any]: ...
-    @property
-    def saving_listeners(self) -> Sequence[Any]: ...
-    @property
-    def warm_start(self) -> Any: ...
+    model_fn: Callable[..., Any]
+    input_fn: Callable[[], Any]
+    config: Any
+    model_dir: str
+    max_steps: int | None = None
+    hooks: Sequence[Any] = ()
+    saving_listeners: Sequence[Any] = ()
+    warm_start: Any = None
 
 
 class SyncReplicas(NamedTuple):
@@ -48,7 +45,3 @@ class SyncReplicas(NamedTuple):
 
     to_aggregate: int
     total: int
-
-
-TRAIN = "train"
-"""The mode of a model_fn that trains, as in `ModeKeys.TRAIN`."""

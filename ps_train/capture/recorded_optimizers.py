@@ -1,4 +1,4 @@
-"""What a model_fn does with its optimizers: recorded, and carried out only if asked to.
+"""Record of the gradients that a model_fn computes and applies, in place of its optimizers.
 
     recorder = OptimizerRecorder(name_of, source_of)
     with recorder.recording():
@@ -37,12 +37,14 @@ class AppliedGradients:
       optimizer: the optimizer; the one inside of a SyncReplicasOptimizer.
       gradients: variable name to gradient: a tensor, IndexedSlices, or None.
       done: the operation that the model_fn was given for the update.
+      hyperparameters: the optimizer's attributes before its first update.
       made: the variables that the optimizer made, if the call was carried out.
     """
 
     optimizer: Any
     gradients: Mapping[str, Any]
     done: tf.Operation
+    hyperparameters: Mapping[str, Any]
     made: Sequence[Any] = ()
 
 
@@ -65,6 +67,7 @@ class OptimizerRecorder:
         self._name_of, self._source_of, self._carries_out = name_of, source_of, carries_out
         self.applied: list[AppliedGradients] = []
         self.sync: SyncReplicas | None = None
+        self._hyperparameters: dict[int, dict[str, Any]] = {}
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -121,6 +124,7 @@ class OptimizerRecorder:
             if twice := sorted(earlier.gradients.keys() & gradients.keys()):
                 raise CaptureError(f"variable {twice[0]} is updated twice in a step")
         made: list[Any] = []
+        hyperparameters = self._hyperparameters.setdefault(id(optimizer), dict(vars(optimizer)))
         if self._carries_out:
             before = {id(variable) for variable in v1.global_variables()}
             result = self._real_apply(optimizer, pairs, global_step, name)
@@ -128,7 +132,7 @@ class OptimizerRecorder:
         else:
             result = tf.no_op(name or f"{optimizer.get_name()}_update")
         done = result if isinstance(result, tf.Operation) else result.op
-        self.applied.append(AppliedGradients(optimizer, gradients, done, made))
+        self.applied.append(AppliedGradients(optimizer, gradients, done, hyperparameters, made))
         return result
 
     def _apply_sync(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""What a program does when it builds its model: found by building it once, as TensorFlow itself would.
+"""Survey of a program: its model is built once, as TensorFlow itself would build it.
 
     survey = survey_program(program)
     survey.looked_up["ads"], survey.groups[0].names, survey.sync
@@ -46,7 +46,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What was found.
+    """The findings about a program.
 
     Attributes:
       looked_up: name to table, for each variable of which only rows are read.

@@ -46,6 +46,9 @@ _BRIEF_CALL, CHUNK_CALL = v1.RunOptions(timeout_in_ms=15_000), v1.RunOptions(tim
 The deadlines end a call of which this worker refused its own part: TensorFlow may then not end the others.
 """
 
+SHORT_CALL = v1.RunOptions(timeout_in_ms=3000)
+"""Options of a call that is made again if a ps is busy."""
+
 LONG_CALL = v1.RunOptions(timeout_in_ms=1_200_000)
 """Options of a call that reads or writes a large part of the model, or data."""
 

@@ -139,11 +139,7 @@ def training_batches(
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
         dataset = gather(dataset.repeat(epochs or None).batch(batch_size))
-    if endless and epochs:
-        padding = dataset.take(1).cache().repeat()
-        dataset = _weighted(dataset, 1.0).concatenate(_weighted(padding, 0.0))
-    else:
-        dataset = _weighted(dataset, 1.0)
+    dataset = _padded(dataset) if endless and epochs else _weighted(dataset, 1.0)
     ended = threading.Event()
     dataset = dataset.concatenate(_signal_end(dataset, ended)).prefetch(2)
     options = tf.data.Options()
@@ -201,6 +197,11 @@ def _signal_end(dataset: tf.data.Dataset, ended: threading.Event) -> tf.data.Dat
 
     signalled = tf.data.Dataset.range(1).map(no_autograph(lambda number: tf.numpy_function(signal, [number], tf.int64)))
     return signalled.flat_map(no_autograph(lambda _: dataset.take(0)))
+
+
+def _padded(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns a dataset that repeats its first batch after its end, as a batch that stands for no examples."""
+    return _weighted(dataset, 1.0).concatenate(_weighted(dataset.take(1).cache().repeat(), 0.0))
 
 
 def _weighted(dataset: tf.data.Dataset, weight: float) -> tf.data.Dataset:

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.calls import PS_LOST_ERRORS
 from ps_train.errors import ModelError
 from ps_train.errors.user_calls import shown, user_code
 from ps_train.hooks.shard_progress_hook import ShardProgressHook
 from ps_train.model import Model
 
 
-class UsersHook(v1.train.SessionRunHook):
+class ModelHooks:
+    """The hooks of the model for this worker, in the training graph, which is not finalized yet.
+
+    Args:
+      model: the user's model.
+      on_end: called with the name of the hook, once, when one requests the end of the training.
+
+    Attributes:
+      hooks: the hooks; empty for most models.
+      have_ended: True once a hook has requested the end.
+      run_alone: True if every step must run with them.
+
+    Raises:
+      ModelError: hooks() raised an exception, or returned anything but hooks.
+    """
+
+    def __init__(self, model: Model, on_end: Callable[[str], None]) -> None:
+        with user_code("hooks()"):
+            own = model.hooks()
+        if not isinstance(own, list | tuple) or not all(isinstance(hook, v1.train.SessionRunHook) for hook in own):
+            raise ModelError(
+                f"hooks() returned {shown(own)}: return a list of tf.compat.v1.train.SessionRunHook objects."
+            )
+        self._on_end, self.have_ended = on_end, False
+        self.hooks = [_UsersHook(hook, self._end) for hook in own]
+        self.run_alone = bool(self.hooks) and model.hooks_every_step
+
+    def _end(self, name: str) -> None:
+        if not self.have_ended:
+            self.have_ended = True
+            self._on_end(name)
+
+    def close(self, session: v1.Session | None) -> None:
+        """Tells the hooks the end of the training; a ps that is gone then is no error."""
+        for hook in self.hooks if session is not None else ():
+            with contextlib.suppress(*PS_LOST_ERRORS):
+                hook.end(session)
+
+
+class _UsersHook(v1.train.SessionRunHook):
     """A hook of the user's, which outlives sessions that are lost.
 
     Its exceptions are told with their place; TensorFlow's pass, as a ps may be lost.
@@ -58,21 +99,8 @@ class UsersHook(v1.train.SessionRunHook):
         self._call("end", session)
 
 
-def model_hooks(model: Model, stop: Callable[[str], None]) -> list[UsersHook]:
-    """Returns the hooks of the model for this worker, in the training graph, which is not finalized yet.
-
-    Args:
-      model: the user's model.
-      stop: called with the name of a hook that requests a stop.
-
-    Raises:
-      ModelError: hooks() raised an exception, or returned anything but hooks.
-    """
-    with user_code("hooks()"):
-        own = model.hooks()
-    if not isinstance(own, list | tuple) or not all(isinstance(hook, v1.train.SessionRunHook) for hook in own):
-        raise ModelError(f"hooks() returned {shown(own)}: return a list of tf.compat.v1.train.SessionRunHook objects.")
-    return [UsersHook(hook, stop) for hook in own]
+NO_HOOKS = ModelHooks(Model(), print)
+"""The hooks of a worker before its graph is built."""
 
 
 def shard_hooks(

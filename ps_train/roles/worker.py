@@ -247,7 +247,7 @@ def _exit_code(error: BaseException, training: WorkerTraining) -> int:
     context = training.context
     if isinstance(error, JobEnded):
         if error.outcome.kind == OutcomeKind.DONE:
-            training.end_model_hooks()
+            training.model_hooks.close(training.session)
         context.heartbeat.announce_leaving()
         if error.outcome.kind == OutcomeKind.DONE:
             log.info("%s done: the job has ended", context.task)

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
 from ps_train.cluster.abandonable import run_within
-from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError
+from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -32,6 +32,7 @@ from ps_train.graph.summaries import summaries_of
 from ps_train.hooks.counters import RunCounterValues, counter_tensors
 from ps_train.hooks.fetches import StepFetches
 from ps_train.hooks.progress import ProgressHook
+from ps_train.hooks.result import PeerStates, RunSummary
 from ps_train.hooks.run_end import advice, metrics_line, read_result_step, write_result
 from ps_train.hooks.save import SaveHook
 from ps_train.hooks.summaries import SummaryHook, text_of
@@ -40,10 +41,9 @@ from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalCoordinator
 from ps_train.training.loop import LoopExit
 from ps_train.training.recovery import Recovery
-from ps_train.training.result import PeerStates, RunSummary
 from ps_train.training.saver_setup import make_savers
 from ps_train.training.session import ready_records
-from ps_train.training.worker_training import POLL_SECS, SHORT_CALL, WorkerTraining
+from ps_train.training.worker_training import POLL_SECS, WorkerTraining
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +142,7 @@ class ChiefDuties(Duties):
             self._training.run_loop(session)
             if not self._more_to_do():
                 break
+        self._training.model_hooks.close(self._unhooked_session())
         self._finish()
 
     def _more_to_do(self) -> bool:
@@ -216,7 +217,6 @@ class ChiefDuties(Duties):
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
             self._check_trained(made, counters.examples)
-        self._training.end_model_hooks()
         self._snapshots.wait(session)
         self._saver.poll()
         if step != self._saver.step:

@@ -51,6 +51,11 @@ class TrainingContext:
     console: Console
     directory: str
 
+    @property
+    def is_chief(self) -> bool:
+        """True if this task is the chief."""
+        return self.task == self.cluster.chief
+
 
 @dataclasses.dataclass(frozen=True)
 class Generation:

@@ -1,9 +1,7 @@
 """The session of a training task; after the loss of a ps, a new session replaces it.
 
     sessions = ClusterSessions(server.target, config)
-    session = monitored_training_session(
-        sessions.master, is_chief, hooks, chief_only_hooks, config, prepare, sessions.group
-    )
+    session = monitored_training_session(sessions, is_chief, hooks, chief_only_hooks, prepare)
 
 With TensorFlow's own creators every task but the chief sleeps 30 s between checks, and restores silently.  Here the
 stores show readiness, and MonitoredSession never sees the loss of a ps.  docs/decisions/0025-the-classic-api.md
@@ -58,48 +56,43 @@ class ClusterSessions:
 
 
 def monitored_training_session(
-    master: str,
+    sessions: ClusterSessions,
     is_chief: bool,
     hooks: Sequence[v1.train.SessionRunHook],
     chief_only_hooks: Sequence[v1.train.SessionRunHook],
-    config: v1.ConfigProto,
     prepare: Callable[[v1.Session], None],
-    group: SessionGroup,
 ) -> v1.train.MonitoredSession:
     """Returns the session of a training loop on the default graph.
 
-    The first five arguments mean the same as in `tf.compat.v1.train.MonitoredTrainingSession`.
+    The hooks and `is_chief` mean the same as in `tf.compat.v1.train.MonitoredTrainingSession`.
 
     Args:
-      master: the target of the task's own server.
+      sessions: the task's server, view of the cluster and group of sessions.
       is_chief: True for the task that also runs `chief_only_hooks`.
       hooks: hooks of every task.
       chief_only_hooks: hooks of the chief, called before the others.
-      config: the task's view of the cluster.
       prepare: called once in the new session, in place of a scaffold and a checkpoint directory.
-      group: the group with which the session can be abandoned.
 
     Raises:
       LostConnectionError: a ps is lost; later calls of the session raise it too.
     """
     all_hooks = [*(chief_only_hooks if is_chief else ()), *hooks]
-    return v1.train.MonitoredSession(_TrainingSessionCreator(master, config, prepare, group), all_hooks)
+    return v1.train.MonitoredSession(_TrainingSessionCreator(sessions, prepare), all_hooks)
 
 
 class _TrainingSessionCreator(v1.train.SessionCreator):
     """Creator of one session, for `MonitoredSession`, which would create another one after a loss."""
 
-    def __init__(
-        self, master: str, config: v1.ConfigProto, prepare: Callable[[v1.Session], None], group: SessionGroup
-    ) -> None:
-        self._master, self._config, self._prepare, self._group = master, config, prepare, group
+    def __init__(self, sessions: ClusterSessions, prepare: Callable[[v1.Session], None]) -> None:
+        self._sessions, self._prepare = sessions, prepare
         self._was_called = False
 
     def create_session(self) -> v1.Session:
         if self._was_called:
             raise LostConnectionError("its connection broke")
-        session = Session(self._master, graph=v1.get_default_graph(), config=self._config, group=self._group)
-        self._group.add(session)
+        master, config, group = self._sessions.master, self._sessions.config, self._sessions.group
+        session = Session(master, graph=v1.get_default_graph(), config=config, group=group)
+        group.add(session)
         try:
             self._prepare(session)
         except PS_LOST_ERRORS as error:  # MonitoredSession would retry without end

@@ -10,35 +10,31 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.abandonable import run_abandonable
-from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError, LostInputError
+from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
 from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of, own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
-from ps_train.config.fault_spec import slowdown_factor
 from ps_train.coordination import records
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.records import ModelReady, TaskState
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
-from ps_train.faults.slowdown import Slowdown
 from ps_train.graph.input import Input
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
-from ps_train.hooks.model_hooks import UsersHook, model_hooks, shard_hooks
-from ps_train.hooks.step_timeline import StepTimeline
+from ps_train.hooks.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.training.burst_size import BurstScheduler
+from ps_train.training.call_wrappers import call_wrappers
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
@@ -50,7 +46,6 @@ from ps_train.updates.base import Replica
 log = logging.getLogger(__name__)
 
 POLL_SECS = 0.1
-SHORT_CALL = v1.RunOptions(timeout_in_ms=3000)
 _MAX_SESSIONS_WITHOUT_STEP = 5
 """The maximum number of consecutive sessions that are lost before a step was made."""
 _CANCEL_SECS = 1.0
@@ -79,8 +74,7 @@ class WorkerTraining:
         self._input_open = self.input_ended = False
         self._parked = threading.Event()
         self._eval_worker = EvalWorker(context)
-        self._model_hooks: list[UsersHook] = []
-        self._has_ended = False
+        self.model_hooks = NO_HOOKS
         self.begun = False
 
     def run(self) -> None:
@@ -98,20 +92,20 @@ class WorkerTraining:
         )
         with self.step.graph.as_default():
             report = None if self.shard_client is None else self.shard_client.step_done
-            self._model_hooks = model_hooks(context.model, self.end_training)
-            hooks = [*self._model_hooks, *shard_hooks(self.step.batches.progress, report)]
-            chief_only_hooks = self.duties.chief_only_hooks()
+            self.model_hooks = ModelHooks(context.model, self._end_training)
+            hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.batches.progress, report)]
+            chief_hooks = self.duties.chief_only_hooks()
             self.step.graph.finalize()
         while True:
             try:
-                return self._attempt(server.target, hooks, chief_only_hooks)
+                return self._attempt(server.target, hooks, chief_hooks)
             except (*PS_LOST_ERRORS, LostConnectionError, LostTaskError) as error:
                 if isinstance(error, LostInputError):
                     self._input_open = False
                     log.warning("%s: the input was interrupted when a ps was lost; it starts again", self.context.task)
                 self._wait_for_ps(cause_of(error))
 
-    def _attempt(self, master: str, hooks: list[Any], chief_only_hooks: list[Any]) -> None:
+    def _attempt(self, master: str, hooks: list[Any], chief_hooks: list[Any]) -> None:
         """Trains in one session, in a separate thread: a call to a ps that fell silent does not end."""
         # Read before the addresses: otherwise a ps that moves now would go unnoticed.
         known = self.context.heartbeat.ps_liveness.incarnations()
@@ -120,7 +114,7 @@ class WorkerTraining:
 
         def train() -> None:
             with self.step.graph.as_default():
-                self._train_in_session(hooks, chief_only_hooks)
+                self._train_in_session(hooks, chief_hooks)
 
         def has_ended() -> bool:
             is_replaced = self.session_is_over() or self.context.heartbeat.ps_liveness.incarnations() != known
@@ -128,13 +122,10 @@ class WorkerTraining:
 
         run_abandonable(train, self.sessions.group, has_ended)
 
-    def _train_in_session(self, hooks: list[Any], chief_only_hooks: list[Any]) -> None:
+    def _train_in_session(self, hooks: list[Any], chief_hooks: list[Any]) -> None:
         """Trains in one session."""
         # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
-        master, config, group = self.sessions.master, self.sessions.config, self.sessions.group
-        session = monitored_training_session(
-            master, self._is_chief, hooks, chief_only_hooks, config, self._prepare, group
-        )
+        session = monitored_training_session(self.sessions, self.context.is_chief, hooks, chief_hooks, self._prepare)
         self.session, first_step = self._prepared
         self.loop = self._new_loop(first_step)
         self._calls.begin(self.loop)
@@ -146,8 +137,8 @@ class WorkerTraining:
     def _wait_for_ps(self, cause: str) -> None:
         """Stops training after the session was lost; returns when all ps answer."""
         log.debug("the session is abandoned: %s", cause)
-        made_any = self.loop is not None and self.loop.made_any
-        self._sessions_without_step = 0 if made_any else self._sessions_without_step + 1
+        has_made_any = self.loop is not None and self.loop.made_any
+        self._sessions_without_step = 0 if has_made_any else self._sessions_without_step + 1
         self.session = self.loop = None
         self._generation = dataclasses.replace(self._generation, generation="")
         self._release_session()
@@ -182,29 +173,16 @@ class WorkerTraining:
             self._generation.generation, self._generation.since
         )
 
-    def end_training(self, hook: str) -> None:
+    def _end_training(self, hook: str) -> None:
         """Ends the training at the request of a hook: the chief's ends it for all tasks, another only for its own."""
-        if self._has_ended:
-            return
         log.info("%s: %s ends the training", self.context.task, hook)
-        self._has_ended = True
-        if self._is_chief:
+        if self.context.is_chief:
             self.context.stores[0].set(records.TRAINED, hook)
 
     @property
     def has_ended(self) -> bool:
         """True if a hook has ended the training of this task."""
-        return self._has_ended or self.context.heartbeat.is_trained
-
-    @property
-    def _is_chief(self) -> bool:
-        return self.context.task == self.context.cluster.chief
-
-    def end_model_hooks(self) -> None:
-        """Tells the model's hooks the end of the training; a ps that is gone then is no error."""
-        for hook in self._model_hooks if self.session is not None else ():
-            with contextlib.suppress(*PS_LOST_ERRORS):
-                hook.end(self.session)
+        return self.model_hooks.have_ended or self.context.heartbeat.is_trained
 
     def _should_stop(self) -> bool:
         return self.context.events.stop.is_set() or self.session_is_over()
@@ -214,8 +192,8 @@ class WorkerTraining:
         if self._generation.run_id not in ("", ready.run_id):
             raise RefusedError(f"{self.context.task} belongs to a run that is over: the ps now serve another one.")
         self._generation = Generation(ready.generation, ready.run_id, time.monotonic())
-        job, num_replicas = self.context.job, self.context.cluster.num_replicas
-        self.budget = StepBudget(self.context.stores[0], job.max_steps, num_replicas, generation=ready.generation)
+        max_steps, replicas = self.context.job.max_steps, self.context.cluster.num_replicas
+        self.budget = StepBudget(self.context.stores[0], max_steps, replicas, ready.generation)
 
     def open_input(self, step: int) -> None:
         """Opens the input once: it belongs to this process and outlives a session.
@@ -239,7 +217,7 @@ class WorkerTraining:
         if reason == LoopExit.STOPPED:
             self.park_forever()
         self._leave()
-        if self._has_ended and not self._is_chief:
+        if self.model_hooks.have_ended and not self.context.is_chief:
             reason = LoopExit.INPUT
         elif self.shard_client is not None:  # shards may become free later
             reason = LoopExit.INPUT if self.shard_client.is_over() else LoopExit.STEPS
@@ -273,18 +251,11 @@ class WorkerTraining:
         return EndingSource(source, lambda: self.has_ended)
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
-        source, job, name = self.shard_client or self._step_source(), self.context.job, str(self.context.task)
-        alone = bool(self._model_hooks) and self.context.model.hooks_every_step
-        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, alone)
-        wrappers: list[Callable[[Any], Any]] = [] if self._timeline is None else [self._timeline.timed]
-        if (factor := slowdown_factor(job.inject_fault, name)) > 1:
-            wrappers.append(Slowdown(factor).wrap)
-        return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
-
-    @functools.cached_property
-    def _timeline(self) -> StepTimeline | None:
-        directory = self.context.job.timeline_dir
-        return StepTimeline(directory, str(self.context.task)) if directory else None
+        job = self.context.job
+        saves, summaries = self.duties.save_steps, self.duties.summary_steps
+        bursts = BurstScheduler.of(job, saves, summaries, self.model_hooks.run_alone)
+        source, name = self.shard_client or self._step_source(), str(self.context.task)
+        return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, call_wrappers(job, name))
 
     def park(self, within_secs: float) -> bool:
         """Stops making steps; called by another thread.  Returns True if training stopped in time."""
@@ -321,11 +292,9 @@ class WorkerTraining:
 
     def has_more_steps(self, reason: LoopExit) -> bool:
         """Returns True if there are steps for this worker after its loop has ended."""
-        if self.has_ended:
-            return False
-        if self.shard_client is not None:
+        if self.shard_client is not None and not self.has_ended:
             return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
         return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()
 
     def _steps_left(self) -> bool:
-        return self.budget.allocated() < self.context.job.max_steps
+        return not self.has_ended and self.budget.allocated() < self.context.job.max_steps

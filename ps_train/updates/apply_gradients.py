@@ -85,7 +85,7 @@ class PsOptimizer:
         self._device, self._update_count = ps_device(ps), update_count
         self._first_optimizers: dict[str, Any] = {}
         self.slots: dict[str, list[Any]] = {}
-        self.key_of = _key_with_group
+        self.key_of: Callable[[str, str, int], str] = _key_with_group
 
     def apply(self, gradients: Mapping[str, Any], lr_divisor: tf.Tensor | None = None) -> tf.Operation:
         """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""

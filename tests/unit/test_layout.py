@@ -38,6 +38,7 @@ COVERED_BY = {
     "roles/worker.py": "tests/process/test_startup.py",
     "training/worker_duties.py": "tests/process/test_output.py",
     "training/session.py": "tests/process/test_recovery.py",
+    "training/context.py": "tests/process/test_training.py",
     "training/recovery.py": "tests/process/test_recovery.py",
     "training/final_evaluation.py": "tests/process/test_final_evaluation.py",
     "cluster/ports.py": "tests/process/test_startup.py",

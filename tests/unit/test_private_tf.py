@@ -117,12 +117,6 @@ def sync() -> Any:
     return v1.train.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1, 2)
 
 
-def is_the_base_of_resource_variables() -> bool:
-    from ps_train.private_tf import resource_variable_base
-
-    return isinstance(resource("w"), resource_variable_base())
-
-
 class Symbol(NamedTuple):
     """A private name.
 
@@ -185,8 +179,6 @@ SYMBOLS = [
         "a trained variable cannot be used in operations",
         lambda: stands_for_a_tensor_in_operations("__tf_tensor__"),
     ),
-    Symbol("BaseResourceVariable", "variables that are looked up travel whole", is_the_base_of_resource_variables),
-    Symbol("tensorflow.python", "variables that are looked up travel whole", is_the_base_of_resource_variables),
     Symbol("_opt", "a SyncReplicasOptimizer is not understood", has("_opt", sync)),
     Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),
     Symbol("_total_num_replicas", "there are no backup workers", has("_total_num_replicas", sync)),
@@ -262,11 +254,19 @@ class TestUse:
         private_tf.set_input(result.op, 0, tf.constant(2.0))
         assert self.run(result) == 2.0
 
+    def test_a_resource_variable_has_the_base_by_which_lookups_know_it(self) -> None:
+        assert isinstance(resource("w"), private_tf.resource_variable_base())
+
+    def test_a_sync_optimizer_has_its_arguments(self) -> None:
+        inner = v1.train.GradientDescentOptimizer(0.1)
+        outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)
+        assert private_tf.sync_settings(outer) == (inner, 3, 4)
+
     def test_an_operation_runs_after_others(self) -> None:
         variable = resource("w")
         before = variable.assign([5.0], read_value=False)
         read = variable.read_value()
-        private_tf.add_control_inputs(read.op, [before])
+        private_tf.add_control_inputs(read.op.inputs[0].op, [before])  # a copy of what is read
         assert self.run(read) == [5.0]
 
     def test_a_variable_reports_another_name_and_slots_have_it(self) -> None:

@@ -13,7 +13,7 @@ _MEMBERSHIP = "tests/unit/coordination/test_membership.py"
 _MEMBERSHIP_MONITOR = "tests/unit/coordination/test_membership_monitor.py"
 _PS_LIVENESS = "tests/unit/coordination/test_ps_liveness.py"
 _RECOVERY = "tests/process/test_recovery.py"
-_RESULT = "tests/unit/training/test_result.py"
+_RESULT = "tests/unit/hooks/test_result.py"
 _SAVE = "tests/unit/hooks/test_save.py"
 _SHARD_CLIENT = "tests/cluster/training/test_shard_client.py"
 _SIGNALS = "tests/unit/runtime/test_signals.py"
@@ -141,7 +141,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the rate of a resumed run counts the steps of the runs before",
-        "ps_train/training/result.py",
+        "ps_train/hooks/result.py",
         "round(self.steps_made / self.wall_secs, 3)",
         "round(self.step / self.wall_secs, 3)",
         (f"{_RESULT}::TestRunSummary",),
@@ -149,7 +149,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a worker that starts is not waited for at the end",
-        "ps_train/training/result.py",
+        "ps_train/hooks/result.py",
         "(TaskState.STARTING, TaskState.TRAINING, TaskState.RECOVERING)",
         "(TaskState.TRAINING, TaskState.RECOVERING)",
         (f"{_RESULT}::TestPeerStates",),

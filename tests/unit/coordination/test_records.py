@@ -10,7 +10,7 @@ import pytest
 from ps_train.coordination.membership import Membership
 from ps_train.coordination.records import Outcome, OutcomeKind, TaskState, TaskStatus
 from ps_train.coordination.run_status import RunState, Status, StatusFile, read_status
-from ps_train.training.result import PeerStates
+from ps_train.hooks.result import PeerStates
 
 TEXTS = {
     TaskState: {"starting", "training", "recovering", "waiting", "input ended", "leaving", "left"},

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.placement.plan import Plan, VariableSpec, make_plan
 from ps_train.placement.variables import checkpoint_entries, plan_device_setter, ps_device
+from ps_train.updates.apply_gradients import OptimizerGroups
 
 
 def variable(name: str, *shape: int) -> Any:
@@ -26,7 +27,7 @@ def stored(
             for ps, groups in own.items()
         }
         found: dict[str, list[tuple[str, Any]]] = {}
-        for one in checkpoint_entries(plan, variables, made):
+        for one in checkpoint_entries(plan, variables, made, OptimizerGroups({}, str).key_of):
             name = f"{one.variable.op.name} (follower)" if one.follower else one.variable.op.name
             found.setdefault(one.key, []).append((one.slice_spec, name))
         return found

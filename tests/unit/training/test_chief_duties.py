@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ps_train.hooks.result import PeerStates
 from ps_train.training.chief_duties import ChiefDuties
-from ps_train.training.result import PeerStates
 
 NONE, WAITING = PeerStates((), ()), PeerStates((), ("worker:1 on host-b, pid 42",))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ps_train.config.job import Job
 from ps_train.hooks.counters import RunCounterValues
-from ps_train.training.result import PeerStates, RunSummary
+from ps_train.hooks.result import PeerStates, RunSummary
 from tests.support.statuses import task_status
 
 
