@@ -136,6 +136,10 @@ class Model:
         """
         return []
 
+    def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:
+        """Makes listeners of the chief's checkpoints.  If `after_save` of one returns True, the job ends."""
+        return []
+
 
 def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
     """Makes the optimizer of a name, with TensorFlow's defaults for its other parameters.
@@ -199,6 +203,7 @@ _METHODS = {
     "optimizer": ("name", "learning_rate"),
     "compute_gradients": ("loss", "variables"),
     "hooks": (),
+    "saving_listeners": (),
 }
 """Arguments of each method, which are given by position."""
 

@@ -87,6 +87,10 @@ class CapturedModel(Model):
         hooks = [*self._program.hooks, *(self._spec.training_hooks or ()), *(of_chief or ())]
         return [hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]
 
+    def saving_listeners(self) -> list[v1.train.CheckpointSaverListener]:
+        """Returns the listeners that the program was given."""
+        return list(self._program.saving_listeners)
+
     def _group_of(self, name: str) -> str:
         """Returns the number of the call that updates a variable or a slice of it."""
         whole = name.rpartition("/part_")[0]
@@ -108,7 +112,7 @@ class CapturedModel(Model):
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
             if name in tables and name not in rows:
                 rows[name] = RowVariable(
-                    tables[name], tf.TensorShape([tables[name].total, tables[name].dimension]), root
+                    tables[name], tf.TensorShape([tables[name].total, *tables[name].row_shape]), root
                 )
             found = rows[name] if name in tables else getter(name, *args, **options)
             _add_to_collections(rows, places)

@@ -25,9 +25,16 @@ from ps_train.private_tf import resource_variable_base
 
 @dataclasses.dataclass(frozen=True)
 class LookedUp(Table):
-    """The table behind a variable that is only looked up."""
+    """The table behind a variable that is only looked up; `is_vector` for a variable of one dimension."""
 
     allows_dense_updates: ClassVar[bool] = True
+
+    is_vector: bool = False
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of a row: that of a vector's rows has no dimension."""
+        return () if self.is_vector else (self.dimension,)
 
 
 _ResourceVariable: Any = resource_variable_base()

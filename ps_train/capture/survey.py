@@ -137,8 +137,9 @@ def _looked_up(
         if not any(isinstance(call.gradients.get(name), tf.IndexedSlices) for call in applied):
             continue
         of_rows = row_initializer(initializer, shape.as_list())
-        if of_rows is not None and shape.rank == 2 and _gives_only_rows(variable):
-            found[name] = LookedUp(name, dimension=shape[1], rows=int(shape[0]), initializer=of_rows)
+        if of_rows is not None and _gives_only_rows(variable):
+            width, is_vector = (1, True) if shape.rank == 1 else (shape[1], False)
+            found[name] = LookedUp(name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector)
     return found
 
 

@@ -41,12 +41,14 @@ class _SessionSaves:
       writer: the thread that writes, or wrote last.
       due: time.monotonic() by which the writer must end.
       outcome: step of the written checkpoint, or the error; None if there is nothing to report.
+      session: the session.
     """
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     writer: threading.Thread | None = None
     due: float = 0.0
     outcome: int | SaveError | None = None
+    session: v1.Session | None = None
 
 
 class AsyncSaver:
@@ -91,6 +93,7 @@ class AsyncSaver:
         saves = self._saves
         with saves.lock:
             _wait(saves, session)
+            saves.session = session
             try:
                 if self._shadows is None:
                     self._write_held(saves, session)
@@ -101,7 +104,7 @@ class AsyncSaver:
                 saves.outcome = error
 
     def poll(self) -> int | None:
-        """Returns the step of the checkpoint that was written since the last call, or None.
+        """Returns the step of the checkpoint that was written since the last call, or None; tells the listeners.
 
         Raises:
           SaveError: the checkpoint could not be taken or written.
@@ -111,6 +114,8 @@ class AsyncSaver:
         outcome, self._saves.outcome = self._saves.outcome, None
         if isinstance(outcome, SaveError):
             raise outcome
+        if outcome is not None and self._saves.session is not None:
+            self._checkpoints.listeners.after(self._saves.session, outcome)
         return outcome
 
     def wait(self, session: v1.Session) -> None:

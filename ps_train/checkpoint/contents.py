@@ -6,6 +6,8 @@ restore_into(session, tf.compat.v1.global_variables(), "/models/run1/model.ckpt-
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,9 @@ from ps_train.checkpoint.glob_free import glob_free
 from ps_train.coordination.kv_store import cause_of
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import DamagedCheckpointError, ModelError
+from ps_train.placement.variables import CheckpointEntry
+
+log = logging.getLogger(__name__)
 
 DAMAGED_ERRORS = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
 
@@ -113,3 +118,35 @@ def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, An
     except DAMAGED_ERRORS as error:
         raise damaged_error(path, error) from None
     session.run(v1.get_collection(AFTER_RESTORE))
+
+
+def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[str, Kind]) -> None:
+    """Checks that a checkpoint belongs to a model; otherwise it would look like a damaged file.
+
+    Raises:
+      ModelError: it belongs to another one.
+    """
+    for entry in (entry for entry in entries if entry.advice and entry.key not in kinds):
+        like = [key for key in kinds if key.startswith(os.path.dirname(entry.key) + "/")]
+        raise ModelError(f"checkpoint {path} has {', '.join(like) or 'nothing'} for {entry.key}: {entry.advice}")
+    missing = sorted({entry.key for entry in entries if not entry.optional} - kinds.keys())
+    if missing:
+        raise ModelError(
+            f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
+            "use another --model_dir."
+        )
+    for entry in [entry for entry in entries if entry.key in kinds]:
+        check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
+    if unused := sorted(kinds.keys() - {entry.key for entry in entries}):
+        log.warning(
+            "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
+            "another --optimizer, --sharding or model; use the same flags to keep them",
+            path, ", ".join(unused[:3]), len(unused),
+        )  # fmt: skip
+
+
+def _full_shape(entry: CheckpointEntry) -> list[int]:
+    if entry.slice_spec:
+        return [int(size) for size in entry.slice_spec.split(" ")[:-1]]
+    shape: Any = entry.variable.shape
+    return list(shape.as_list())

@@ -21,18 +21,19 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.chunked_io import Chunk, split_into_chunks
-from ps_train.checkpoint.contents import DAMAGED_ERRORS, Kind, check_kind, read_kinds
+from ps_train.checkpoint.contents import DAMAGED_ERRORS, check_entries, read_kinds
 from ps_train.checkpoint.glob_free import glob_free
+from ps_train.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.cluster.calls import CHUNK_CALL, PS_LOST_ERRORS
 from ps_train.coordination.kv_store import cause_of
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
-from ps_train.errors import ConfigError, ModelError, SaveError
+from ps_train.errors import ConfigError, SaveError
 from ps_train.placement.variables import CheckpointEntry, ps_index
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,18 @@ class _Saves:
     runs: list[_Run]
 
 
+class _Restore(NamedTuple):
+    """A call that restores a part of a checkpoint.
+
+    Attributes:
+      run: operation and feeds.
+      optional_key: the call is made only if the checkpoint has this key; "" for always.
+    """
+
+    run: _Run
+    optional_key: str
+
+
 class Checkpoints:
     """Saver of the current graph's variables; build it last, before the graph is finalized.
 
@@ -101,8 +114,10 @@ class Checkpoints:
       entries: the variables.
       device: device of the file operations.
       copies: copies of the variables that can be saved in their place (`checkpoint/shadow_copies.py`).
+      listeners: the user's listeners.
 
     Attributes:
+      listeners: the user's listeners; `save` tells them only that it begins.
       directory: absolute path of the directory.
       written: number of checkpoints that were written.
     """
@@ -114,8 +129,9 @@ class Checkpoints:
         entries: Sequence[CheckpointEntry],
         device: str,
         copies: Sequence[CheckpointEntry] = (),
+        listeners: SaveListeners = NO_LISTENERS,
     ) -> None:
-        self.directory, self.written = directory, 0
+        self.directory, self.written, self.listeners = directory, 0, listeners
         self._keep = keep
         self._entries = entries
         with tf.device(device + "/device:CPU:0"):
@@ -124,10 +140,7 @@ class Checkpoints:
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
             self._file = v1.placeholder(tf.string, [], "checkpoint_file")
             self._saves = {False: self._saving_all(entries)} | ({True: self._saving_all(copies)} if copies else {})
-            self._restores = {
-                ps: [run for chunk in split_into_chunks(some, CHUNK_BYTES) for run in self._restoring(chunk)]
-                for ps, some in _by_ps(entries).items()
-            }
+            self._restores = {ps: self._restoring_all(some) for ps, some in _by_ps(entries).items()}
         self._after_restore = tf.group(*v1.get_collection(AFTER_RESTORE))
 
     def _saving_all(self, entries: Sequence[CheckpointEntry]) -> _Saves:
@@ -156,6 +169,16 @@ class Checkpoints:
         )
         return [(saved, feeds) for feeds in chunk.feeds]
 
+    def _restoring_all(self, entries: Sequence[CheckpointEntry]) -> list[_Restore]:
+        """Returns the calls that restore entries; one for each entry that a checkpoint may lack."""
+        groups = [[entry for entry in entries if not entry.optional], *([e] for e in entries if e.optional)]
+        return [
+            _Restore(run, group[0].key if group[0].optional else "")
+            for group in groups
+            for chunk in split_into_chunks(group, CHUNK_BYTES)
+            for run in self._restoring(chunk)
+        ]
+
     def _restoring(self, chunk: Chunk) -> list[_Run]:
         values = tf.raw_ops.RestoreV2(
             prefix=self._prefix,
@@ -181,6 +204,7 @@ class Checkpoints:
         began, saves = time.monotonic(), self._saves[copies]
         step = int(session.run(saves.step))
         path = path_of(self.directory, step)
+        self.listeners.before(session, step)
         try:
             self._write(session, saves.runs, {self._prefix: path, self._step_saved: step})
             self.written += 1
@@ -222,14 +246,16 @@ class Checkpoints:
           ModelError: the checkpoint belongs to another model.
           ConfigError: there are checkpoints, but none can be read.
         """
-        selected = [run for ps, runs in self._restores.items() if only is None or ps in only for run in runs]
+        selected = [one for ps, some in self._restores.items() if only is None or ps in only for one in some]
         found, damage = checkpoints_in(self.directory), ""
         for step, path in found:
             began = time.monotonic()
             try:
-                self._check(path, read_kinds(path))
+                kinds = read_kinds(path)
+                check_entries(path, self._entries, kinds)
                 with glob_free(path) as readable:
-                    _run_each(session, selected, {self._prefix: readable})
+                    runs = [one.run for one in selected if not one.optional_key or one.optional_key in kinds]
+                    _run_each(session, runs, {self._prefix: readable})
                 session.run(self._after_restore, options=CHUNK_CALL)
             except DAMAGED_ERRORS as error:
                 damage = damage or f"{os.path.basename(path)} is damaged: {cause_of(error)}"
@@ -255,26 +281,6 @@ class Checkpoints:
             file.write("\n".join(lines) + "\n")
         os.replace(temporary, os.path.join(self.directory, "checkpoint"))
 
-    def _check(self, path: str, kinds: Mapping[str, Kind]) -> None:
-        """Checks that a checkpoint belongs to this model; otherwise it would look like a damaged file."""
-        for entry in (entry for entry in self._entries if entry.advice and entry.key not in kinds):
-            like = [key for key in kinds if key.startswith(os.path.dirname(entry.key) + "/")]
-            raise ModelError(f"checkpoint {path} has {', '.join(like) or 'nothing'} for {entry.key}: {entry.advice}")
-        missing = sorted({entry.key for entry in self._entries} - kinds.keys())
-        if missing:
-            raise ModelError(
-                f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
-                "use another --model_dir."
-            )
-        for entry in self._entries:
-            check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
-        if unused := sorted(kinds.keys() - {entry.key for entry in self._entries}):
-            log.warning(
-                "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
-                "another --optimizer, --sharding or model; use the same flags to keep them",
-                path, ", ".join(unused[:3]), len(unused),
-            )  # fmt: skip
-
 
 def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
     for operation, own_feeds in runs:
@@ -286,10 +292,3 @@ def _by_ps(entries: Sequence[CheckpointEntry]) -> dict[int, list[CheckpointEntry
     for entry in entries:
         found.setdefault(ps_index(entry.variable), []).append(entry)
     return found
-
-
-def _full_shape(entry: CheckpointEntry) -> list[int]:
-    if entry.slice_spec:
-        return [int(size) for size in entry.slice_spec.split(" ")[:-1]]
-    shape: Any = entry.variable.shape
-    return list(shape.as_list())

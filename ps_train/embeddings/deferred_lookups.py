@@ -60,7 +60,7 @@ class DeferredLookups:
         if v1.get_default_graph() is not self._graph:
             raise ModelError(f"table {name} is looked up inside a tf.cond or loop: look it up outside, before it.")
         if name not in self._rows:
-            self._rows[name] = DeferredTensor(tf.float32, [None, table.dimension])
+            self._rows[name] = DeferredTensor(tf.float32, [None, *table.row_shape])
             if table.is_open:
                 self._known[name] = DeferredTensor(tf.bool, [None])
         index = DeferredTensor(tf.int32, [None])

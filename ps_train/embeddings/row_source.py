@@ -115,7 +115,8 @@ def _check_open(name: str, table: Table, width: int) -> None:
 
 def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
-        return initial_rows(table.first_initializer, 0, table.total, table.dimension, seed=0)
+        rows = initial_rows(table.first_initializer, 0, table.total, table.dimension, seed=0)
+        return tf.reshape(rows, [table.total, *table.row_shape])
 
     with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
         variable = _variable_of(table, initial)
@@ -127,5 +128,5 @@ def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
 
 def _variable_of(table: Table, initial: Any = None) -> Any:
     return v1.get_variable(
-        table.name, [table.total, table.dimension], tf.float32, initializer=initial, use_resource=True
+        table.name, [table.total, *table.row_shape], tf.float32, initializer=initial, use_resource=True
     )

@@ -101,6 +101,11 @@ class Table:
             )
 
     @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of a row."""
+        return (self.dimension,)
+
+    @property
     def is_open(self) -> bool:
         """True for an open vocabulary, which assigns rows to ids on demand."""
         return self.capacity is not None

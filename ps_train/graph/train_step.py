@@ -258,7 +258,7 @@ def _counter_entries(update_counts: Sequence[Any], counters: RunCounters) -> lis
     """Returns the entries of counters; every ps restores the global step, from which learning rates are computed."""
     saved = (counters.examples, counters.skipped, counters.dropped)
     steps = [CheckpointEntry("global_step", "", count, follower=ps > 0) for ps, count in enumerate(update_counts)]
-    return [*steps, *(CheckpointEntry(v.op.name, "", v) for v in saved)]
+    return [*steps, *(CheckpointEntry(v.op.name, "", v, optional=True) for v in saved)]  # only ps_train writes these
 
 
 def _progress_entries(name: str, progress: Mapping[int, ShardProgress]) -> list[CheckpointEntry]:

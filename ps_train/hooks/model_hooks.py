@@ -40,10 +40,11 @@ class ModelHooks:
                 f"hooks() returned {shown(own)}: return a list of tf.compat.v1.train.SessionRunHook objects."
             )
         self._on_end, self.have_ended = on_end, False
-        self.hooks = [_UsersHook(hook, self._end) for hook in own]
+        self.hooks = [_UsersHook(hook, self.end_training) for hook in own]
         self.run_alone = bool(self.hooks) and model.hooks_every_step
 
-    def _end(self, name: str) -> None:
+    def end_training(self, name: str) -> None:
+        """Ends the training at the request of a hook or listener of this name."""
         if not self.have_ended:
             self.have_ended = True
             self._on_end(name)

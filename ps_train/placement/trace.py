@@ -72,7 +72,8 @@ class VariableTrace:
         """Returns a table's initial rows; `begin` and `rows` may be int64 tensors if `has_row_initializer`."""
         assert self.table is not None
         seed = derived_seed(seed, self.spec.name)
-        return row_order.initial_rows(self.table.first_initializer, begin, rows, self.table.dimension, seed)
+        found = row_order.initial_rows(self.table.first_initializer, begin, rows, self.table.dimension, seed)
+        return tf.reshape(found, [rows, *self.table.row_shape])
 
     def initial_value(self, seed: int) -> tf.Tensor:
         """Returns the whole initial value.

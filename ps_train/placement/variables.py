@@ -115,6 +115,7 @@ class CheckpointEntry:
       variable: the variable that is saved and restored.
       follower: True if the variable is restored but not saved, because another variable has the same key.
       advice: text for the error if a checkpoint lacks the key; "" for the usual text.
+      optional: True if a checkpoint may lack the key; the variable then keeps its initial value.
     """
 
     key: str
@@ -122,6 +123,7 @@ class CheckpointEntry:
     variable: Any
     follower: bool = False
     advice: str = ""
+    optional: bool = False
 
 
 def checkpoint_entries(

@@ -71,7 +71,7 @@ def by_slice(
     """
     indices = row_indices_in(slices, widths, message)
     values = _split(
-        gradients, [[tf.shape(rows)[0], piece.shape[1]] for piece, rows in zip(slices, indices, strict=True)]
+        gradients, [[tf.shape(rows)[0], *piece.shape[1:]] for piece, rows in zip(slices, indices, strict=True)]
     )
     return {
         piece.name: tf.IndexedSlices(part, rows, tf.constant(piece.shape, tf.int64))
@@ -185,7 +185,7 @@ class RowExchange:
             with tf.control_dependencies([after]):
                 pulled, flags = self._read_on_ps(slices, message)
             vector = _joined([*pulled.values(), *flags.values()])
-        shapes: list[list[Any]] = [[self._sizes[piece.name], piece.shape[1]] for piece in slices]
+        shapes: list[list[Any]] = [[self._sizes[piece.name], *piece.shape[1:]] for piece in slices]
         found = _split(vector, shapes + [[self._sizes[name]] for name in flags])
         rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}
         known |= dict(zip(flags, found[len(slices) :], strict=True))

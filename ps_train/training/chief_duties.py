@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
+from ps_train.checkpoint.save_listeners import SaveListeners
 from ps_train.cluster.abandonable import run_within
 from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError
 from ps_train.cluster.server import device_of
@@ -84,7 +85,9 @@ class ChiefDuties(Duties):
         summaries = summaries_of(self._step.graph) if job.summary_steps else []
         self.summary_steps = job.summary_steps if summaries else 0
         self._progress.texts = {"job": text_of(job, self._context.plan)}
-        self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device_of(self._context.task))
+        self._listeners = SaveListeners(self._context.model.saving_listeners(), self._training.model_hooks.end_training)
+        device = device_of(self._context.task)
+        self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device, self._listeners)
         self._saver = SaveHook(self._snapshots, fetches, job.save_steps, job.save_secs)
         self._recovery = Recovery(
             job,
@@ -162,10 +165,7 @@ class ChiefDuties(Duties):
             if self._training.shard_client is not None and self._training.has_more_steps(LoopExit.STEPS):
                 return True
             if not others.training:
-                if self._training.has_ended:
-                    self._early_end_reason = "ended by a hook"
-                    return False
-                if step >= job.max_steps or self._input_exhausted(others):
+                if step >= job.max_steps or self._training.has_ended or self._input_exhausted(others):
                     return False
                 if self._training.budget.reclaim(allocated, step) and not self._training.input_ended:
                     return True
@@ -221,11 +221,13 @@ class ChiefDuties(Duties):
         self._saver.poll()
         if step != self._saver.step:
             self._snapshots.save(session)
+        self._listeners.end(session, int(step))
         metrics = EvalCoordinator(self._training.context, counters.examples).score(self._training.sessions)
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters, self._snapshots.report()
         )
-        for line in summary.lines(job, self._early_end_reason):
+        reason = "ended by a hook" if self._training.has_ended else self._early_end_reason
+        for line in summary.lines(job, reason):
             console.line(line)
         if metrics:
             console.line("test " + metrics_line(metrics))

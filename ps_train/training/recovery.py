@@ -123,7 +123,9 @@ class Recovery:
         if known_step is not None:
             self._report(range(len(self.stores)), restored, known_step)
         elif restored is None:
-            return self.checkpoints.save(session)
+            step = self.checkpoints.save(session)
+            self.checkpoints.listeners.after(session, step)
+            return step
         else:
             self.console.line(f"resumed from {self.checkpoints.directory} at step {restored}")
         return self._global_step(session)

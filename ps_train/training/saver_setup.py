@@ -7,6 +7,7 @@ import logging
 from ps_train.checkpoint.async_saver import AsyncSaver
 from ps_train.checkpoint.files import Checkpoints
 from ps_train.checkpoint.push_barrier import PushBarrier
+from ps_train.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.checkpoint.shadow_copies import ShadowCopies, bytes_by_ps
 from ps_train.config.job import Job
 from ps_train.graph.train_step import TrainStep
@@ -14,7 +15,9 @@ from ps_train.graph.train_step import TrainStep
 log = logging.getLogger(__name__)
 
 
-def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple[Checkpoints, AsyncSaver]:
+def make_savers(
+    job: Job, step: TrainStep, directory: str, device: str, listeners: SaveListeners = NO_LISTENERS
+) -> tuple[Checkpoints, AsyncSaver]:
     """Adds the operations that save and restore to the graph of the step.
 
     Args:
@@ -22,6 +25,7 @@ def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple
       step: the training graph; it must be the default graph and not finalized.
       directory: the model directory.
       device: the chief's device.
+      listeners: the user's listeners.
 
     Returns:
       The checkpoints and their saver.
@@ -29,7 +33,7 @@ def make_savers(job: Job, step: TrainStep, directory: str, device: str) -> tuple
     stored = [one for one in step.entries if not one.follower]
     shadows = ShadowCopies(stored) if _is_small(job, bytes_by_ps(stored)) else None
     copies = shadows.entries if shadows else ()
-    checkpoints = Checkpoints(directory, job.keep_checkpoints, step.entries, device, copies)
+    checkpoints = Checkpoints(directory, job.keep_checkpoints, step.entries, device, copies, listeners)
     return checkpoints, AsyncSaver(
         checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), shadows
     )

@@ -154,6 +154,12 @@ def _to_sparse(ids: tf.Tensor) -> tf.SparseTensor:
     return tf.SparseTensor(where, tf.gather_nd(ids, where), tf.shape(ids, tf.int64))
 
 
+def vector(features: Any) -> tf.Tensor:
+    found = v1.get_variable("first_order", [ROWS], initializer=v1.random_normal_initializer(0, 0.3, seed=3))
+    looked_up = tf.reduce_sum(tf.nn.embedding_lookup(found, features["ids"]), 1, keepdims=True)
+    return tf.tile(looked_up, [1, 4])
+
+
 LOOKUPS: dict[str, Callable[[Any], tf.Tensor]] = {
     "gather": lambda f: tf.reduce_sum(tf.gather(embedding(), f["ids"]), 1),
     "lookup_v2": lambda f: tf.reduce_sum(tf.nn.embedding_lookup(embedding(), f["ids"]), 1),
@@ -173,6 +179,7 @@ LOOKUPS: dict[str, Callable[[Any], tf.Tensor]] = {
             )
         ],
     ),
+    "vector": vector,
     "linear_column": lambda f: tf.tile(
         v1.feature_column.linear_model(
             {"ids": f["ids"]}, [tf.feature_column.categorical_column_with_identity("ids", ROWS)]
@@ -222,6 +229,19 @@ def test_point_68_a_sync_replicas_optimizer_is_understood() -> None:
     program = program_of(sync)
     survey = survey_program(program)
     assert survey.sync == (3, 4)
+
+
+@pytest.mark.parametrize("lookup", ["lookup_v1", "vector"])
+def test_point_68_synchronous_workers_apply_the_mean_of_their_gradients(lookup: str) -> None:
+    program = program_of(clipped, LOOKUPS[lookup])
+    model = CapturedModel(program, survey_program(program), True)
+    cluster = InProcessCluster(model, 2, 2, None, 64, epochs=1, update="sync")
+    cluster.start()
+    initial = cluster.values()
+    cluster.train(STEPS)
+    found = cluster.values()
+    for name, value in plain_values(program, initial, STEPS).items():  # both read the same batches
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def assigned_by_hand(loss: tf.Tensor) -> Any:
