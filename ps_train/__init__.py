@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ps_train.config.task import Task
     from ps_train.data.arrays import Arrays
     from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
-    from ps_train.fitting.fit import FitResult, fit
+    from ps_train.launch.fit import FitResult, fit
     from ps_train.model import Model
 
 __version__ = "0.1.0"
@@ -48,7 +48,7 @@ _HOMES = {
     "Arrays": "ps_train.data.arrays",
     "ConfigError": "ps_train.errors",
     "DataError": "ps_train.errors",
-    "FitResult": "ps_train.fitting.fit",
+    "FitResult": "ps_train.launch.fit",
     "Job": "ps_train.config.job",
     "Model": "ps_train.model",
     "ModelError": "ps_train.errors",
@@ -56,7 +56,7 @@ _HOMES = {
     "RefusedError": "ps_train.errors",
     "Task": "ps_train.config.task",
     "TrainingError": "ps_train.errors",
-    "fit": "ps_train.fitting.fit",
+    "fit": "ps_train.launch.fit",
 }
 
 

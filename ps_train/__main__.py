@@ -24,6 +24,7 @@ from ps_train.config.job_values import described
 from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
 from ps_train.errors.user_code import describe, frames_text
+from ps_train.launch.parent import stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
@@ -209,6 +210,7 @@ def _program(arguments: list[str]) -> int:
 
 def run() -> None:
     """Runs the program; exits without unwinding TensorFlow, whose servers cannot be shut down."""
+    stop_with_parent()
     os._exit(_program(sys.argv[1:]))
 
 

@@ -14,9 +14,9 @@ from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import Batches, DataSource, derived_seed, training_batches
-from ps_train.faults.drop_push import drop_pushes
 from ps_train.gradients import finite
 from ps_train.gradients.chain import transforms_of
+from ps_train.gradients.drop_push import drop_pushes
 from ps_train.graph.backward import PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec

@@ -17,7 +17,7 @@ from ps_train.coordination import records
 from ps_train.coordination.heartbeat import outcome_error, task_statuses
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import LivenessTracker
-from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState
+from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState, TaskStatus
 from ps_train.errors import EXIT_DONE, LostTaskError, PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
@@ -76,6 +76,8 @@ def run(job: Job, task: Task, console: Console) -> int:
         if records.OUTCOME in items:
             _wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[records.OUTCOME]))
+        if _all_have_left(task_statuses(items), Cluster.of(job)):
+            return EXIT_DONE
         if events.signum is not None and not stop_requested:
             stop_requested = _ask_to_stop(store, StopRequest(str(task), events.signum))
         if events.signum is not None and not task_statuses(items):
@@ -84,6 +86,12 @@ def run(job: Job, task: Task, console: Console) -> int:
         if failure is not None:
             raise failure
         time.sleep(_LOOK_SECS)
+
+
+def _all_have_left(statuses: list[TaskStatus], cluster: Cluster) -> bool:
+    """Returns True if all workers have left: those of a program that trains without the engine."""
+    left = {status.task for status in statuses if status.state == TaskState.LEFT}
+    return {str(replica) for replica in cluster.replicas()} <= left
 
 
 def _read_records(store: KeyValueStore, before: dict[str, str]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.config.job import Job
-from ps_train.faults.slowdown import Slowdown
 from ps_train.hooks.step_timeline import StepTimeline
+from ps_train.training.slowdown import Slowdown
 
 _timeline = functools.cache(StepTimeline)
 """The timeline of a directory and a task: one for all sessions of a process."""

@@ -129,7 +129,6 @@ class ChiefDuties(Duties):
         self._progress.resumed(ready.step)
         self._step.local.prepare(session)
         self._training.open_input(ready.step)
-        log.debug("ready at global step %d", ready.step)
         return ready.step
 
     @property
@@ -206,28 +205,29 @@ class ChiefDuties(Duties):
         self._saver.observe(int(step), session)
         return int(step)
 
+    def _save_last(self, session: v1.Session, step: int) -> None:
+        self._snapshots.wait(session)
+        self._saver.poll()
+        if step != self._saver.step:
+            self._snapshots.save(session)
+        self._listeners.end(session, step)
+
     def _finish(self) -> None:
         """Saves the last checkpoint, scores it, writes the result, and publishes the outcome."""
         job, console, session = self._context.job, self._context.console, self._unhooked_session()
-        assert self._start is not None, "training has begun"
-        start_time, first_step, first_examples = self._start
+        start_time, first_step, first_examples = self._start or (0.0, 0, 0.0)
         wall_secs = time.monotonic() - start_time
         step, counted = session.run([self._step.global_step, self._counted])
         counters = self._counters_at(**counted)
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
             self._check_trained(made, counters.examples)
-        self._snapshots.wait(session)
-        self._saver.poll()
-        if step != self._saver.step:
-            self._snapshots.save(session)
-        self._listeners.end(session, int(step))
+        self._save_last(session, int(step))
         metrics = EvalCoordinator(self._training.context, counters.examples).score(self._training.sessions)
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters, self._snapshots.report()
         )
-        reason = "ended by a hook" if self._training.has_ended else self._early_end_reason
-        for line in summary.lines(job, reason):
+        for line in summary.lines(job, "ended by a hook" if self._training.has_ended else self._early_end_reason):
             console.line(line)
         if metrics:
             console.line("test " + metrics_line(metrics))

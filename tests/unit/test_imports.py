@@ -16,7 +16,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
-errors faults metrics private_tf
+errors metrics private_tf
 config data optimizers
 model cluster gradients embeddings
 models runtime placement
@@ -27,7 +27,7 @@ graph hooks
 training
 roles
 __main__
-fitting capture
+capture
 estimator
 legacy
 train run
@@ -187,6 +187,7 @@ STANDARD += [
     "runtime.error_report",
     "cluster",
     "cluster.spec",
+    "model",
 ]
 
 

@@ -182,10 +182,10 @@ MUTATIONS = [
     Mutation(
         "the end of the input still stands for examples",
         "ps_train/data/pipeline.py",
-        "_weighted(padding, 0.0)",
-        "_weighted(padding, 1.0)",
+        "_weighted(dataset.take(1).cache().repeat(), 0.0)",
+        "_weighted(dataset.take(1).cache().repeat(), 1.0)",
         (_PIPELINE,),
-        within="training_batches",
+        within="_padded",
     ),
     Mutation(
         "arrays are loaded again and again",
@@ -349,7 +349,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a dropped push is not counted",
-        "ps_train/faults/drop_push.py",
+        "ps_train/gradients/drop_push.py",
         "tf.cast(lost, tf.int64)",
         "tf.cast(lost, tf.int64) * 0",
         (

@@ -35,10 +35,10 @@ from ps_train.errors import (
     TrainingError,
     exit_code_of_signal,
 )
-from ps_train.fitting.child import PARENT_VARIABLE
-from ps_train.fitting.program import run_program
-from ps_train.fitting.sent_model import write_model
 from ps_train.launch.local import new_directory
+from ps_train.launch.parent import PARENT_VARIABLE
+from ps_train.launch.program import run_program
+from ps_train.launch.sent_model import write_model
 from ps_train.runtime.error_report import REPORT_VARIABLE, read_errors
 
 _HERE = "fit()"

@@ -1,4 +1,4 @@
-"""The program of the process that fit starts: `python -m ps_train`, which stops when its parent ends."""
+"""The end of a job with the process that started it by `fit`: it stops with a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import ctypes
 import os
 import signal
 
-from ps_train.__main__ import run
-
 PARENT_VARIABLE = "PS_TRAIN_FIT_PARENT"
 """Environment variable: process id of the parent."""
 
@@ -16,14 +14,11 @@ _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 
 
 def stop_with_parent() -> None:
-    """Makes the end of the parent stop this job as SIGTERM does: with a checkpoint."""
-    parent = int(os.environ.pop(PARENT_VARIABLE))
+    """Makes the end of the parent stop this job as SIGTERM does; does nothing in a process that no fit has started."""
+    parent = int(os.environ.pop(PARENT_VARIABLE, 0))
+    if not parent:
+        return
     with contextlib.suppress(OSError, AttributeError):  # Linux
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it ended before the call
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-if __name__ == "__main__":
-    stop_with_parent()
-    run()

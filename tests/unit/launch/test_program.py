@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from ps_train.fitting.child import PARENT_VARIABLE
-from ps_train.fitting.program import run_program
+from ps_train.launch.parent import PARENT_VARIABLE
+from ps_train.launch.program import run_program
 
 
 @pytest.fixture

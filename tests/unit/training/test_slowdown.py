@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ps_train.faults.slowdown import Slowdown
+from ps_train.training.slowdown import Slowdown
 
 
 def a_run(fetches: object) -> str:

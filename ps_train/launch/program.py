@@ -42,7 +42,7 @@ def run_program(arguments: Sequence[str], environ: Mapping[str, str], quiet: boo
     pipe = None if inherits else subprocess.DEVNULL if quiet else subprocess.PIPE
     sys.stdout.flush()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ps_train.fitting.child", *arguments],
+        [sys.executable, "-m", "ps_train", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=pipe,
         stderr=pipe,
