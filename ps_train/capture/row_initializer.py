@@ -27,20 +27,19 @@ def row_initializer(initializer: Any, shape: Sequence[int]) -> Any:
     if initializer is None:
         initializer = v1.glorot_uniform_initializer()
     initializer = initializer() if isinstance(initializer, type) else initializer
-    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
-    if {"scale", "mode", "distribution"} <= config.keys():
-        return _scaled(config, shape)
+    if all(hasattr(initializer, name) for name in ("scale", "mode", "distribution")):
+        return _scaled(initializer, shape)
     return initializer if distribution_of(initializer) is not None else None
 
 
-def _scaled(config: dict[str, Any], shape: Sequence[int]) -> Any:
+def _scaled(initializer: Any, shape: Sequence[int]) -> Any:
     """Returns the distribution of a VarianceScaling initializer for the whole shape."""
     fan_in, fan_out = (shape[0], shape[1]) if len(shape) == 2 else (shape[0], shape[0])
     fans = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}
-    variance, seed = config["scale"] / max(1.0, fans[config["mode"]]), config.get("seed")
-    if config["distribution"] == "uniform":
+    variance, seed = initializer.scale / max(1.0, fans[initializer.mode]), getattr(initializer, "seed", None)
+    if initializer.distribution == "uniform":
         limit = math.sqrt(3.0 * variance)
         return v1.random_uniform_initializer(-limit, limit, seed)
-    if config["distribution"] == "untruncated_normal":
+    if initializer.distribution == "untruncated_normal":
         return v1.random_normal_initializer(0.0, math.sqrt(variance), seed)
     return v1.truncated_normal_initializer(0.0, math.sqrt(variance) / _DEVIATION_OF_TRUNCATED, seed)
