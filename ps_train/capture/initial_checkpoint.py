@@ -28,8 +28,8 @@ def write_initial_checkpoint(program: Program) -> str:
             spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
         if program.warm_start is not None:
             program.warm_start.apply()
-        scaffold = (spec.scaffold or v1.train.Scaffold()).finalize()
         saver = v1.train.Saver(v1.global_variables(), max_to_keep=None)
+        scaffold = (spec.scaffold or v1.train.Scaffold()).finalize()
         with v1.Session() as session:
             session.run(scaffold.init_op, scaffold.init_feed_dict)
             session.run(scaffold.local_init_op)

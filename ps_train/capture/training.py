@@ -6,18 +6,21 @@ serve(config)                   # in a process of a ps
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sys
 from typing import Any
 
+from ps_train.capture.capture_error import NanLossError
 from ps_train.capture.captured_model import CapturedModel
 from ps_train.capture.initial_checkpoint import write_initial_checkpoint
 from ps_train.capture.job_of_config import cluster_job, job_of, task_of
+from ps_train.capture.local_cluster import local_cluster
 from ps_train.capture.program import Program
 from ps_train.capture.survey import survey_program
 from ps_train.checkpoint.files import checkpoints_in
 from ps_train.cluster.spec import Cluster
-from ps_train.errors import EXIT_DONE, JobFailedError, exit_code_of_signal
+from ps_train.errors import EXIT_DONE, DivergedError, JobFailedError, exit_code_of_signal
 from ps_train.roles import ps, worker
 from ps_train.runtime.console import Console, ConsoleHandler
 
@@ -27,11 +30,16 @@ log = logging.getLogger(__name__)
 def train(program: Program) -> int:
     """Trains as the task of the program's config; returns the global step of the last checkpoint.
 
+    A program without a cluster trains with a ps and a worker inside of this process.
+
     Raises:
       CaptureError: the engine cannot do what the program does; nothing has been started.
       PsTrainError: the training failed.
       SystemExit: a signal stopped the job; its last checkpoint is written.
     """
+    if not program.config.cluster_spec.as_dict():
+        with local_cluster(program.config, _console()) as config:
+            return train(dataclasses.replace(program, config=config))
     survey = survey_program(program)
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)
@@ -40,7 +48,10 @@ def train(program: Program) -> int:
         write_initial_checkpoint(program)
     console = _console()
     model = CapturedModel(program, survey, is_chief)
-    _end_with(worker.run(job, task, console, model))
+    try:
+        _end_with(worker.run(job, task, console, model))
+    except DivergedError as error:
+        raise NanLossError(str(error)) from None
     return max((step for step, _ in checkpoints_in(program.model_dir)), default=0)
 
 

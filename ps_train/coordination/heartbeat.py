@@ -129,6 +129,7 @@ class Heartbeat:
         self._leaving: TaskState | None = None  # the last state; the lease may not have it yet while ps 0 is silent
         self.stop_request: StopRequest | None = None
         self.is_trained = False
+        self._stopped = threading.Event()
         self.ps_liveness = PsLiveness(
             [store.name for store in stores], [store.incarnation for store in stores], job.recovery_timeout_secs
         )
@@ -144,6 +145,10 @@ class Heartbeat:
             threading.Thread(
                 target=self._beat_until_stopped, args=[index], daemon=True, name=f"heartbeat {store.name}"
             ).start()
+
+    def stop(self) -> None:
+        """Ends the threads, for a process that goes on after its task."""
+        self._stopped.set()
 
     def set_state(self, state: TaskState | None = None) -> None:
         """Renews the lease on ps 0 and writes the task's state.
@@ -186,7 +191,7 @@ class Heartbeat:
 
     def _beat_until_stopped(self, index: int) -> None:
         store, answered = self._stores[index], time.monotonic()
-        while True:
+        while not self._stopped.is_set():
             self._update_address(index)
             asked = time.monotonic()
             try:
@@ -205,7 +210,8 @@ class Heartbeat:
                 if time.monotonic() - answered > self._job.recovery_timeout_secs:
                     secs = f"{self._job.recovery_timeout_secs:g}s (recovery_timeout_secs)"
                     return self._events.set_terminal_error(LostTaskError(f"lost {store.name} for {secs}: {error}"))
-            time.sleep(HEARTBEAT_SECS)
+            self._stopped.wait(HEARTBEAT_SECS)
+        return None
 
     def _update_address(self, index: int) -> None:
         """Reconnects the store if the ps has moved to another address."""

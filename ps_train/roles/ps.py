@@ -69,6 +69,13 @@ def run(job: Job, task: Task, console: Console) -> int:
     store.set(records.IDENTITY, records.new_identity(str(task), job.shared_fields()).to_json())
     log.info("%s serves on %s", task, address)
     gc_control.resume()
+    try:
+        return _serve_until_end(job, task, store, events)
+    finally:
+        events.close()
+
+
+def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThreadEvents) -> int:
     detector, stop_requested = AllWorkersGoneDetector(job, time.monotonic()), False
     items: dict[str, str] = {}
     while True:

@@ -122,7 +122,11 @@ def _run(
     heartbeat.start()
     if lock is not None:
         lock.watch(events.set_terminal_error)
-    return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
+    try:
+        return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
+    finally:
+        heartbeat.stop()
+        events.close()
 
 
 def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:

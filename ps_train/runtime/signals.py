@@ -15,6 +15,7 @@ import select
 import signal
 import threading
 from types import FrameType
+from typing import Any
 
 from ps_train.errors import exit_code_of_signal
 
@@ -31,6 +32,8 @@ def exit_on_signals() -> None:
 class MainThreadEvents:
     """The events that the main thread must handle.  The second SIGINT or SIGTERM ends the process at once.
 
+    Made in another thread, it gets no signals: Python delivers them to the main thread.
+
     Attributes:
       signum: the first signal received, else None.
       terminal_error: an exception for how the job ended, or why it must end; set by `set_terminal_error`.
@@ -46,18 +49,30 @@ class MainThreadEvents:
         self._read_end, self._write_end = os.pipe()
         for end in (self._read_end, self._write_end):
             os.set_blocking(end, False)
-        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, self._handle)
+        self._before: dict[int, Any] = {}
+        self._timer: threading.Timer | None = None
+        if threading.current_thread() is threading.main_thread():
+            self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+            self._before = {signum: signal.signal(signum, self._handle) for signum in (signal.SIGINT, signal.SIGTERM)}
+
+    def close(self) -> None:
+        """Restores the signal handlers that were there before; for a process that goes on after its task."""
+        self.stop.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._before:
+            signal.set_wakeup_fd(self._wakeup_before)
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self.signum is not None:
             os._exit(exit_code_of_signal(signum))
         self.signum = signum
         # The timer bounds everything that the main thread then waits for.
-        timer = threading.Timer(GRACE_SECS, os._exit, [exit_code_of_signal(signum)])
-        timer.daemon = True
-        timer.start()
+        self._timer = threading.Timer(GRACE_SECS, os._exit, [exit_code_of_signal(signum)])
+        self._timer.daemon = True
+        self._timer.start()
 
     def set_terminal_error(self, error: BaseException) -> None:
         """Sets the terminal error, from any thread; the first one counts."""
