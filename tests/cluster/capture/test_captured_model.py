@@ -72,7 +72,7 @@ def test_point_67_moving_averages_move_if_the_train_op_waits_for_them() -> None:
         unused = v1.assign_add(never, 1.0)
         assert unused is not None
         looked_up = tf.reduce_mean(tf.nn.embedding_lookup(embedding(), features["ids"]), 1)
-        loss = tf.reduce_mean((network({"x": features["x"] - mean}, looked_up) - labels) ** 2)
+        loss = tf.reduce_mean((network(features, looked_up) - labels) ** 2)
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
             return spec_of(loss, minimize(loss))
 
