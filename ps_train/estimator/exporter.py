@@ -157,18 +157,16 @@ def checked_exports_to_keep(count: int | None) -> int | None:
     return count
 
 
-def remove_old_exports(directory: str, keep: int | None) -> None:
-    """Removes all exports but the latest ones.
+def exports_in(directory: str) -> list[str]:
+    """Returns the paths of the exports in a directory, the oldest first; each is named by a time of ten digits."""
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    exports = [name for name in names if len(name) == _DIGITS and name.isdigit()]
+    return [os.path.join(directory, name) for name in sorted(exports, key=int)]
 
-    Args:
-      directory: holds one directory for each export, named by a time of ten digits; others are not touched.
-      keep: number of exports to keep; None: all.
-    """
-    if keep is None or not os.path.isdir(directory):
-        return
-    exports = [name for name in os.listdir(directory) if len(name) == _DIGITS and name.isdigit()]
-    for name in sorted(exports, key=int)[:-keep]:
-        path = os.path.join(directory, name)
+
+def remove_old_exports(directory: str, keep: int | None) -> None:
+    """Removes all exports in a directory but the latest `keep`; None keeps all."""
+    for path in exports_in(directory)[: -keep if keep else 0]:
         try:
             shutil.rmtree(path)
         except OSError as error:
