@@ -237,9 +237,9 @@ def test_the_signal_lives_where_the_global_step_does_and_is_in_no_checkpoint(is_
     with tf.Graph().as_default() as graph, v1.device(v1.train.replica_device_setter(cluster=cluster)):
         v1.train.get_or_create_global_step()
         hook.begin()
-        devices = {op.device for op in graph.get_operations() if "Queue" in op.type}
+        devices = {op.device.removesuffix("/device:CPU:*") for op in graph.get_operations() if "Queue" in op.type}
         assert v1.train.get_global_step().device == "/job:ps/task:0"
-        assert devices == {"/job:ps/task:0/device:CPU:*"}
+        assert devices == {"/job:ps/task:0"}
         assert [variable.op.name for variable in v1.global_variables()] == ["global_step"]
         names = {op.name: op.get_attr("shared_name") for op in graph.get_operations() if op.type == "FIFOQueueV2"}
         assert names == {early_stopping._QUEUE: early_stopping._QUEUE.encode()}
