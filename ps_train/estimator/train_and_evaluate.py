@@ -58,23 +58,9 @@ def train_and_evaluate(
         if not isinstance(value, kind):
             raise TypeError(f"{name}={value!r} is of type {type(value).__name__}: use {kind.__name__}(...).")
     config = estimator.config
-    task, index = config.task_type, config.task_id
-    if task == "evaluator":
-        if index > 0:
-            raise ValueError(f"this task is evaluator:{index} (from TF_CONFIG), but a job has one evaluator: use 0.")
-        EvaluatorLoop(estimator, eval_spec, train_spec.max_steps).run()
-    elif not config.cluster_spec:
+    if not config.cluster_spec and config.task_type != "evaluator":
         return _train_locally(estimator, train_spec, eval_spec)
-    elif task == "ps":
-        from ps_train.estimator import engines
-
-        engines.serve(config)
-    elif task in _TRAINERS:
-        _train_in_cluster(estimator, train_spec, eval_spec)
-    else:
-        raise ValueError(
-            f"the task type {task!r} (from TF_CONFIG) is unknown: use {', '.join(_TRAINERS)}, ps, evaluator."
-        )
+    _run_task(estimator, train_spec, eval_spec)
     return None
 
 
@@ -111,6 +97,25 @@ class EvaluationListener(v1.train.CheckpointSaverListener):
             raise RuntimeError(
                 f"the checkpoint of step {global_step_value} cannot be found: keep the file `checkpoint` in model_dir."
             )
+
+
+def _run_task(estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec) -> None:
+    config = estimator.config
+    task, index = config.task_type, config.task_id
+    if task == "evaluator":
+        if index > 0:
+            raise ValueError(f"this task is evaluator:{index} (from TF_CONFIG), but a job has one evaluator: use 0.")
+        EvaluatorLoop(estimator, eval_spec, train_spec.max_steps).run()
+    elif task == "ps":
+        from ps_train.estimator import engines
+
+        engines.serve(config)
+    elif task in _TRAINERS:
+        _train_in_cluster(estimator, train_spec, eval_spec)
+    else:
+        raise ValueError(
+            f"the task type {task!r} (from TF_CONFIG) is unknown: use {', '.join(_TRAINERS)}, ps, evaluator."
+        )
 
 
 def _train_locally(
