@@ -89,10 +89,12 @@ def test_point_37_a_run_that_ends_early_has_a_final_export(tmp_path, max_steps):
     assert (evaluating.exporter.steps(False), evaluating.exporter.steps(True)) == ([10], [20])
 
 
-def test_point_37_a_checkpoint_that_turns_out_to_be_the_last_is_not_evaluated_again(evaluating):
+def test_point_37_a_checkpoint_that_turns_out_to_be_the_last_is_not_evaluated_again(tmp_path, caplog):
+    evaluating = Evaluating(tmp_path, throttle_secs=0)
     evaluating.at(20)
     evaluating.evaluator.finish()
     evaluating.evaluator.finish()
+    assert caplog.text == ""
     assert evaluating.estimator.evaluated == [20]
     assert (evaluating.exporter.steps(False), evaluating.exporter.steps(True)) == ([20], [20])
     assert evaluating.evaluator.last.exports == [2]
