@@ -89,10 +89,9 @@ class CheckpointEvaluator:
             self._warn(f"there is no checkpoint in {self._estimator.model_dir} yet; the evaluation waits for one")
             return False
         if self.last is not None and path == self.last.checkpoint_path:
-            throttle_secs = self._spec.throttle_secs
-            self._warn(
-                f"no checkpoint is newer than {path}; EvalSpec.throttle_secs={throttle_secs} sets how often to look"
-            )
+            if not is_last:
+                secs = self._spec.throttle_secs
+                self._warn(f"no checkpoint is newer than {path}, which is evaluated (EvalSpec.throttle_secs={secs})")
             return False
         try:
             metrics = self._evaluate(path)
