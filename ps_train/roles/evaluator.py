@@ -131,7 +131,7 @@ def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str
     if isinstance(ended, PsTrainError):
         raise ended
     if ended.state == RunState.FAILED:
-        raise _failure(ended)
+        raise job_failure(ended)
     if ended.state == RunState.STOPPED:
         log.warning("the job was stopped by signal %d", ended.signum)
         return exit_code_of_signal(ended.signum)
@@ -142,7 +142,8 @@ def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str
     return EXIT_DONE
 
 
-def _failure(ended: Status) -> JobFailedError:
+def job_failure(ended: Status) -> JobFailedError:
+    """Returns the error of an evaluator whose job has failed, with the exit code of the job."""
     prefix = "the job failed: "
     error = JobFailedError(prefix + ended.cause.removeprefix(prefix))
     error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED

@@ -1,0 +1,142 @@
+"""train_and_evaluate as the tasks of a real cluster: the end of every task, evaluations, exports and early stops."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Sequence
+
+import pytest
+import tensorflow as tf
+
+from benchmarks.processes import free_ports
+from ps_train.coordination.run_status import RunState, read_status
+from ps_train.estimator.eval_events import read_eval_metrics
+from tests.support.processes import ROOT, Process, Processes
+
+pytest.importorskip("ps_train.estimator.estimator")
+
+PROGRAM = """
+import logging, os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+sys.path.insert(0, {root!r})
+import tensorflow as tf, tensorflow.compat.v1 as v1
+from ps_train.estimator import early_stopping
+from ps_train.estimator.estimator import Estimator
+from ps_train.estimator.estimator_spec import EstimatorSpec
+from ps_train.estimator.eval_spec import EvalSpec
+from ps_train.estimator.export import build_parsing_serving_input_receiver_fn
+from ps_train.estimator.exporter import FinalExporter, LatestExporter
+from ps_train.estimator.run_config import RunConfig
+from ps_train.estimator.train_and_evaluate import train_and_evaluate
+from ps_train.estimator.train_spec import TrainSpec
+
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+SETTINGS = {settings!r}
+
+def model_fn(features, labels, mode):
+    weights = v1.get_variable("w", [2, 1], initializer=v1.zeros_initializer())
+    outputs = tf.matmul(features["x"], weights)[:, 0]
+    if mode == "infer":
+        return EstimatorSpec(mode, predictions={{"y": outputs}})
+    loss = tf.reduce_mean((outputs - labels) ** 2)
+    step = v1.train.GradientDescentOptimizer(0.01).minimize(loss, v1.train.get_global_step())
+    return EstimatorSpec(mode, loss=loss, train_op=step)
+
+def data(batches):
+    return tf.data.Dataset.from_tensors(({{"x": tf.ones([4, 2])}}, tf.ones([4]))).repeat(batches)
+
+config = RunConfig({directory!r}, save_checkpoints_steps=100, engine="tensorflow", keep_checkpoint_max=0)
+estimator = Estimator(model_fn, config=config)
+receiver_fn = build_parsing_serving_input_receiver_fn({{"x": tf.io.FixedLenFeature([2], tf.float32)}})
+exporters = [LatestExporter("latest", receiver_fn, exports_to_keep=None), FinalExporter("final", receiver_fn)]
+hooks = []
+if SETTINGS.get("stop_below"):
+    hooks = [early_stopping.stop_if_lower_hook(estimator, "loss", SETTINGS["stop_below"], run_every_secs=0.2)]
+result = train_and_evaluate(
+    estimator,
+    TrainSpec(lambda: data(SETTINGS.get("batches")), max_steps=SETTINGS.get("max_steps"), hooks=hooks),
+    EvalSpec(lambda: data(2), steps=None, exporters=exporters, start_delay_secs=0, throttle_secs=0),
+)
+print("result:", result, flush=True)
+"""
+
+
+class Job:
+    """A cluster of real processes that run PROGRAM."""
+
+    def __init__(self, processes: Processes, directory: pathlib.Path, tasks: Sequence[str], **settings: object) -> None:
+        hosts = [f"127.0.0.1:{port}" for port in free_ports(len(tasks))]
+        self.cluster: dict[str, list[str]] = {}
+        for name, host in zip(tasks, hosts, strict=True):
+            self.cluster.setdefault(name, []).append(host)
+        self.model_dir = directory / "model"
+        self._program, self._processes = directory / "program.py", processes
+        self._program.write_text(PROGRAM.format(root=str(ROOT), settings=settings, directory=str(self.model_dir)))
+
+    def start(self, name: str, index: int = 0) -> Process:
+        task = {"cluster": self.cluster, "task": {"type": name, "index": index}}
+        return self._processes.command([sys.executable, str(self._program)], env={"TF_CONFIG": json.dumps(task)})
+
+    def start_all(self) -> list[Process]:
+        return [self.start(name, i) for name, hosts in self.cluster.items() for i in range(len(hosts))]
+
+    @property
+    def saved_step(self) -> int:
+        return int(tf.train.load_variable(str(self.model_dir), "global_step"))
+
+    def exports(self, name: str) -> int:
+        """The number of exports of an exporter."""
+        directory = self.model_dir / "export" / name
+        return len([path for path in directory.glob("*") if re.fullmatch(r"\d{10}", path.name)])
+
+    @property
+    def evaluated(self) -> list[int]:
+        return list(read_eval_metrics(str(self.model_dir / "eval")))
+
+
+def ended_well(processes: Sequence[Process]) -> None:
+    for process in processes:
+        assert process.wait(100) == 0, process.output
+        assert process.lines[-1] == "result: None"
+
+
+def test_point_29_and_36_all_tasks_end_at_max_steps_with_a_final_export(processes, tmp_path):
+    job = Job(processes, tmp_path, ["chief", "worker", "ps"], max_steps=450)
+    ended_well([*job.start_all(), job.start("evaluator")])
+    assert job.saved_step == 450 == job.evaluated[-1]
+    assert job.exports("final") == 1 and job.exports("latest") == len(job.evaluated)
+    assert read_status(str(job.model_dir)).status.state == RunState.DONE
+
+
+def test_point_31_and_32_a_job_that_is_started_again_at_its_end_only_evaluates(processes, tmp_path):
+    job = Job(processes, tmp_path, ["chief", "ps"], max_steps=50)
+    ended_well(job.start_all())
+    assert job.saved_step == 50 and job.evaluated == []
+    chief, evaluator = job.start("chief"), job.start("evaluator")
+    ended_well([chief, evaluator])
+    assert "Skipping training" in chief.output
+    assert job.evaluated == [50] and job.exports("final") == 1
+
+
+def test_point_37_and_65_all_tasks_end_with_the_input(processes, tmp_path):
+    job = Job(processes, tmp_path, ["worker", "worker", "ps"], batches=130)
+    ended_well([*job.start_all(), job.start("evaluator")])
+    assert job.saved_step == 260 == job.evaluated[-1] and job.exports("final") == 1
+
+
+def test_point_85_the_chief_stops_all_workers_early(processes, tmp_path):
+    job = Job(processes, tmp_path, ["worker", "worker", "ps"], stop_below=0.5)
+    workers = [job.start("worker", index) for index in range(2)]
+    ended_well([*workers, job.start("ps"), job.start("evaluator")])
+    assert "training stops early because of loss" in workers[0].output
+    assert job.evaluated[-1] == job.saved_step and job.exports("final") == 1
+
+
+def test_point_39_a_master_evaluates_and_exports(processes, tmp_path):
+    job = Job(processes, tmp_path, ["master", "worker", "ps"], max_steps=250)
+    ended_well(job.start_all())
+    assert job.saved_step == 250 == job.evaluated[-1]
+    assert len(job.evaluated) > 1 and job.exports("final") == 1
