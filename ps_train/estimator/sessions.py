@@ -36,6 +36,10 @@ def estimator_graph(config: RunConfig, device: str | Callable[[Any], str] | None
         yield graph
 
 
+class DefaultSaver(v1.train.Saver):
+    """A saver of all variables under their own names: one that the user has not made."""
+
+
 class RestoringSessionCreator(v1.train.ChiefSessionCreator):
     """A session in which variables have a checkpoint's values, or their initial ones where there is none.
 
@@ -56,21 +60,36 @@ class RestoringSessionCreator(v1.train.ChiefSessionCreator):
         checkpoint_path: str | None = None,
     ) -> None:
         self._source = checkpoint_path or tf.train.latest_checkpoint(checkpoint_dir or "") or ""
+        savers = [scaffold.saver] if scaffold.saver else v1.get_collection(v1.GraphKeys.SAVERS)
+        self._restores_all = all(isinstance(saver, DefaultSaver) for saver in savers)
         super().__init__(scaffold, master, config, None if checkpoint_path else checkpoint_dir, checkpoint_path)
 
     def create_session(self) -> v1.Session:
-        """Returns the session; an error of the restoration names the checkpoint and its directory."""
+        """Returns the session.
+
+        Raises:
+          tf.errors.InvalidArgumentError: the checkpoint has a variable of another shape.
+          tf.errors.NotFoundError: the checkpoint lacks a variable.
+        """
+        if self._source and self._restores_all:  # restored resource variables take values of any shape
+            for name, there, here in _other_shapes(self._source):
+                text = self._misfit(f"{name} has the shape {there} there and {here} here")
+                raise tf.errors.InvalidArgumentError(None, None, text)
         try:
             return super().create_session()
         except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
             if "Restoring from checkpoint failed" not in str(error):
                 raise
-            text = (
-                f"checkpoint {os.path.basename(self._source)} of model_dir={os.path.dirname(self._source)} does not "
-                f"fit the model_fn's variables: {_first_difference(self._source) or cause_of(error)}; use another "
-                "model_dir, or the model that wrote it."
-            )
-            raise type(error)(None, None, text) from error
+            missing = _missing(self._source)
+            reason = f"it has no {', '.join(missing)}" if missing else cause_of(error)
+            raise type(error)(None, None, self._misfit(reason)) from error
+
+    def _misfit(self, reason: str) -> str:
+        folder, name = os.path.split(self._source)
+        return (
+            f"checkpoint {name} of model_dir={folder} does not fit the variables of the model_fn: {reason}; use "
+            "another model_dir, or the model that wrote it."
+        )
 
 
 class WorkerSessionCreator(v1.train.SessionCreator):
@@ -103,13 +122,14 @@ class WorkerSessionCreator(v1.train.SessionCreator):
         return manager.wait_for_session(self._master, config=self._config, max_wait_secs=self._max_wait_secs)
 
 
-def _first_difference(checkpoint: str) -> str:
-    """Returns the first variable of the default graph that a checkpoint has not, or has with another shape; or ""."""
+def _other_shapes(checkpoint: str) -> list[tuple[str, list[int], list[int]]]:
+    """Returns (name, shape in the checkpoint, shape here) of the variables whose shapes differ."""
     shapes = dict(tf.train.list_variables(checkpoint))
-    for variable in v1.global_variables():
-        name, shape = variable.op.name, variable.shape.as_list()
-        if name not in shapes:
-            return f"it has no {name}"
-        if list(shapes[name]) != shape:
-            return f"{name} has the shape {shapes[name]} there and {shape} here"
-    return ""
+    here = {variable.op.name: variable.shape.as_list() for variable in v1.global_variables()}
+    return [(name, shapes[name], shape) for name, shape in here.items() if shapes.get(name, shape) != shape]
+
+
+def _missing(checkpoint: str) -> list[str]:
+    """Returns the names of the variables that a checkpoint has not."""
+    names = {name for name, _ in tf.train.list_variables(checkpoint)}
+    return [variable.op.name for variable in v1.global_variables() if variable.op.name not in names]

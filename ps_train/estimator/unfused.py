@@ -18,7 +18,7 @@ from ps_train.estimator.estimator_spec import EstimatorSpec
 from ps_train.estimator.input_result import features_and_labels
 from ps_train.estimator.mode_keys import ModeKeys
 from ps_train.estimator.run_config import RunConfig
-from ps_train.estimator.sessions import RestoringSessionCreator, WorkerSessionCreator, estimator_graph
+from ps_train.estimator.sessions import DefaultSaver, RestoringSessionCreator, WorkerSessionCreator, estimator_graph
 from ps_train.estimator.step_claims import StepClaims
 from ps_train.estimator.training_run import TrainingRun
 from ps_train.estimator.unfused_cluster import join_cluster
@@ -99,7 +99,7 @@ def _add_loss(loss: tf.Tensor) -> None:
 def _add_saver(scaffold: v1.train.Scaffold, config: RunConfig) -> None:
     """Adds the saver of the configuration, unless the model_fn has one."""
     if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
-        saver = v1.train.Saver(
+        saver = DefaultSaver(
             sharded=True,
             max_to_keep=config.keep_checkpoint_max,
             keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
