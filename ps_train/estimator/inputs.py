@@ -104,7 +104,7 @@ def pandas_input_fn(*arguments: Any, **named: Any) -> _InputFn:
                 f"target_column={target} is a column of x ({', '.join(map(str, x.columns))}): use another."
             )
         if not np.array_equal(x.index, y.index):
-            raise ValueError(f"the indexes of x and y differ ({x.index} and {y.index}): use the same.")
+            raise ValueError("the indexes of x and y differ: align them, or reset both.")
         y = {name: y[name].to_numpy() for name in y.columns} if hasattr(y, "columns") else y.to_numpy()
     features = {name: x[name].to_numpy() for name in x.columns}
     reading = _Reading(given.batch_size, given.num_epochs, shuffle, given.queue_capacity)

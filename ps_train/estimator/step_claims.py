@@ -77,8 +77,11 @@ class StepClaims(v1.train.SessionRunHook):
                 return True
             except tf.errors.OutOfRangeError:  # all are claimed
                 step = int(session.run(self._global_step))
-            except tf.errors.FailedPreconditionError:  # the chief has not started the counter
-                step = reached
+            except (
+                tf.errors.FailedPreconditionError,
+                tf.errors.NotFoundError,
+            ):  # the chief has not started the counter
+                step, since = reached, time.monotonic()
             if step >= self._max_steps:
                 return False
             if step > reached:

@@ -65,7 +65,7 @@ def train_unfused(run: TrainingRun) -> int:
         _add_saver(spec.scaffold, config)
         last = FinalStepHook()
         claims = _claims(run)
-        hooks = [*input_hooks, *_hooks(run, spec), *([claims] if claims else []), last]
+        hooks = [*input_hooks, *([claims] if claims else []), *_hooks(run, spec), last]
         with v1.train.MonitoredSession(_session_creator(run, spec), hooks) as session:
             steps = 0
             while not session.should_stop():

@@ -68,9 +68,6 @@ def test_point_79_export_outputs_and_alternatives_give_signatures(tmp_path):
             "serving_default": PredictOutput(spec.predictions),
             "regression": RegressionOutput(spec.predictions["y"]),
         }
-        return spec_of_again(spec, outputs)
-
-    def spec_of_again(spec, outputs):
         return EstimatorSpec(spec.mode, predictions=spec.predictions, export_outputs=outputs)
 
     estimator(tmp_path / "m").train(forever, steps=2)
