@@ -1,1 +1,87 @@
-"""The Estimator API on the engine of ps_train."""
+"""The Estimator API on the engine of ps_train.
+
+    from ps_train import estimator as tf_estimator
+    trained = tf_estimator.Estimator(model_fn, "/models/run1")
+
+The names are those of `tf.estimator`.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import tensorflow.compat.v1 as _v1
+
+from ps_train.estimator import experimental, export, inputs
+from ps_train.estimator.add_metrics import add_metrics
+from ps_train.estimator.best_exporter import BestExporter
+from ps_train.estimator.estimator import Estimator
+from ps_train.estimator.estimator_spec import EstimatorSpec
+from ps_train.estimator.eval_spec import EvalSpec
+from ps_train.estimator.exporter import Exporter, FinalExporter, LatestExporter
+from ps_train.estimator.mode_keys import ModeKeys
+from ps_train.estimator.refused import model_to_estimator, refusal_of
+from ps_train.estimator.run_config import RunConfig
+from ps_train.estimator.train_and_evaluate import train_and_evaluate
+from ps_train.estimator.train_spec import TrainSpec
+from ps_train.estimator.warm_start import VocabInfo, WarmStartSettings
+
+CheckpointSaverHook = _v1.train.CheckpointSaverHook
+CheckpointSaverListener = _v1.train.CheckpointSaverListener
+FeedFnHook = _v1.train.FeedFnHook
+FinalOpsHook = _v1.train.FinalOpsHook
+GlobalStepWaiterHook = _v1.train.GlobalStepWaiterHook
+LoggingTensorHook = _v1.train.LoggingTensorHook
+NanLossDuringTrainingError = _v1.train.NanLossDuringTrainingError
+NanTensorHook = _v1.train.NanTensorHook
+ProfilerHook = _v1.train.ProfilerHook
+SecondOrStepTimer = _v1.train.SecondOrStepTimer
+SessionRunArgs = _v1.train.SessionRunArgs
+SessionRunContext = _v1.train.SessionRunContext
+SessionRunHook = _v1.train.SessionRunHook
+SessionRunValues = _v1.train.SessionRunValues
+StepCounterHook = _v1.train.StepCounterHook
+StopAtStepHook = _v1.train.StopAtStepHook
+SummarySaverHook = _v1.train.SummarySaverHook
+
+__all__ = [
+    "BestExporter",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
+    "Estimator",
+    "EstimatorSpec",
+    "EvalSpec",
+    "Exporter",
+    "FeedFnHook",
+    "FinalExporter",
+    "FinalOpsHook",
+    "GlobalStepWaiterHook",
+    "LatestExporter",
+    "LoggingTensorHook",
+    "ModeKeys",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
+    "ProfilerHook",
+    "RunConfig",
+    "SecondOrStepTimer",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+    "TrainSpec",
+    "VocabInfo",
+    "WarmStartSettings",
+    "add_metrics",
+    "experimental",
+    "export",
+    "inputs",
+    "model_to_estimator",
+    "train_and_evaluate",
+]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(refusal_of(name) or f"module {__name__!r} has no attribute {name!r}; see its __all__")
