@@ -27,7 +27,7 @@ def write_initial_checkpoint(program: Program) -> str:
         with v1.variable_scope(scope, custom_getter=_in_one_piece, auxiliary_name_scope=False):
             spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
         if program.warm_start is not None:
-            program.warm_start.apply()
+            v1.train.warm_start(*program.warm_start)
         saver = v1.train.Saver(v1.global_variables(), max_to_keep=None)
         scaffold = (spec.scaffold or v1.train.Scaffold()).finalize()
         with v1.Session() as session:

@@ -1,18 +1,40 @@
-"""The engines that train an Estimator."""
+"""The engines that train an Estimator: ps_train's own, and TensorFlow's.
+
+A program without a cluster has no ps, and nothing to gain from the first one: it trains in one plain session, unless
+its RunConfig has `engine="ps_train"`.
+"""
 
 from __future__ import annotations
 
-from ps_train.estimator.run_config import RunConfig
-from ps_train.estimator.training_run import TrainingRun
-from ps_train.estimator.unfused import train_unfused
-from ps_train.estimator.unfused_cluster import serve_unfused
+import logging
+from typing import Any
+
+from ps_train.capture import training as capture
+from ps_train.capture.capture_error import CaptureError
+from ps_train.capture.program import Program
+from ps_train.unfused.training import train_unfused
+
+log = logging.getLogger(__name__)
 
 
-def train(run: TrainingRun) -> int:
-    """Trains with the engine that the configuration asks for; returns the global step at the end."""
-    return train_unfused(run)
+def train(run: Program) -> int:
+    """Trains with the engine that the configuration asks for; returns the global step at the end.
+
+    Raises:
+      CaptureError: engine="ps_train", and the program does what that engine cannot do.
+    """
+    config = run.config
+    if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
+        return train_unfused(run)
+    try:
+        return capture.train(run)
+    except CaptureError as reason:
+        if config.engine == "ps_train":
+            raise
+        log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
+        return train_unfused(run)
 
 
-def serve(config: RunConfig) -> None:
-    """Serves as a ps until all workers have ended."""
-    serve_unfused(config)
+def serve(config: Any) -> None:
+    """Serves as a ps until the job is over."""
+    capture.serve(config)

@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
+from ps_train.capture.program import Program
 from ps_train.estimator import engines
 from ps_train.estimator.calls import bind_input_fn, bind_model_fn, check_model_fn
 from ps_train.estimator.complete_config import complete_config
@@ -30,7 +31,6 @@ from ps_train.estimator.mode_keys import ModeKeys
 from ps_train.estimator.prediction import examples_of, predict
 from ps_train.estimator.run_config import RunConfig
 from ps_train.estimator.spec_checks import check_count, checked_hooks, checked_listeners
-from ps_train.estimator.training_run import TrainingRun
 from ps_train.estimator.warm_start import WarmStartSettings, warm_start_settings
 
 log = logging.getLogger(__name__)
@@ -131,10 +131,10 @@ class Estimator:
         check_count(steps, "steps", "to train to the end of the input")
         check_count(max_steps, "max_steps", "to train to the end of the input")
         start = self._saved_step()
-        if max_steps is not None and max_steps <= start:
+        if max_steps is not None and max_steps <= start and not self._config.cluster_spec.as_dict():
             log.info("Skipping training: global step %d is not below max_steps=%d", start, max_steps)
             return self
-        run = TrainingRun(
+        run = Program(
             model_fn=bind_model_fn(self._model_fn, self._params, self._config),
             input_fn=bind_input_fn(input_fn, ModeKeys.TRAIN, self._params, self._config),
             config=self._config,

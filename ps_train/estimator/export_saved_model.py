@@ -22,7 +22,7 @@ from tensorflow.io import gfile
 from ps_train.estimator.estimator_spec import EstimatorSpec
 from ps_train.estimator.mode_keys import ModeKeys
 from ps_train.estimator.run_config import RunConfig
-from ps_train.estimator.sessions import estimator_graph
+from ps_train.unfused.sessions import estimator_graph
 
 log = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ training
 roles
 __main__
 capture
+unfused
 estimator
 legacy
 train run

@@ -14,15 +14,11 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import private_tf
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.input_result import features_and_labels
-from ps_train.estimator.mode_keys import ModeKeys
-from ps_train.estimator.run_config import RunConfig
-from ps_train.estimator.sessions import DefaultSaver, RestoringSessionCreator, WorkerSessionCreator, estimator_graph
-from ps_train.estimator.step_claims import StepClaims
-from ps_train.estimator.training_run import TrainingRun
-from ps_train.estimator.unfused_cluster import join_cluster
-from ps_train.estimator.warm_start import warm_start
+from ps_train.capture.program import TRAIN, Program
+from ps_train.unfused.cluster import Place, join_cluster, local_place
+from ps_train.unfused.input_result import features_and_labels
+from ps_train.unfused.sessions import DefaultSaver, RestoringSessionCreator, WorkerSessionCreator, estimator_graph
+from ps_train.unfused.step_claims import StepClaims
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +39,7 @@ class FinalStepHook(v1.train.SessionRunHook):
         self.step = int(session.run(self._global_step))
 
 
-def train_unfused(run: TrainingRun) -> int:
+def train_unfused(run: Program) -> int:
     """Trains a model until its input ends, a hook stops it, or max_steps is reached.
 
     Returns:
@@ -53,20 +49,19 @@ def train_unfused(run: TrainingRun) -> int:
       ValueError: there are saving_listeners, and nothing saves.
     """
     config = run.config
-    if config.master:
-        join_cluster(config)
-    with estimator_graph(config, _device_function(config)):
+    place = join_cluster(config) if config.cluster_spec.as_dict() else local_place(config)
+    with estimator_graph(config, _device_function(config, place)):
         private_tf.create_global_step_read()  # where TensorFlow's Estimator makes it: seeds depend on the order
         features, labels, input_hooks = features_and_labels(run.input_fn())
-        spec = run.model_fn(features, labels, ModeKeys.TRAIN)
+        spec = run.model_fn(features, labels, TRAIN)
         if run.warm_start is not None and not tf.train.latest_checkpoint(run.model_dir):
-            warm_start(run.warm_start)
+            v1.train.warm_start(*run.warm_start)
         _add_loss(spec.loss)
         _add_saver(spec.scaffold, config)
         last = FinalStepHook()
         claims = _claims(run)
         hooks = [*input_hooks, *([claims] if claims else []), *_hooks(run, spec), last]
-        with v1.train.MonitoredSession(_session_creator(run, spec), hooks) as session:
+        with v1.train.MonitoredSession(_session_creator(run, spec, place), hooks) as session:
             steps = 0
             while not session.should_stop():
                 if claims is None:
@@ -79,14 +74,10 @@ def train_unfused(run: TrainingRun) -> int:
         return last.step
 
 
-def _device_function(config: RunConfig) -> Any:
-    if config.device_fn is not None or not config.num_ps_replicas:
+def _device_function(config: Any, place: Place) -> Any:
+    if config.device_fn is not None or not place.num_ps:
         return config.device_fn
-    return v1.train.replica_device_setter(
-        ps_tasks=config.num_ps_replicas,
-        worker_device=f"/job:{config.task_type}/task:{config.task_id}",
-        cluster=config.cluster_spec,
-    )
+    return v1.train.replica_device_setter(ps_tasks=place.num_ps, worker_device=place.worker_device)
 
 
 def _add_loss(loss: tf.Tensor) -> None:
@@ -96,7 +87,7 @@ def _add_loss(loss: tf.Tensor) -> None:
     v1.add_to_collection(v1.GraphKeys.LOSSES, loss)
 
 
-def _add_saver(scaffold: v1.train.Scaffold, config: RunConfig) -> None:
+def _add_saver(scaffold: v1.train.Scaffold, config: Any) -> None:
     """Adds the saver of the configuration, unless the model_fn has one."""
     if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
         saver = DefaultSaver(
@@ -109,7 +100,7 @@ def _add_saver(scaffold: v1.train.Scaffold, config: RunConfig) -> None:
         v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
 
 
-def _hooks(run: TrainingRun, spec: EstimatorSpec) -> list[v1.train.SessionRunHook]:
+def _hooks(run: Program, spec: Any) -> list[v1.train.SessionRunHook]:
     """Returns the hooks of this task, in the order in which TensorFlow's Estimator runs them."""
     config, step = run.config, v1.train.get_global_step()
     own = list(run.hooks)
@@ -133,9 +124,7 @@ def _hooks(run: TrainingRun, spec: EstimatorSpec) -> list[v1.train.SessionRunHoo
     return [*saving, *spec.training_chief_hooks, *writing, *own]
 
 
-def _saving_hooks(
-    run: TrainingRun, spec: EstimatorSpec, given: Sequence[v1.train.SessionRunHook]
-) -> list[v1.train.SessionRunHook]:
+def _saving_hooks(run: Program, spec: Any, given: Sequence[v1.train.SessionRunHook]) -> list[v1.train.SessionRunHook]:
     """Returns the hook that saves checkpoints, unless the user has given one or nothing is to be saved."""
     config, made = run.config, []
     savers = [hook for hook in given if isinstance(hook, v1.train.CheckpointSaverHook)]
@@ -159,10 +148,10 @@ def _saving_hooks(
     return list(made)
 
 
-def _claims(run: TrainingRun) -> StepClaims | None:
+def _claims(run: Program) -> StepClaims | None:
     """Returns the claims on steps where several workers could make too many; None where they are not needed."""
     config = run.config
-    is_shared = config.master and config.num_ps_replicas and config.num_worker_replicas > 1
+    is_shared = config.num_ps_replicas and config.num_worker_replicas > 1
     # A synchronous optimizer counts one step for several workers, which all make it.
     is_synchronous = any(v.op.name.endswith("sync_rep_local_step") for v in v1.local_variables())
     if run.max_steps is None or not is_shared or is_synchronous:
@@ -170,9 +159,9 @@ def _claims(run: TrainingRun) -> StepClaims | None:
     return StepClaims(run.max_steps, config.is_chief)
 
 
-def _session_creator(run: TrainingRun, spec: EstimatorSpec) -> v1.train.SessionCreator:
+def _session_creator(run: Program, spec: Any, place: Place) -> v1.train.SessionCreator:
     config = run.config
     if config.is_chief:
-        return RestoringSessionCreator(spec.scaffold, config.master, config.session_config, run.model_dir)
+        return RestoringSessionCreator(spec.scaffold, place.master, place.session_config, run.model_dir)
     wait_secs = config.session_creation_timeout_secs or float("inf")
-    return WorkerSessionCreator(spec.scaffold, config.master, config.session_config, wait_secs)
+    return WorkerSessionCreator(spec.scaffold, place.master, place.session_config, wait_secs)

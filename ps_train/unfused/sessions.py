@@ -19,14 +19,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import cause_of
-from ps_train.estimator.run_config import RunConfig
 
 WORKER_WAIT_SECS = 0.5
 """Pause between two looks of a worker for the variables that the chief initializes."""
 
 
 @contextlib.contextmanager
-def estimator_graph(config: RunConfig, device: str | Callable[[Any], str] | None = None) -> Iterator[tf.Graph]:
+def estimator_graph(config: Any, device: str | Callable[[Any], str] | None = None) -> Iterator[tf.Graph]:
     """Enters a new graph that has the configuration's seed, and a global step as its first variable."""
     graph = tf.Graph()
     with graph.as_default(), graph.device(device):

@@ -1,0 +1,1 @@
+"""Training of Estimator programs with TensorFlow's own means, and sessions for evaluation and prediction."""
