@@ -23,13 +23,13 @@ from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
 from ps_train.config.job_values import described
 from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
-from ps_train.errors.user_code import describe, frames_text
 from ps_train.launch.parent import stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
 from ps_train.runtime.error_report import report_error
 from ps_train.runtime.tf_import import import_tensorflow
+from ps_train.user_code import describe, frames_text
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
 _has_launcher = False

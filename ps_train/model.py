@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
 from ps_train.config.model_file import add_working_directory
 from ps_train.errors import ConfigError, ModelError, PsTrainError
-from ps_train.errors.user_calls import shown, user_code
-from ps_train.errors.user_code import describe, line_of
+from ps_train.user_code import describe, line_of, shown, user_code
 
 if TYPE_CHECKING:
     import tensorflow as tf

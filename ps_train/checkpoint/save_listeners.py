@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import shown, user_code
+from ps_train.user_code import shown, user_code
 
 
 class SaveListeners:

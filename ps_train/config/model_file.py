@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
 from ps_train.errors import ModelError
-from ps_train.errors.user_code import line_of
+from ps_train.user_code import line_of
 
 _MAKES_NAMES = ("globals", "vars", "exec", "setattr")
 _MODEL = ("ps_train.Model", "ps_train.model.Model")

@@ -25,7 +25,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import shown, user_code
+from ps_train.user_code import shown, user_code
 
 
 class DataSource:

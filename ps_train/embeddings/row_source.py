@@ -49,7 +49,7 @@ class RowSource(Protocol):
 
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
-_DECLARED = "ps_train/tables"
+_DECLARED = "ps_train/transport"
 _WIDTHS = "ps_train/widths"
 
 

@@ -14,17 +14,17 @@ import tensorflow.compat.v1 as _v1
 
 from ps_train.estimator import experimental, export, inputs
 from ps_train.estimator.add_metrics import add_metrics
-from ps_train.estimator.best_exporter import BestExporter
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.eval_spec import EvalSpec
-from ps_train.estimator.exporter import Exporter, FinalExporter, LatestExporter
-from ps_train.estimator.mode_keys import ModeKeys
 from ps_train.estimator.refused import model_to_estimator, refusal_of
-from ps_train.estimator.run_config import RunConfig
 from ps_train.estimator.train_and_evaluate import train_and_evaluate
-from ps_train.estimator.train_spec import TrainSpec
-from ps_train.estimator.warm_start import VocabInfo, WarmStartSettings
+from ps_train.specs.best_exporter import BestExporter
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.eval_spec import EvalSpec
+from ps_train.specs.exporter import Exporter, FinalExporter, LatestExporter
+from ps_train.specs.mode_keys import ModeKeys
+from ps_train.specs.run_config import RunConfig
+from ps_train.specs.train_spec import TrainSpec
+from ps_train.specs.warm_start import VocabInfo, WarmStartSettings
 
 CheckpointSaverHook = _v1.train.CheckpointSaverHook
 CheckpointSaverListener = _v1.train.CheckpointSaverListener

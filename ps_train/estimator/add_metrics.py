@@ -7,9 +7,9 @@ from typing import Any
 
 from ps_train.estimator.calls import call_by_name, check_arguments
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.mode_keys import ModeKeys
-from ps_train.estimator.run_config import RunConfig
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.mode_keys import ModeKeys
+from ps_train.specs.run_config import RunConfig
 
 _ARGUMENTS = ("features", "labels", "predictions", "config")
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.run_config import RunConfig
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.run_config import RunConfig
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.estimator.estimator_like import EstimatorLike
-from ps_train.estimator.eval_spec import EvalSpec
+from ps_train.specs.estimator_like import EstimatorLike
+from ps_train.specs.eval_spec import EvalSpec
 
 log = logging.getLogger(__name__)
 

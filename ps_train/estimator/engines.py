@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ps_train.capture import training as capture
-from ps_train.capture.capture_error import CaptureError
-from ps_train.capture.program import Program
-from ps_train.unfused.training import train_unfused
+from ps_train.programs import captured_training as capture
+from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.program import Program
+from ps_train.programs.unfused_training import train_unfused
 
 log = logging.getLogger(__name__)
 

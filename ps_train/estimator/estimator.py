@@ -20,18 +20,18 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
-from ps_train.capture.program import Program
 from ps_train.estimator import engines
 from ps_train.estimator.calls import bind_input_fn, bind_model_fn, check_model_fn
-from ps_train.estimator.complete_config import complete_config
-from ps_train.estimator.estimator_spec import EstimatorSpec
 from ps_train.estimator.evaluation import GLOBAL_STEP, StopAfterBatchesHook, evaluate, write_events
 from ps_train.estimator.export_saved_model import ExportOptions, export_saved_model
-from ps_train.estimator.mode_keys import ModeKeys
 from ps_train.estimator.prediction import examples_of, predict
-from ps_train.estimator.run_config import RunConfig
-from ps_train.estimator.spec_checks import check_count, checked_hooks, checked_listeners
-from ps_train.estimator.warm_start import WarmStartSettings, warm_start_settings
+from ps_train.programs.program import Program
+from ps_train.specs.complete_config import complete_config
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.mode_keys import ModeKeys
+from ps_train.specs.run_config import RunConfig
+from ps_train.specs.spec_checks import check_count, checked_hooks, checked_listeners
+from ps_train.specs.warm_start import WarmStartSettings, warm_start_settings
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from ps_train.config.job import Job
 from ps_train.coordination.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.errors import PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
-from ps_train.estimator.estimator_like import EstimatorLike
-from ps_train.estimator.eval_spec import EvalSpec
 from ps_train.roles.evaluator import job_failure
+from ps_train.specs.estimator_like import EstimatorLike
+from ps_train.specs.eval_spec import EvalSpec
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.estimator.export_outputs import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
+from ps_train.specs.export_outputs import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
 
 __all__ = [
     "ClassificationOutput",

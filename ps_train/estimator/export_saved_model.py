@@ -19,10 +19,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.mode_keys import ModeKeys
-from ps_train.estimator.run_config import RunConfig
-from ps_train.unfused.sessions import estimator_graph
+from ps_train.programs.sessions import estimator_graph
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.mode_keys import ModeKeys
+from ps_train.specs.run_config import RunConfig
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.mode_keys import ModeKeys
-from ps_train.estimator.run_config import RunConfig
-from ps_train.estimator.warm_start import WarmStartSettings, warm_start
-from ps_train.unfused.input_result import ends, features_and_labels
-from ps_train.unfused.sessions import RestoringSessionCreator, estimator_graph
+from ps_train.programs.input_result import ends, features_and_labels
+from ps_train.programs.sessions import RestoringSessionCreator, estimator_graph
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.mode_keys import ModeKeys
+from ps_train.specs.run_config import RunConfig
+from ps_train.specs.warm_start import WarmStartSettings, warm_start
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ import tensorflow.compat.v1 as v1
 from ps_train.coordination.run_status import RunState, StatusFile
 from ps_train.errors import EXIT_CONFIG, EXIT_FAILED, PsTrainError, exit_code_of_signal, headline
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
-from ps_train.estimator.estimator_like import EstimatorLike, check_estimator
-from ps_train.estimator.eval_spec import EvalSpec
 from ps_train.estimator.evaluator_loop import EvaluatorLoop
-from ps_train.estimator.train_spec import TrainSpec
+from ps_train.specs.estimator_like import EstimatorLike, check_estimator
+from ps_train.specs.eval_spec import EvalSpec
+from ps_train.specs.train_spec import TrainSpec
 
 log = logging.getLogger(__name__)
 

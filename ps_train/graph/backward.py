@@ -18,7 +18,6 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.pipeline import Batches
 from ps_train.embeddings.deferred_lookups import Fetch
 from ps_train.errors import ModelError
-from ps_train.gradients.precision import widen
 from ps_train.graph.forward import substituting_variables, with_lookups
 from ps_train.graph.summaries import collecting_summaries
 from ps_train.model import Model
@@ -26,6 +25,7 @@ from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.seeded_graph import distinct_seeds
 from ps_train.placement.trace import ModelVariables
 from ps_train.transport.model_state import ModelState
+from ps_train.transport.precision import widen
 from ps_train.transport.sparse_mask import row_mask
 
 

@@ -34,9 +34,9 @@ from ps_train.placement.trace import ModelVariables
 from ps_train.placement.user_variables import ModelBuild
 from ps_train.placement.variables import make_variables, ps_device
 from ps_train.private_tf import add_control_inputs
-from ps_train.tables.row_exchange import RowExchange
-from ps_train.tables.vocabulary import make_vocabularies
 from ps_train.transport.dense import Transport
+from ps_train.transport.row_exchange import RowExchange
+from ps_train.transport.vocabulary import make_vocabularies
 
 BATCH = 512
 """Examples in a batch of the test data."""

@@ -19,13 +19,13 @@ from ps_train.config.job import Job
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import evaluation_batches
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import shown, user_code
 from ps_train.graph.sources import test_source, warn_if_empty
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.plain import plain_graph
 from ps_train.placement.trace import ModelVariables
 from ps_train.updates.apply_gradients import optimizer_groups
+from ps_train.user_code import shown, user_code
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ps_train.graph.spec import GraphSpec
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import make_variables, ps_device, zeros_variable
-from ps_train.tables.vocabulary import Vocabulary, make_vocabularies
+from ps_train.transport.vocabulary import Vocabulary, make_vocabularies
 from ps_train.updates.base import Replica, RunCounters, UpdateMode
 from ps_train.updates.staleness import BINS
 

@@ -19,8 +19,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.errors.user_code import place_of
 from ps_train.placement.copied_functions import FunctionLibrary
+from ps_train.user_code import place_of
 
 log = logging.getLogger(__name__)
 

@@ -34,8 +34,8 @@ from ps_train.placement.variables import CheckpointEntry, checkpoint_entries
 from ps_train.sharding.batches import ShardedBatches
 from ps_train.sharding.ownership import OwnershipTable
 from ps_train.sharding.progress import ShardProgress
-from ps_train.tables.vocabulary import rebuild_all
 from ps_train.transport.dense import ReceivedPush
+from ps_train.transport.vocabulary import rebuild_all
 from ps_train.updates import make_update
 from ps_train.updates.apply_gradients import PsOptimizer
 from ps_train.updates.base import ParameterShard, RunCounters, StepOps, UpdateMode

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import PS_LOST_ERRORS
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import shown, user_code
 from ps_train.hooks.shard_progress_hook import ShardProgressHook
 from ps_train.model import Model
+from ps_train.user_code import shown, user_code
 
 
 class ModelHooks:

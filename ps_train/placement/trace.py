@@ -27,7 +27,6 @@ from ps_train.embeddings.index import CANDIDATES, KEYS, UPDATE_COUNT, USED
 from ps_train.embeddings.row_source import declared_tables
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import user_code
 from ps_train.model import Model
 from ps_train.placement.assigned_variables import assigned_variables
 from ps_train.placement.custom_gradients import as_captured, check_custom_gradients
@@ -38,6 +37,7 @@ from ps_train.placement.plain import is_trained, model_value
 from ps_train.placement.plan import VariableSpec
 from ps_train.placement.traced_loss import traced_loss
 from ps_train.placement.user_variables import variables_provided_by
+from ps_train.user_code import user_code
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from ps_train.data.pipeline import Batches
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import shown, user_code
 from ps_train.model import Model
+from ps_train.user_code import shown, user_code
 
 
 def traced_loss(model: Model, batches: Batches) -> tf.Tensor:

@@ -40,7 +40,6 @@ from ps_train.errors import (
     TooFewWorkersError,
     exit_code_of_signal,
 )
-from ps_train.errors.user_code import describe
 from ps_train.graph.model_check import check_model, warn_of_not_finite
 from ps_train.graph.sources import training_source
 from ps_train.model import Model, ignores_data_dir, load_model
@@ -54,6 +53,7 @@ from ps_train.training.chief_duties import ChiefDuties
 from ps_train.training.context import TrainingContext
 from ps_train.training.worker_duties import WorkerDuties
 from ps_train.training.worker_training import WorkerTraining
+from ps_train.user_code import describe
 
 log = logging.getLogger(__name__)
 

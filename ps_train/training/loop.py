@@ -22,9 +22,9 @@ from ps_train.cluster.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, LostConnectio
 from ps_train.coordination.kv_store import cause_of
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
-from ps_train.gradients.finite import NOT_FINITE
 from ps_train.graph.train_step import TrainStep
 from ps_train.training.burst_size import BurstScheduler
+from ps_train.updates.finite import NOT_FINITE
 
 log = logging.getLogger(__name__)
 _INPUT_CANCELLED = "Iterator was cancelled"

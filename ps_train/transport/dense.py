@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.gradients.precision import is_narrow
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
-from ps_train.tables.row_exchange import RowPush
 from ps_train.transport.model_state import PushedState
 from ps_train.transport.parcels import Parcel, pack, with_header
+from ps_train.transport.precision import is_narrow
+from ps_train.transport.row_exchange import RowPush
 from ps_train.transport.sparse_mask import mask_name, mask_slice
 
 _EXACT_FLOAT32 = 1 << 24

@@ -20,13 +20,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.errors import ModelError
-from ps_train.errors.user_calls import shown
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.variables import ps_device, scatter_rows
 from ps_train.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
-from ps_train.tables.vocabulary import Vocabulary
 from ps_train.transport.sparse_mask import to_indexed_slices
+from ps_train.transport.vocabulary import Vocabulary
+from ps_train.user_code import shown
 
 _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
 """Prefixes of the types of operations that read or write all rows of a table."""

@@ -14,9 +14,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.placement.variables import zeros_variable
-from ps_train.tables.row_exchange import RowPush, by_slice
 from ps_train.transport.model_state import PushedState
 from ps_train.transport.parcels import Parcel
+from ps_train.transport.row_exchange import RowPush, by_slice
 from ps_train.updates.base import Replica
 
 

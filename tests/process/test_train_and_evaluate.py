@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from benchmarks.processes import free_ports
 from ps_train.coordination.run_status import RunState, read_status
-from ps_train.estimator.eval_events import read_eval_metrics
+from ps_train.specs.eval_events import read_eval_metrics
 from tests.support.processes import ROOT, Process, Processes
 
 pytest.importorskip("ps_train.estimator.estimator")
@@ -25,13 +25,13 @@ sys.path.insert(0, {root!r})
 import tensorflow as tf, tensorflow.compat.v1 as v1
 from ps_train.estimator import early_stopping
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.eval_spec import EvalSpec
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.eval_spec import EvalSpec
 from ps_train.estimator.export import build_parsing_serving_input_receiver_fn
-from ps_train.estimator.exporter import FinalExporter, LatestExporter
-from ps_train.estimator.run_config import RunConfig
+from ps_train.specs.exporter import FinalExporter, LatestExporter
+from ps_train.specs.run_config import RunConfig
 from ps_train.estimator.train_and_evaluate import train_and_evaluate
-from ps_train.estimator.train_spec import TrainSpec
+from ps_train.specs.train_spec import TrainSpec
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
 SETTINGS = {settings!r}

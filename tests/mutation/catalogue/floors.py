@@ -317,7 +317,7 @@ MUTATIONS = [
     ),
     Mutation(
         "clipping by value lets negative gradients pass",
-        "ps_train/gradients/clip.py",
+        "ps_train/updates/clip.py",
         "tf.clip_by_value(gradient, -limit, limit)",
         "tf.minimum(gradient, limit)",
         (f"{_GRADIENTS}::test_a_transform_computes_what_numpy_does",),
@@ -325,7 +325,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the global norm is that of each dtype",
-        "ps_train/gradients/clip.py",
+        "ps_train/updates/clip.py",
         "limit, use_norm=tf.cast(norm, dtype))",
         "limit)",
         ("tests/cluster/test_dtypes.py",),
@@ -333,7 +333,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the gradient of L2 is twice as large",
-        "ps_train/gradients/l2.py",
+        "ps_train/updates/l2.py",
         "+ strength * widen",
         "+ 2 * strength * widen",
         (f"{_GRADIENTS}::test_a_transform_computes_what_numpy_does",),
@@ -341,7 +341,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a gradient that is no number is sent",
-        "ps_train/gradients/finite.py",
+        "ps_train/updates/finite.py",
         "tf.reduce_sum(vector) for vector in vectors",
         "tf.reduce_sum(vector[:0]) for vector in vectors",
         (f"{_GRADIENTS}::test_a_gradient_that_is_no_number_is_not_sent_although_the_loss_is_one",),
@@ -349,7 +349,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a dropped push is not counted",
-        "ps_train/gradients/drop_push.py",
+        "ps_train/updates/drop_push.py",
         "tf.cast(lost, tf.int64)",
         "tf.cast(lost, tf.int64) * 0",
         (

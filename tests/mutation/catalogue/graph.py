@@ -13,7 +13,7 @@ _TABLES = "tests/cluster/test_tables.py"
 _TRACE = "tests/unit/placement/test_trace.py"
 _TRACE_INITIAL_VALUES = "tests/unit/placement/test_trace_initial_values.py"
 _UNROLL = "tests/cluster/graph/test_unroll.py"
-_VOCABULARY = "tests/cluster/tables/test_vocabulary.py"
+_VOCABULARY = "tests/cluster/transport/test_vocabulary.py"
 
 MUTATIONS = [
     Mutation(
@@ -114,7 +114,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a row is looked for in the slice before its own",
-        "ps_train/tables/row_exchange.py",
+        "ps_train/transport/row_exchange.py",
         'side="right"',
         'side="left"',
         (f"{_TABLES}::test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_lookup",),
@@ -122,7 +122,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rows come back in the order of their slices",
-        "ps_train/tables/row_exchange.py",
+        "ps_train/transport/row_exchange.py",
         "tf.gather(place, index)",
         "index",
         (f"{_TABLES}::test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_lookup",),
@@ -130,7 +130,7 @@ MUTATIONS = [
     ),
     Mutation(
         "an id is admitted one use too late",
-        "ps_train/tables/vocabulary.py",
+        "ps_train/transport/vocabulary.py",
         "known |= self._use_counts(keys)[0] >= self._table.admit_after",
         "known |= self._use_counts(keys)[0] > self._table.admit_after",
         (f"{_VOCABULARY}::test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one",),
@@ -138,7 +138,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a use of a known id is not counted",
-        "ps_train/tables/vocabulary.py",
+        "ps_train/transport/vocabulary.py",
         "status.uses + 1, self._table.admit_after",
         "status.uses, self._table.admit_after",
         (
@@ -148,7 +148,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the updates of a vocabulary are not counted",
-        "ps_train/tables/vocabulary.py",
+        "ps_train/transport/vocabulary.py",
         "tf.ones(self._update_count.shape, tf.int64)",
         "tf.zeros(self._update_count.shape, tf.int64)",
         (f"{_VOCABULARY}::test_an_id_that_expire_steps_updates_have_not_used_loses_its_row",),
@@ -156,7 +156,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the most used id gives its row to a new one",
-        "ps_train/tables/row_allocator.py",
+        "ps_train/transport/row_allocator.py",
         "counts * _LIMIT + last",
         "(_LIMIT - counts) * _LIMIT + last",
         (

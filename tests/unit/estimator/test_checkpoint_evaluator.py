@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
-from ps_train.estimator.eval_spec import EvalSpec
+from ps_train.specs.eval_spec import EvalSpec
 from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 

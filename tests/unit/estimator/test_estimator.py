@@ -10,8 +10,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.estimator_spec import EstimatorSpec
-from ps_train.estimator.run_config import RunConfig
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.run_config import RunConfig
 from tests.support.estimators import Y, estimator, features_only, forever, model_fn, once, spec_of, weights_of
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.estimator_spec import EstimatorSpec
+from ps_train.specs.estimator_spec import EstimatorSpec
 from tests.support.estimators import (
     BATCH,
     RATE,

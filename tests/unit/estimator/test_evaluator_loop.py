@@ -11,9 +11,9 @@ import pytest
 
 from ps_train.coordination.run_status import RunState, Status
 from ps_train.errors import EXIT_CONFIG, EXIT_FAILED, JobFailedError, LostTaskError
-from ps_train.estimator.eval_spec import EvalSpec
 from ps_train.estimator.evaluator_loop import EvaluatorLoop
-from ps_train.estimator.run_config import RunConfig
+from ps_train.specs.eval_spec import EvalSpec
+from ps_train.specs.run_config import RunConfig
 from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 TIMEOUTS = {"startup_timeout_secs": 50.0, "recovery_timeout_secs": 20.0}

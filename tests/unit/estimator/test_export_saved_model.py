@@ -14,9 +14,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.estimator_spec import EstimatorSpec
 from ps_train.estimator.export import ServingInputReceiver, TensorServingInputReceiver
-from ps_train.estimator.export_outputs import PredictOutput, RegressionOutput
+from ps_train.specs.estimator_spec import EstimatorSpec
+from ps_train.specs.export_outputs import PredictOutput, RegressionOutput
 from tests.support.estimators import X, estimator, forever, model_fn, spec_of, weights_after, with_fields
 
 

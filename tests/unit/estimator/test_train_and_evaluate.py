@@ -14,10 +14,10 @@ from ps_train.coordination.run_status import RunState, read_status
 from ps_train.errors import ConfigError, DivergedError
 from ps_train.estimator import train_and_evaluate as module
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
-from ps_train.estimator.eval_spec import EvalSpec
-from ps_train.estimator.run_config import RunConfig
 from ps_train.estimator.train_and_evaluate import EvaluationListener, train_and_evaluate
-from ps_train.estimator.train_spec import TrainSpec
+from ps_train.specs.eval_spec import EvalSpec
+from ps_train.specs.run_config import RunConfig
+from ps_train.specs.train_spec import TrainSpec
 from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 CLUSTER = {"chief": ["a:1"], "ps": ["b:1"], "worker": ["c:1", "c:2"]}

@@ -1,0 +1,1 @@
+"""Programs that bring a model_fn: captured for the engine, or trained with TensorFlow's own means."""

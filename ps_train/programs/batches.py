@@ -1,0 +1,122 @@
+"""The batches of an input_fn, used as they come.
+
+    data = batched_input(input_fn)              # a Batched of the current graph
+
+An input_fn returns a dataset, or tensors.  Tensors may come from one iterator, which then reads from the engine's
+iterator: the input_fn is called twice in each graph, first to find the dataset, then to make the tensors of a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.batched import Batch, Batched
+from ps_train.programs.capture_error import CaptureError
+
+InputFn = Callable[[], Any]
+
+_MAKERS = ("make_one_shot_iterator", "make_initializable_iterator")
+_lock = threading.RLock()
+
+
+def batched_input(input_fn: InputFn) -> Batched:
+    """Returns the batches of an input_fn in the current graph.
+
+    Raises:
+      CaptureError: the input comes from queues, or from several iterators.
+      ValueError: a pair that is not (features, labels).
+    """
+    with _iterators_by(_Found()) as iterators:
+        found = input_fn()
+    if isinstance(found, tf.data.Dataset):
+        return Batched(found, _pair)
+    if v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
+        raise CaptureError("the input_fn reads from queues")
+    datasets = iterators.datasets
+    if len(datasets) > 1:
+        raise CaptureError(f"the input_fn reads from {len(datasets)} iterators")
+    dataset = datasets[0] if datasets else tf.data.Dataset.range(1).repeat()
+
+    def complete(element: Any) -> Batch:
+        with _iterators_by(_Given(element)):
+            return _pair(input_fn())
+
+    size = _size_of(found)
+    return Batched(dataset, complete, size if not datasets else None)
+
+
+def _pair(element: Any) -> Batch:
+    """Returns what an input_fn gave as features and labels."""
+    if isinstance(element, tuple | list):
+        if len(element) != 2:
+            raise ValueError(
+                f"input_fn should return (features, labels), or features alone; it returned {len(element)} values."
+            )
+        return Batch(element[0], element[1])
+    return Batch(element, None)
+
+
+def _size_of(found: Any) -> int:
+    first = tf.nest.flatten(_pair(found).features)[0]
+    shape = getattr(first, "shape", None)
+    return int(shape[0]) if shape is not None and shape.rank and shape[0] is not None else 1
+
+
+class _Found:
+    """Iterators whose datasets are remembered; their tensors are of no use."""
+
+    def __init__(self) -> None:
+        self.datasets: list[Any] = []
+
+    def make(self, dataset: Any, real: Callable[..., Any], arguments: Any, options: Any) -> Any:
+        """Returns the iterator of a dataset."""
+        self.datasets.append(dataset)
+        return real(dataset, *arguments, **options)
+
+
+class _Given:
+    """Iterators that all give one element."""
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+
+    def make(self, dataset: Any, real: Callable[..., Any], arguments: Any, options: Any) -> Any:
+        """Returns the iterator of a dataset."""
+        return _GivenIterator(self._element)
+
+
+class _GivenIterator:
+    """An iterator that gives the batch of the step."""
+
+    def __init__(self, element: Any) -> None:
+        self._element = element
+        self.initializer = tf.no_op()
+
+    def get_next(self, name: str | None = None) -> Any:
+        """Returns the batch of the step, at each call."""
+        return self._element
+
+
+@contextlib.contextmanager
+def _iterators_by(source: Any) -> Iterator[Any]:
+    """Makes all iterators of datasets by `source` within the body."""
+    owners = [v1.data, v1.data.Dataset, tf.data.Dataset]
+    with _lock:
+        before = [(owner, name, vars(owner)[name]) for owner in owners for name in _MAKERS if name in vars(owner)]
+
+        def maker(real: Any) -> Any:
+            return lambda dataset, *arguments, **options: source.make(dataset, real, arguments, options)
+
+        for owner, name, real in before:
+            setattr(owner, name, maker(real))
+        try:
+            yield source
+        finally:
+            for owner, name, real in before:
+                setattr(owner, name, real)

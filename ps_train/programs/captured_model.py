@@ -1,0 +1,161 @@
+"""A model_fn as a model of the engine.
+
+    model = CapturedModel(program, survey_program(program), is_chief=True)
+    model.forward(batch, training=True)         # runs the model_fn; its optimizers are recorded, and not carried out
+
+The features of this model are whole batches, because a model_fn needs the labels too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.batched import Batch
+from ps_train.errors import ModelError
+from ps_train.model import Model
+from ps_train.placement.model_variable import ModelVariable
+from ps_train.programs.batches import batched_input
+from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.hyperparameters import on_this_ps
+from ps_train.programs.program import TRAIN, Program
+from ps_train.programs.recorded_optimizers import OptimizerRecorder
+from ps_train.programs.row_variable import RowVariable
+from ps_train.programs.survey import Survey
+from ps_train.updates.apply_gradients import OptimizerGroups
+
+_KEYS = v1.GraphKeys
+
+
+class CapturedModel(Model):
+    """The model of an Estimator program.
+
+    Args:
+      program: the program.
+      survey: what it does.
+      is_chief: True in the process of the chief.
+    """
+
+    hooks_every_step = True
+
+    def __init__(self, program: Program, survey: Survey, is_chief: bool) -> None:
+        self._program, self._survey, self._is_chief = program, survey, is_chief
+        self._recorder: OptimizerRecorder | None = None
+        self._step: Any = None
+        self._spec: Any = None
+
+    def data(self, split: str, data_dir: str) -> Any:
+        """Returns the batches of the input_fn; there is no test split."""
+        return batched_input(self._program.input_fn) if split == "train" else None
+
+    def forward(self, features: Batch, training: bool) -> Any:
+        """Returns the specification that the model_fn makes for a batch."""
+        rows: dict[str, RowVariable] = {}
+        recorder = OptimizerRecorder(_name_of, _source_of)
+        step = v1.train.get_global_step()
+        with self._giving_rows(rows), recorder.recording():
+            spec = self._program.model_fn(features.features, features.labels, TRAIN)
+        self._check_same(recorder)
+        self._recorder, self._step, self._spec = recorder, step, spec
+        # TensorFlow runs exactly what the train_op depends on.
+        v1.get_default_graph().get_collection_ref(_KEYS.UPDATE_OPS)[:] = [spec.train_op]
+        return spec
+
+    def loss(self, outputs: Any, labels: Any) -> tf.Tensor:
+        """Returns the loss of the specification as a scalar."""
+        return tf.reshape(outputs.loss, [])
+
+    def compute_gradients(self, loss: tf.Tensor, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the gradients that the model_fn applied in its last call."""
+        assert self._recorder is not None, "forward() is called first"
+        return {name: found for call in self._recorder.applied for name, found in call.gradients.items()}
+
+    def optimizer(self, name: str, learning_rate: Any) -> Any:
+        """Returns the optimizers of the model_fn for the current ps."""
+        assert self._recorder is not None, "forward() is called first"
+        step = self._step if isinstance(self._step, tf.Tensor) else None
+        groups = {str(number): on_this_ps(call.optimizer, step) for number, call in enumerate(self._recorder.applied)}
+        return OptimizerGroups(groups, self._group_of, self._key_of)
+
+    def hooks(self) -> list[v1.train.SessionRunHook]:
+        """Returns the training hooks of this task."""
+        of_chief = self._spec.training_chief_hooks if self._is_chief else ()
+        hooks = [*self._program.hooks, *(self._spec.training_hooks or ()), *(of_chief or ())]
+        return [hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]
+
+    def saving_listeners(self) -> list[v1.train.CheckpointSaverListener]:
+        """Returns the listeners that the program was given."""
+        return list(self._program.saving_listeners)
+
+    def _group_of(self, name: str) -> str:
+        """Returns the number of the call that updates a variable or a slice of it."""
+        whole = name.rpartition("/part_")[0]
+        for number, group in enumerate(self._survey.groups):
+            if name in group.variables or whole in group.variables:
+                return str(number)
+        raise ModelError(f"the model_fn applies no gradient to variable {name}.")
+
+    def _key_of(self, group: str, kind: str, number: int) -> str:
+        """Returns TensorFlow's name of a variable that belongs to an optimizer as a whole."""
+        same = [name for name in self._survey.groups[int(group)].shared if _kind_of(name) == kind]
+        return same[number - 1] if number <= len(same) else f"{group}/{kind}_{number}"
+
+    @contextlib.contextmanager
+    def _giving_rows(self, rows: dict[str, RowVariable]) -> Iterator[None]:
+        """Gives the model an object that fetches rows for each variable that it only looks up."""
+        root, tables, places = v1.get_variable_scope(), self._survey.looked_up, dict[tuple[str, str], int]()
+
+        def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
+            if name in tables and name not in rows:
+                rows[name] = RowVariable(
+                    tables[name], tf.TensorShape([tables[name].total, *tables[name].row_shape]), root
+                )
+            found = rows[name] if name in tables else getter(name, *args, **options)
+            _add_to_collections(rows, places)
+            return found
+
+        with v1.variable_scope(root, custom_getter=get, auxiliary_name_scope=False):
+            yield
+        known = v1.get_default_graph().get_collection_ref(_KEYS.GLOBAL_VARIABLES)
+        known[:] = [variable for variable in known if not isinstance(variable, RowVariable)]
+
+    def _check_same(self, recorder: OptimizerRecorder) -> None:
+        found = [frozenset(call.gradients) for call in recorder.applied]
+        if found != [group.variables for group in self._survey.groups]:
+            raise CaptureError("the model_fn applies gradients to other variables at another call")
+
+
+def _add_to_collections(rows: Mapping[str, RowVariable], places: dict[tuple[str, str], int]) -> None:
+    """Adds variables to the collections in the order of their making, which decides the order of sums.
+
+    Args:
+      rows: the variables.
+      places: collection and name to the index in the collection; extended by new variables.
+    """
+    for key in (_KEYS.TRAINABLE_VARIABLES, _KEYS.GLOBAL_VARIABLES):
+        known = v1.get_default_graph().get_collection_ref(key)
+        there = {id(variable) for variable in known}
+        for name, variable in rows.items():
+            if id(variable) not in there:
+                known.insert(places.setdefault((key, name), len(known)), variable)
+
+
+def _name_of(variable: Any) -> str:
+    return str(variable.name).partition(":")[0]
+
+
+def _source_of(variable: Any) -> Any:
+    if isinstance(variable, RowVariable):
+        return variable.gradient_source()
+    return variable.value() if isinstance(variable, ModelVariable) else variable
+
+
+def _kind_of(name: str) -> str:
+    """Returns the last part of a name, without the number that makes it unique: "beta1_power"."""
+    last = name.rpartition("/")[2]
+    begin, _, number = last.rpartition("_")
+    return begin if number.isdigit() else last

@@ -1,0 +1,81 @@
+"""The tasks of an Estimator program on the engine: chief, worker and ps.
+
+step = train(program)           # in a process of the chief or of a worker; returns when the job is done
+serve(config)                   # in a process of a ps
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from typing import Any
+
+from ps_train.checkpoint.files import checkpoints_in
+from ps_train.cluster.spec import Cluster
+from ps_train.errors import EXIT_DONE, DivergedError, JobFailedError, exit_code_of_signal
+from ps_train.programs.capture_error import NanLossError
+from ps_train.programs.captured_model import CapturedModel
+from ps_train.programs.initial_checkpoint import write_initial_checkpoint
+from ps_train.programs.job_of_config import cluster_job, job_of, task_of
+from ps_train.programs.local_cluster import local_cluster
+from ps_train.programs.program import Program
+from ps_train.programs.survey import survey_program
+from ps_train.roles import ps, worker
+from ps_train.runtime.console import Console, ConsoleHandler
+
+log = logging.getLogger(__name__)
+
+
+def train(program: Program) -> int:
+    """Trains as the task of the program's config; returns the global step of the last checkpoint.
+
+    A program without a cluster trains with a ps and a worker inside of this process.
+
+    Raises:
+      CaptureError: the engine cannot do what the program does; nothing has been started.
+      PsTrainError: the training failed.
+      SystemExit: a signal stopped the job; its last checkpoint is written.
+    """
+    if not program.config.cluster_spec.as_dict():
+        with local_cluster(program.config, _console()) as config:
+            return train(dataclasses.replace(program, config=config))
+    survey = survey_program(program)
+    job = job_of(program.config, program.model_dir, program.max_steps, survey)
+    task = task_of(program.config)
+    is_chief = task == Cluster.of(job).chief
+    if is_chief and survey.has_initial_values and not checkpoints_in(program.model_dir):
+        write_initial_checkpoint(program)
+    console = _console()
+    model = CapturedModel(program, survey, is_chief)
+    try:
+        _end_with(worker.run(job, task, console, model))
+    except DivergedError as error:
+        raise NanLossError(str(error)) from None
+    return max((step for step, _ in checkpoints_in(program.model_dir)), default=0)
+
+
+def serve(config: Any) -> None:
+    """Serves as the ps of the config until the job is over.
+
+    Raises:
+      PsTrainError: the job failed.
+      SystemExit: a signal stopped the job.
+    """
+    _end_with(ps.run(cluster_job(config), task_of(config), _console()))
+
+
+def _end_with(code: int) -> None:
+    if code > exit_code_of_signal(0):
+        sys.exit(code)
+    if code != EXIT_DONE:
+        raise JobFailedError(f"the job failed with exit code {code}.")
+
+
+def _console() -> Console:
+    """Returns the console of this process, to which the package's log goes unless the program has set up logging."""
+    console, logger = Console(sys.stdout, sys.stderr), logging.getLogger("ps_train")
+    if not logger.hasHandlers():
+        logger.addHandler(ConsoleHandler(console, "ps_train: "))
+        logger.setLevel(logging.INFO)
+    return console

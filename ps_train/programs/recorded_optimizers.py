@@ -1,0 +1,147 @@
+"""Record of the gradients that a model_fn computes and applies, in place of its optimizers.
+
+    recorder = OptimizerRecorder(name_of, source_of)
+    with recorder.recording():
+        spec = model_fn(features, labels, "train")
+    recorder.applied[0].optimizer, recorder.applied[0].gradients["dense/kernel"]
+
+`compute_gradients` and `apply_gradients` of `tf.compat.v1.train.Optimizer` are replaced while the model_fn runs.  All
+other methods, `minimize` among them, are TensorFlow's own and call these two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.private_tf import sync_settings
+from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.program import SyncReplicas
+
+_OPTIMIZER = v1.train.Optimizer
+_SYNC = v1.train.SyncReplicasOptimizer
+_lock = threading.RLock()
+
+
+@dataclasses.dataclass
+class AppliedGradients:
+    """A call of `apply_gradients`.
+
+    Attributes:
+      optimizer: the optimizer; the one inside of a SyncReplicasOptimizer.
+      gradients: variable name to gradient: a tensor, IndexedSlices, or None.
+      done: the operation that the model_fn was given for the update.
+      hyperparameters: the optimizer's attributes before its first update.
+      made: the variables that the optimizer made, if the call was carried out.
+    """
+
+    optimizer: Any
+    gradients: Mapping[str, Any]
+    done: tf.Operation
+    hyperparameters: Mapping[str, Any]
+    made: Sequence[Any] = ()
+
+
+class OptimizerRecorder:
+    """Recorder of the gradients that a model_fn computes and applies.
+
+    Args:
+      name_of: returns the name of a variable that the model was given.
+      source_of: returns the tensor or variable that the gradient for it is computed with respect to.
+      carries_out: if True, the calls are recorded and carried out too.
+
+    Attributes:
+      applied: the calls of `apply_gradients`, in order.
+      sync: the settings of the SyncReplicasOptimizer; None without one.
+    """
+
+    def __init__(
+        self, name_of: Callable[[Any], str], source_of: Callable[[Any], Any], carries_out: bool = False
+    ) -> None:
+        self._name_of, self._source_of, self._carries_out = name_of, source_of, carries_out
+        self.applied: list[AppliedGradients] = []
+        self.sync: SyncReplicas | None = None
+        self._hyperparameters: dict[int, dict[str, Any]] = {}
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Replaces the methods of all optimizers within the body."""
+        recorder = self
+
+        def compute(optimizer: Any, loss: Any, var_list: Any = None, *args: Any, **options: Any) -> Any:
+            return recorder._compute(optimizer, loss, var_list, *args, **options)
+
+        def apply(optimizer: Any, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+            return recorder._apply(optimizer, grads_and_vars, global_step, name)
+
+        def apply_sync(optimizer: Any, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+            return recorder._apply_sync(optimizer, grads_and_vars, global_step, name)
+
+        with _lock:
+            self._real_compute, self._real_apply = _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients
+            self._sync_apply, hook = _SYNC.apply_gradients, _SYNC.make_session_run_hook
+            _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients = compute, apply
+            _SYNC.apply_gradients, _SYNC.make_session_run_hook = apply_sync, _no_hook
+            try:
+                yield
+            finally:
+                _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients = self._real_compute, self._real_apply
+                _SYNC.apply_gradients, _SYNC.make_session_run_hook = self._sync_apply, hook
+
+    def _compute(
+        self,
+        optimizer: Any,
+        loss: Any,
+        var_list: Any = None,
+        gate_gradients: int = _OPTIMIZER.GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: Any = None,
+    ) -> list[tuple[Any, Any]]:
+        """Returns pairs of gradient and variable, as `compute_gradients` does."""
+        loss = loss() if callable(loss) else loss
+        variables = tf.nest.flatten(var_list) if var_list is not None else v1.trainable_variables()
+        if not variables:
+            raise ValueError("No variables to optimize.")
+        sources = [self._source_of(variable) for variable in variables]
+        found = v1.gradients(loss, sources, grad_ys=grad_loss, aggregation_method=aggregation_method)
+        return list(zip(found, variables, strict=True))
+
+    def _apply(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
+        pairs = list(grads_and_vars)
+        if not pairs or all(gradient is None for gradient, _ in pairs):
+            raise ValueError(f"No gradients provided for any variable: {[self._name_of(v) for _, v in pairs]}.")
+        if type(optimizer).apply_gradients is not _OPTIMIZER.apply_gradients:
+            raise CaptureError(f"{type(optimizer).__name__} has an apply_gradients of its own")
+        gradients = {self._name_of(variable): gradient for gradient, variable in pairs if gradient is not None}
+        for earlier in self.applied:
+            if twice := sorted(earlier.gradients.keys() & gradients.keys()):
+                raise CaptureError(f"variable {twice[0]} is updated twice in a step")
+        made: list[Any] = []
+        hyperparameters = self._hyperparameters.setdefault(id(optimizer), dict(vars(optimizer)))
+        if self._carries_out:
+            before = {id(variable) for variable in v1.global_variables()}
+            result = self._real_apply(optimizer, pairs, global_step, name)
+            made = [variable for variable in v1.global_variables() if id(variable) not in before]
+        else:
+            result = tf.no_op(name or f"{optimizer.get_name()}_update")
+        done = result if isinstance(result, tf.Operation) else result.op
+        self.applied.append(AppliedGradients(optimizer, gradients, done, hyperparameters, made))
+        return result
+
+    def _apply_sync(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
+        """Records the settings, and applies the gradients with the optimizer inside."""
+        inner, *counts = sync_settings(optimizer)
+        self.sync = SyncReplicas(*counts)
+        return inner.apply_gradients(grads_and_vars, global_step, name)
+
+
+def _no_hook(optimizer: Any, is_chief: bool, num_tokens: int = -1) -> v1.train.SessionRunHook:
+    """Takes the place of `SyncReplicasOptimizer.make_session_run_hook`: the engine synchronizes without one."""
+    return v1.train.SessionRunHook()

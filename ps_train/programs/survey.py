@@ -1,0 +1,205 @@
+"""Survey of a program: its model is built once, as TensorFlow itself would build it.
+
+    survey = survey_program(program)
+    survey.looked_up["ads"], survey.groups[0].names, survey.sync
+
+The graph is TensorFlow's own, with real variables and optimizers, so all names in it are those of a checkpoint.  It is
+never run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.data_shard import WHOLE
+from ps_train.data.pipeline import training_batches
+from ps_train.programs.batches import batched_input
+from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.hyperparameters import check_hyperparameters
+from ps_train.programs.program import TRAIN, Program, SyncReplicas
+from ps_train.programs.recorded_optimizers import AppliedGradients, OptimizerRecorder
+from ps_train.programs.row_initializer import row_initializer
+from ps_train.programs.row_variable import LookedUp
+
+_KEYS = v1.GraphKeys
+_READS_OF_ROWS = ("ResourceGather", "VariableShape", "VarIsInitializedOp")
+_HARMLESS = ("NoOp", "Identity", "Const")
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The variables of one call of `apply_gradients`.
+
+    Attributes:
+      variables: names of the variables.
+      shared: names of the optimizer's variables that belong to no single variable, in the order of their making.
+    """
+
+    variables: frozenset[str]
+    shared: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """The findings about a program.
+
+    Attributes:
+      looked_up: name to table, for each variable of which only rows are read.
+      groups: the variables of each call of `apply_gradients`, in order.
+      sync: the settings of the SyncReplicasOptimizer; None without one.
+      has_hooks: True if the program has training hooks.
+      has_initial_values: True if initial values come from elsewhere than the variables' initializers.
+    """
+
+    looked_up: Mapping[str, LookedUp]
+    groups: Sequence[Group]
+    sync: SyncReplicas | None
+    has_hooks: bool
+    has_initial_values: bool
+
+
+def survey_program(program: Program) -> Survey:
+    """Builds the program's model in a graph of its own, and returns what it does.
+
+    Raises:
+      CaptureError: it does something that the engine cannot do in its place.
+    """
+    with tf.Graph().as_default() as graph:
+        step = v1.train.create_global_step()
+        v1.set_random_seed(program.config.tf_random_seed)
+        batches = training_batches(batched_input(program.input_fn), WHOLE, 1, epochs=1, shuffle_buffer=0)
+        made = _MadeVariables()
+        recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
+        setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
+        # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
+        with v1.device(setter), made.watching(), recorder.recording():
+            spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
+        _check_train_op(spec.train_op, recorder.applied)
+        check_hyperparameters(recorder.applied, step)
+        hooks = [*program.hooks, *(spec.training_hooks or ()), *(spec.training_chief_hooks or ())]
+        return Survey(
+            looked_up=_looked_up(made.initializers, recorder.applied, graph),
+            groups=[_group(applied) for applied in recorder.applied],
+            sync=recorder.sync,
+            has_hooks=bool([hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]),
+            has_initial_values=_has_initial_values(program, spec, made.initializers),
+        )
+
+
+class _MadeVariables:
+    """Watch over the variables that a model makes.
+
+    Attributes:
+      initializers: variable to the initializer that it was made with, and to its initializer operation.
+    """
+
+    def __init__(self) -> None:
+        self.initializers: dict[str, tuple[Any, Any, tf.Operation]] = {}
+
+    def watching(self) -> Any:
+        """Returns a variable scope that makes resource variables in one piece and remembers them."""
+
+        def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
+            partitioned = options.get("partitioner") is not None
+            variable = getter(name, *args, **{**options, "partitioner": None, "use_resource": True})
+            if getattr(variable, "trainable", False):
+                self.initializers.setdefault(name, (variable, options.get("initializer"), variable.initializer))
+            return [variable] if partitioned and isinstance(variable, list) else variable
+
+        return v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
+
+
+def _name_of(variable: Any) -> str:
+    return str(variable.op.name)
+
+
+def _group(applied: AppliedGradients) -> Group:
+    names = list(applied.gradients)
+    shared = [v.op.name for v in applied.made if not any(v.op.name.startswith(f"{name}/") for name in names)]
+    return Group(frozenset(names), tuple(shared))
+
+
+def _looked_up(
+    made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients], graph: tf.Graph
+) -> dict[str, LookedUp]:
+    """Returns the table of each variable whose rows are all that the model reads."""
+    trained = {name for call in applied for name in call.gradients}
+    found = {}
+    for name, (variable, initializer, _) in made.items():
+        shape = variable.shape
+        if name not in trained or variable.dtype != tf.float32 or shape.rank not in (1, 2):
+            continue
+        if not any(isinstance(call.gradients.get(name), tf.IndexedSlices) for call in applied):
+            continue
+        of_rows = row_initializer(initializer, shape.as_list())
+        if of_rows is not None and _gives_only_rows(variable):
+            width, is_vector = (1, True) if shape.rank == 1 else (shape[1], False)
+            found[name] = LookedUp(name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector)
+    return found
+
+
+def _gives_only_rows(variable: Any) -> bool:
+    """Returns True if operations of the model read rows of a variable, and none reads or writes it whole."""
+    rows = False
+    for reader in variable.handle.consumers():
+        if reader is variable.initializer or reader.type.startswith(("ResourceSparseApply", "ResourceScatter")):
+            continue
+        used = any(output.consumers() for output in reader.outputs)
+        if reader.type == "ReadVariableOp" and not used:
+            continue
+        if reader.type not in _READS_OF_ROWS and not _is_update(reader):
+            return False
+        rows = rows or reader.type == "ResourceGather"
+    return rows
+
+
+def _is_update(reader: tf.Operation) -> bool:
+    """Returns True for a part of an optimizer's update: Adam writes all rows, on the ps."""
+    return "/update_" in f"/{reader.name}"
+
+
+def _check_train_op(train_op: Any, applied: Sequence[AppliedGradients]) -> None:
+    """Checks that the train_op updates by optimizers, and that nothing waits for the updated values."""
+    if not applied:
+        raise CaptureError("no optimizer of tf.compat.v1.train applies gradients")
+    for call in applied:
+        for waiting in _waiting_for(call.done):
+            if waiting.type not in _HARMLESS and not _counts_steps(waiting):
+                raise CaptureError(f"{waiting.name} ({waiting.type}) runs after the optimizer's update")
+
+
+def _waiting_for(operation: tf.Operation) -> list[tf.Operation]:
+    """Returns the operations that run after an operation, through those that do nothing."""
+    graph, found, pending = operation.graph, list[tf.Operation](), [operation]
+    after: dict[tf.Operation, list[tf.Operation]] = {}
+    for other in graph.get_operations():
+        for before in other.control_inputs:
+            after.setdefault(before, []).append(other)
+    while pending:
+        current = pending.pop()
+        waiting = [*after.get(current, ()), *(reader for out in current.outputs for reader in out.consumers())]
+        for other in waiting:
+            if other not in found:
+                found.append(other)
+                if other.type in _HARMLESS:
+                    pending.append(other)
+    return found
+
+
+def _counts_steps(operation: tf.Operation) -> bool:
+    """Returns True for an operation with which an optimizer counts the global step."""
+    return operation.type in ("AssignAddVariableOp", "ReadVariableOp") and bool(
+        operation.inputs and operation.inputs[0].op.name == "global_step"
+    )
+
+
+def _has_initial_values(program: Program, spec: Any, made: Mapping[str, tuple[Any, Any, Any]]) -> bool:
+    scaffold = spec.scaffold
+    if program.warm_start is not None or (scaffold is not None and (scaffold.init_fn or scaffold.init_op)):
+        return True
+    return any(variable.initializer is not first for variable, _, first in made.values())

@@ -1,0 +1,1 @@
+"""The values of the Estimator API: configurations, specifications, exporters."""

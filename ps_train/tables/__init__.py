@@ -1,1 +1,0 @@
-"""The ps side of embedding tables: rows, vocabularies, and the transport of rows."""

@@ -1,0 +1,54 @@
+"""Guards that keep numbers that are not finite from leaving a worker.
+
+The guards check the sum of each vector that is sent, since a sum is finite only if all its terms are.  A vector of a
+dtype below 32 bits is checked element by element: its sum could overflow, and widening would copy the whole vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.transport.precision import is_narrow, widen
+
+NOT_FINITE = "the loss or a gradient is not a finite number"
+"""Text of the error that ends a worker's step before anything is sent."""
+
+
+def stop_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the same vectors; the call fails with NOT_FINITE if the loss or a vector is not finite.
+
+    Args:
+      loss: scalar.
+      vectors: the vectors to send.
+    """
+    with tf.control_dependencies([tf.debugging.Assert(_finite(loss, vectors), [NOT_FINITE, loss])]):
+        return [tf.identity(vector) for vector in vectors]
+
+
+def skip_if_not_finite(
+    loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[np.ndarray[Any, Any]]
+) -> list[tf.Tensor]:
+    """Returns the same vectors, or `otherwise` if the loss or a vector is not finite.
+
+    Args:
+      loss: scalar.
+      vectors: the vectors to send.
+      otherwise: for each vector its replacement, of the same shape and dtype.
+    """
+    finite = _finite(loss, vectors)
+    return [tf.where(finite, vector, other) for vector, other in zip(vectors, otherwise, strict=True)]
+
+
+def _finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    # Sums of different dtypes stay apart, because a float64 sum may be finite where float32 overflows.
+    narrow = [vector for vector in vectors if is_narrow(vector.dtype)]
+    sums: dict[tf.DType, list[tf.Tensor]] = {}
+    for one in [widen(loss), *[tf.reduce_sum(vector) for vector in vectors if not is_narrow(vector.dtype)]]:
+        sums.setdefault(one.dtype, []).append(one)
+    found = [tf.math.is_finite(tf.add_n(some)) for some in sums.values()]
+    found += [tf.reduce_all(tf.math.is_finite(vector)) for vector in narrow]
+    return tf.reduce_all(tf.stack(found)) if len(found) > 1 else found[0]

@@ -1,0 +1,155 @@
+"""A program trains on the engine in one process, as often as it likes."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import signal
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.programs.capture_error import NanLossError
+from ps_train.programs.captured_training import train
+from ps_train.programs.program import Program
+from tests.support.programs import input_fn, minimize, network, plain_values, program_of, spec_of, step
+
+
+def config(**changes: Any) -> Any:
+    usual = {"tf_random_seed": 7, "save_checkpoints_steps": 4, "save_checkpoints_secs": None, "keep_checkpoint_max": 5}
+    usual |= {"save_summary_steps": 2, "job": None}
+    return types.SimpleNamespace(cluster_spec=v1.train.ClusterSpec({}), **{**usual, **changes})
+
+
+def program_in(tmp_path: pathlib.Path, program: Program | None = None, **changes: Any) -> Program:
+    usual = {"config": config(), "model_dir": str(tmp_path / "m"), "max_steps": 10}
+    return dataclasses.replace(program or program_of(minimize), **{**usual, **changes})
+
+
+def values_at(program: Program, number: int) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(f"{program.model_dir}/model.ckpt-{number}")
+    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+
+
+class Record(v1.train.SessionRunHook):
+    """What a hook is told, in order; it stops at a step."""
+
+    def __init__(self, last: int = 10**9) -> None:
+        self.told, self._last = list[Any](), last
+
+    def begin(self) -> None:
+        self.told.append("begin")
+        self._step = v1.train.get_global_step()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.told.append("session")
+
+    def before_run(self, run_context: Any) -> Any:
+        return v1.train.SessionRunArgs("dense/kernel_of_the_model:0")
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        assert run_values.results.shape == (9, 1)
+        number = int(run_context.session.run(self._step))
+        self.told.append(number)
+        if number >= self._last:
+            run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        self.told.append("end")
+
+
+def named(train_op_of: Any = minimize) -> Program:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        outputs = network(features, tf.zeros([8, 4]))
+        tf.identity(v1.trainable_variables("dense/kernel")[0], name="dense/kernel_of_the_model")
+        loss = tf.reduce_mean((outputs - labels) ** 2)
+        return spec_of(loss, train_op_of(loss))
+
+    return Program(model_fn, input_fn, None, "")
+
+
+def test_point_60_a_hook_gets_every_step_and_finds_tensors_by_name(tmp_path: pathlib.Path) -> None:
+    hook = Record()
+    handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
+    assert train(program_in(tmp_path, named(), hooks=[hook])) == 10
+    assert hook.told == ["begin", "session", *range(1, 11), "end"]
+    assert [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_point_85_a_hook_stops_the_job_with_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    hook = Record(last=6)
+    program = program_in(tmp_path, named(), hooks=[hook])
+    assert train(program) == 6
+    assert hook.told[-2:] == [6, "end"] and values_at(program, 6)["global_step"] == 6
+
+
+def test_points_57_61_and_66_checkpoints_listeners_and_a_second_training(tmp_path: pathlib.Path) -> None:
+    told: list[Any] = []
+
+    class Listener(v1.train.CheckpointSaverListener):
+        def begin(self) -> None:
+            told.append("begin")
+
+        def before_save(self, session: Any, global_step_value: int) -> None:
+            told.append(("before", global_step_value))
+
+        def after_save(self, session: Any, global_step_value: int) -> None:
+            told.append(("after", global_step_value))
+
+        def end(self, session: Any, global_step_value: int) -> None:
+            told.append(("end", global_step_value))
+
+    program = program_in(tmp_path, saving_listeners=[Listener()])
+    assert train(program) == 10
+    assert told[0] == "begin" and told[-1] == ("end", 10)
+    assert told[1:3] == [("before", 0), ("after", 0)] and told[-3:-1] == [("before", 10), ("after", 10)]
+    saved = [number for what, number in told[1:-1] if what == "after"]
+    assert saved == sorted(set(saved)) and {0, 10} <= set(saved)
+    initial = values_at(program, 0)
+    for name, value in plain_values(program, initial, 10).items():
+        np.testing.assert_array_equal(values_at(program, 10)[name], value, err_msg=name)
+    assert train(dataclasses.replace(program, max_steps=14, saving_listeners=())) == 14
+    assert v1.train.latest_checkpoint(program.model_dir) == f"{program.model_dir}/model.ckpt-14"
+
+
+def test_point_63_a_loss_that_is_not_finite_is_tensorflows_error(tmp_path: pathlib.Path) -> None:
+    def explode(loss: tf.Tensor) -> Any:
+        return v1.train.GradientDescentOptimizer(1e30).minimize(loss, step())
+
+    with pytest.raises(NanLossError, match="not a finite number"):
+        train(program_in(tmp_path, program_of(explode)))
+    assert issubclass(NanLossError, v1.train.NanLossDuringTrainingError)
+
+
+def test_points_62_and_64_initial_values_come_from_elsewhere_once(tmp_path: pathlib.Path) -> None:
+    calls: list[str] = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        outputs = network(features, tf.zeros([8, 4]))
+        (bias,) = [variable for variable in v1.global_variables() if variable.op.name == "dense/bias"]
+
+        def init_fn(scaffold: Any, session: Any) -> None:
+            calls.append("init_fn")
+            bias.load([5.0], session)
+
+        loss = tf.reduce_mean((outputs - labels) ** 2)
+        return spec_of(loss, minimize(loss), scaffold=v1.train.Scaffold(init_fn=init_fn))
+
+    program = program_in(tmp_path, Program(model_fn, input_fn, None, ""))
+    assert train(program) == 10
+    assert calls == ["init_fn"] and values_at(program, 0)["dense/bias"] == [5.0]
+    for name, value in plain_values(program, values_at(program, 4), 6).items():
+        assert value.shape == values_at(program, 10)[name].shape
+    assert train(dataclasses.replace(program, max_steps=12)) == 12
+    assert calls == ["init_fn"]
+
+
+def test_point_65_the_end_of_the_input_ends_the_training(tmp_path: pathlib.Path) -> None:
+    def once() -> Any:
+        return input_fn().take(5)
+
+    assert train(program_in(tmp_path, dataclasses.replace(program_of(minimize), input_fn=once), max_steps=None)) == 5

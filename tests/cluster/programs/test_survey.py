@@ -1,0 +1,60 @@
+"""The survey of a program: its optimizers, and the reasons for which it cannot be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.survey import survey_program
+from tests.support.programs import minimize, program_of, step
+
+
+def test_point_68_a_sync_replicas_optimizer_is_understood() -> None:
+    def sync(loss: tf.Tensor) -> Any:
+        optimizer = v1.train.SyncReplicasOptimizer(v1.train.AdagradOptimizer(0.1), 3, 4)
+        hook = optimizer.make_session_run_hook(True)
+        assert type(hook) is v1.train.SessionRunHook
+        return optimizer.minimize(loss, step())
+
+    program = program_of(sync)
+    survey = survey_program(program)
+    assert survey.sync == (3, 4)
+
+
+def assigned_by_hand(loss: tf.Tensor) -> Any:
+    (variable, *_) = v1.trainable_variables("dense")
+    return variable.assign_sub(0.1 * tf.gradients(loss, variable)[0])
+
+
+def rate_of_a_variable(loss: tf.Tensor) -> Any:
+    rate = v1.get_variable("rate", [], initializer=v1.ones_initializer(), trainable=False)
+    return v1.train.GradientDescentOptimizer(rate).minimize(loss, step())
+
+
+def reads_afterwards(loss: tf.Tensor) -> Any:
+    with tf.control_dependencies([minimize(loss)]):
+        return v1.trainable_variables("dense")[0].read_value()
+
+
+def twice(loss: tf.Tensor) -> Any:
+    return tf.group(minimize(loss), minimize(loss))
+
+
+@pytest.mark.parametrize(
+    ("train", "reason"),
+    [
+        (assigned_by_hand, "no optimizer of tf.compat.v1.train applies gradients"),
+        (rate_of_a_variable, r"learning_rate of GradientDescentOptimizer depends on rate \(VarHandleOp\)"),
+        (reads_afterwards, r"\(ReadVariableOp\) runs after the optimizer's update"),
+        (twice, "variable .* is updated twice in a step"),
+    ],
+    ids=lambda value: getattr(value, "__name__", "-"),
+)
+def test_point_72_what_cannot_be_captured_says_why(train: Callable[[tf.Tensor], Any], reason: str) -> None:
+    with pytest.raises(CaptureError, match=reason):
+        survey_program(program_of(train))
