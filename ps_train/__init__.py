@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ps_train import data, embeddings, metrics, optimizers
+    from ps_train import data, embeddings, estimator, metrics, optimizers
     from ps_train.config.job import Job
     from ps_train.config.task import Task
     from ps_train.data.arrays import Arrays
@@ -38,6 +38,7 @@ __all__ = [
     "__version__",
     "data",
     "embeddings",
+    "estimator",
     "fit",
     "metrics",
     "models",

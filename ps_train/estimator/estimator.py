@@ -22,8 +22,9 @@ from tensorflow.io import gfile
 
 from ps_train.estimator import engines
 from ps_train.estimator.calls import bind_input_fn, bind_model_fn, check_model_fn
-from ps_train.estimator.evaluation import GLOBAL_STEP, StopAfterBatchesHook, evaluate, write_events
+from ps_train.estimator.evaluation import StopAfterBatchesHook, evaluate, write_events
 from ps_train.estimator.export_saved_model import ExportOptions, export_saved_model
+from ps_train.estimator.newest_checkpoint import needed_checkpoint, saved_step
 from ps_train.estimator.prediction import examples_of, predict
 from ps_train.programs.program import Program
 from ps_train.specs.complete_config import complete_config
@@ -108,8 +109,8 @@ class Estimator:
         """Trains from the newest checkpoint on.
 
         Args:
-          input_fn: function of those of mode, params and config that it names; returns a Dataset of batches, or the
-            tensors of one batch.  A batch is (features, labels), or features alone.
+          input_fn: function of those of mode, params and config that it names; returns a Dataset of batches or the
+            tensors of one, (features, labels) or features alone.
           hooks: run by every training task.
           steps: number of further steps; None: to the end of the input.
           max_steps: the global step at which training ends, instead of `steps`.
@@ -128,23 +129,14 @@ class Estimator:
             )
         if steps is not None and max_steps is not None:
             raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
-        check_count(steps, "steps", "to train to the end of the input")
-        check_count(max_steps, "max_steps", "to train to the end of the input")
-        start = self._saved_step()
+        for count, name in ((steps, "steps"), (max_steps, "max_steps")):
+            check_count(count, name, "to train to the end of the input")
+        start = saved_step(self.model_dir)
         if max_steps is not None and max_steps <= start and not self._config.cluster_spec.as_dict():
             log.info("Skipping training: global step %d is not below max_steps=%d", start, max_steps)
             return self
-        run = Program(
-            model_fn=bind_model_fn(self._model_fn, self._params, self._config),
-            input_fn=bind_input_fn(input_fn, ModeKeys.TRAIN, self._params, self._config),
-            config=self._config,
-            model_dir=self.model_dir,
-            max_steps=max_steps if steps is None else start + steps,
-            hooks=checked_hooks(hooks, "hooks"),
-            saving_listeners=checked_listeners(saving_listeners, "saving_listeners"),
-            warm_start=self._warm_start,
-        )
-        step = engines.train(run)
+        last_step = max_steps if steps is None else start + steps
+        step = engines.train(self._program(input_fn, last_step, hooks, saving_listeners))
         log.info("training ended at global step %d", step)
         return self
 
@@ -279,6 +271,18 @@ class Estimator:
         """Returns the directory of an evaluation's events."""
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
+    def _program(self, input_fn: Callable[..., Any], last_step: int | None, hooks: _Hooks, listeners: Any) -> Program:
+        return Program(
+            model_fn=bind_model_fn(self._model_fn, self._params, self._config),
+            input_fn=bind_input_fn(input_fn, ModeKeys.TRAIN, self._params, self._config),
+            config=self._config,
+            model_dir=self.model_dir,
+            max_steps=last_step,
+            hooks=checked_hooks(hooks, "hooks"),
+            saving_listeners=checked_listeners(listeners, "saving_listeners"),
+            warm_start=self._warm_start,
+        )
+
     def _checkpoint(self, given: str | None, purpose: str) -> str | None:
         checkpoint = given or self.latest_checkpoint()
         if not checkpoint:
@@ -286,15 +290,7 @@ class Estimator:
         return checkpoint
 
     def _needed_checkpoint(self) -> str:
-        checkpoint = self.latest_checkpoint()
-        if checkpoint is None:
-            raise ValueError(f"Couldn't find trained model: model_dir={self.model_dir} has no checkpoint; train first.")
-        return checkpoint
-
-    def _saved_step(self) -> int:
-        checkpoint = self.latest_checkpoint()
-        reader = tf.train.load_checkpoint(checkpoint) if checkpoint else None
-        return int(reader.get_tensor(GLOBAL_STEP)) if reader and reader.has_tensor(GLOBAL_STEP) else 0
+        return needed_checkpoint(self.model_dir)
 
     def _export(self, base: Any, receiver_fn: Any, given: str | None, options: ExportOptions) -> bytes:
         if not receiver_fn:

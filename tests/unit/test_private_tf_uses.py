@@ -55,6 +55,8 @@ def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> set[str]
 
 
 def is_private(name: str) -> bool:
+    if name in ("_replace", "_asdict", "_fields"):  # methods of every named tuple
+        return False
     return name.startswith("__tf_") or (name.startswith("_") and not name.startswith("__") and name != "_")
 
 

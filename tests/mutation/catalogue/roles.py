@@ -269,7 +269,7 @@ MUTATIONS = [
         "a signal does not wake the main thread",
         "ps_train/runtime/signals.py",
         "signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)",
-        "pass",
+        "-1",
         (_SIGNALS,),
         within="MainThreadEvents.__init__",
     ),
