@@ -132,8 +132,9 @@ class Estimator:
         for count, name in ((steps, "steps"), (max_steps, "max_steps")):
             check_count(count, name, "to train to the end of the input")
         start = saved_step(self.model_dir)
-        if max_steps is not None and max_steps <= start and not self._config.cluster_spec.as_dict():
+        if max_steps is not None and max_steps <= start:
             log.info("Skipping training: global step %d is not below max_steps=%d", start, max_steps)
+            engines.skip(self._config)
             return self
         last_step = max_steps if steps is None else start + steps
         step = engines.train(self._program(input_fn, last_step, hooks, saving_listeners))

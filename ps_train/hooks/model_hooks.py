@@ -39,7 +39,7 @@ class ModelHooks:
             raise ModelError(
                 f"hooks() returned {shown(own)}: return a list of tf.compat.v1.train.SessionRunHook objects."
             )
-        self._on_end, self.have_ended = on_end, False
+        self._on_end, self.have_ended, self._is_closed = on_end, False, False
         self.hooks = [_UsersHook(hook, self.end_training) for hook in own]
         self.run_alone = bool(self.hooks) and model.hooks_every_step
 
@@ -50,8 +50,11 @@ class ModelHooks:
             self._on_end(name)
 
     def close(self, session: v1.Session | None) -> None:
-        """Tells the hooks the end of the training; a ps that is gone then is no error."""
-        for hook in self.hooks if session is not None else ():
+        """Tells the hooks the end of the training, once; a ps that is gone then is no error."""
+        if session is None or self._is_closed:
+            return
+        self._is_closed = True
+        for hook in self.hooks:
             with contextlib.suppress(*PS_LOST_ERRORS):
                 hook.end(session)
 

@@ -6,14 +6,25 @@ serve(config)                   # in a process of a ps
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import sys
 from typing import Any
 
 from ps_train.checkpoint.files import checkpoints_in
+from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
-from ps_train.errors import EXIT_DONE, DivergedError, JobFailedError, exit_code_of_signal
+from ps_train.coordination.connect import connect_all_ps
+from ps_train.coordination.records import OUTCOME, Outcome, OutcomeKind
+from ps_train.errors import (
+    EXIT_DONE,
+    DivergedError,
+    JobFailedError,
+    LostTaskError,
+    UnreachableError,
+    exit_code_of_signal,
+)
 from ps_train.programs.capture_error import NanLossError
 from ps_train.programs.captured_model import CapturedModel
 from ps_train.programs.initial_checkpoint import write_initial_checkpoint
@@ -23,6 +34,9 @@ from ps_train.programs.program import Program
 from ps_train.programs.survey import survey_program
 from ps_train.roles import ps, worker
 from ps_train.runtime.console import Console, ConsoleHandler
+
+_TELL_SECS = 20.0
+"""Seconds for which a chief with nothing to train waits for ps that may be starting."""
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +67,14 @@ def train(program: Program) -> int:
     except DivergedError as error:
         raise NanLossError(str(error)) from None
     return max((step for step, _ in checkpoints_in(program.model_dir)), default=0)
+
+
+def tell_end(config: Any) -> None:
+    """Tells every ps, as the chief, that the job is done; a ps that does not answer soon is left alone."""
+    job, task = cluster_job(config), task_of(config)
+    with contextlib.suppress(UnreachableError, LostTaskError):
+        for store in connect_all_ps(ClusterResolver(job), task, job.shared_fields(), _TELL_SECS):
+            store.compare_and_set(OUTCOME, "", Outcome(OutcomeKind.DONE, by=str(task)).to_json())
 
 
 def serve(config: Any) -> None:

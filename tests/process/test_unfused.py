@@ -52,7 +52,7 @@ def input_fn(config):
     data = tf.data.Dataset.from_tensors((tf.ones([4, 2]), tf.ones([4]))).repeat()
     return data.take(SETTINGS["batches"][config.task_type]) if "batches" in SETTINGS else data
 
-config = RunConfig({directory!r}, save_checkpoints_steps=1000, engine="tensorflow", tf_random_seed=1)
+config = RunConfig({directory!r}, save_checkpoints_steps=1000, engine=SETTINGS["engine"], tf_random_seed=1)
 if config.task_type == "ps":
     engines.serve(config)
 else:
@@ -64,8 +64,8 @@ print("over", flush=True)
 class Job:
     """A cluster of real processes that run PROGRAM."""
 
-    def __init__(self, processes: Processes, directory: pathlib.Path, ps: int = 1, **settings: object) -> None:
-        ports = free_ports(ps + 2)
+    def __init__(self, processes: Processes, directory: pathlib.Path, ps: int = 1, **changes: object) -> None:
+        ports, settings = free_ports(ps + 2), {"engine": "tensorflow", **changes}
         hosts = [f"127.0.0.1:{port}" for port in ports]
         self.cluster = {"chief": hosts[:1], "worker": hosts[1:2], "ps": hosts[2:]}
         self.model_dir = directory / "model"

@@ -40,7 +40,8 @@ def test_a_hook_begins_once_while_the_graph_is_open_and_ends_with_the_training()
     assert own.after_run(v1.train.SessionRunContext(None, None), None) is None
     assert own.after_create_session(None, None) is None
     hooks.close(None)
-    hooks.close("session")
+    for session in ("session", "another"):
+        hooks.close(session)
     assert calls == ["begin", "session"]
 
 
