@@ -10,6 +10,7 @@ The name of a tf.Variable is therefore the name that it would have in an empty g
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,6 +23,8 @@ from ps_train.placement.model_variable import ModelVariable
 from ps_train.private_tf import reset_keras_names
 
 Getter = Callable[..., Any]
+
+_current: contextvars.ContextVar[ModelBuild] = contextvars.ContextVar("construction of a model")
 
 _KEYS = v1.GraphKeys
 _LOCAL = "ps_train/local_variables"
@@ -55,10 +58,17 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
         ):
             reset_keras_names()  # each construction has the same names
             build.set_collections()
+            token = _current.set(build)
             try:
                 yield build
             finally:
+                _current.reset(token)
                 build.restore_collections(before)
+
+
+def current_build() -> ModelBuild:
+    """Returns the construction of the model that is under way."""
+    return _current.get()
 
 
 class ModelBuild:
@@ -79,6 +89,8 @@ class ModelBuild:
         self._creator_names, self._local_names = set[str](), set[str]()
         self._given: dict[str, Any] = {}
         self._made: dict[int, Any] = {}
+        self._stand_ins: dict[str, Any] = {}
+        self._order: list[str] = []
         self._is_making = False
         self.adds_metrics = False
 
@@ -94,6 +106,12 @@ class ModelBuild:
             with tf.init_scope():
                 v1.add_to_collection(_KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](found))
         return found
+
+    def show(self, name: str, stand_in: Any) -> None:
+        """Puts an object into the variable collections, in the place of the variable of this name."""
+        self._stand_ins[name] = stand_in
+        self._order.append(name)
+        self.set_collections()
 
     def _own_name(self, name: str) -> str:
         """Returns the name that a variable has in an empty graph.
@@ -152,6 +170,8 @@ class ModelBuild:
         if name not in self._given:
             is_value = isinstance(found, tf.Tensor)
             self._given[name] = ModelVariable(name, found, partitioned) if is_value else found
+            if name not in self._stand_ins:
+                self._order.append(name)
             self.set_collections()
         return self._given[name]
 
@@ -184,7 +204,7 @@ class ModelBuild:
 
     def set_collections(self) -> None:
         """Fills the variable collections with exactly the objects that the model was given."""
-        given = list(self._given.values())
+        given = [self._stand_ins[name] if name in self._stand_ins else self._given[name] for name in self._order]
         self._set(_KEYS.GLOBAL_VARIABLES, given)
         self._set(_KEYS.TRAINABLE_VARIABLES, [variable for variable in given if variable.trainable])
 
@@ -210,7 +230,8 @@ class ModelBuild:
             )
 
     def _unprovided(self) -> list[Any]:
-        provided = {id(variable) for variable in (*self._given.values(), *self._made.values())}
+        shown = (*self._given.values(), *self._made.values(), *self._stand_ins.values())
+        provided = {id(variable) for variable in shown}
         everything = self._graph.get_collection(_KEYS.GLOBAL_VARIABLES)
         return [variable for variable in everything if id(variable) not in provided]
 

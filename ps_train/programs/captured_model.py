@@ -19,6 +19,7 @@ from ps_train.data.batched import Batch
 from ps_train.errors import ModelError
 from ps_train.model import Model
 from ps_train.placement.model_variable import ModelVariable
+from ps_train.placement.user_variables import current_build
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.hyperparameters import on_this_ps
@@ -107,41 +108,24 @@ class CapturedModel(Model):
     @contextlib.contextmanager
     def _giving_rows(self, rows: dict[str, RowVariable]) -> Iterator[None]:
         """Gives the model an object that fetches rows for each variable that it only looks up."""
-        root, tables, places = v1.get_variable_scope(), self._survey.looked_up, dict[tuple[str, str], int]()
+        root, tables = v1.get_variable_scope(), self._survey.looked_up
 
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
-            if name in tables and name not in rows:
-                rows[name] = RowVariable(
-                    tables[name], tf.TensorShape([tables[name].total, *tables[name].row_shape]), root
-                )
-            found = rows[name] if name in tables else getter(name, *args, **options)
-            _add_to_collections(rows, places)
-            return found
+            if name not in tables:
+                return getter(name, *args, **options)
+            if name not in rows:
+                shape = tf.TensorShape([tables[name].total, *tables[name].row_shape])
+                rows[name] = RowVariable(tables[name], shape, root)
+                current_build().show(name, rows[name])
+            return rows[name]
 
         with v1.variable_scope(root, custom_getter=get, auxiliary_name_scope=False):
             yield
-        known = v1.get_default_graph().get_collection_ref(_KEYS.GLOBAL_VARIABLES)
-        known[:] = [variable for variable in known if not isinstance(variable, RowVariable)]
 
     def _check_same(self, recorder: OptimizerRecorder) -> None:
         found = [frozenset(call.gradients) for call in recorder.applied]
         if found != [group.variables for group in self._survey.groups]:
             raise CaptureError("the model_fn applies gradients to other variables at another call")
-
-
-def _add_to_collections(rows: Mapping[str, RowVariable], places: dict[tuple[str, str], int]) -> None:
-    """Adds variables to the collections in the order of their making, which decides the order of sums.
-
-    Args:
-      rows: the variables.
-      places: collection and name to the index in the collection; extended by new variables.
-    """
-    for key in (_KEYS.TRAINABLE_VARIABLES, _KEYS.GLOBAL_VARIABLES):
-        known = v1.get_default_graph().get_collection_ref(key)
-        there = {id(variable) for variable in known}
-        for name, variable in rows.items():
-            if id(variable) not in there:
-                known.insert(places.setdefault((key, name), len(known)), variable)
 
 
 def _name_of(variable: Any) -> str:

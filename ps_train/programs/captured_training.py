@@ -22,10 +22,11 @@ from ps_train.errors import (
     DivergedError,
     JobFailedError,
     LostTaskError,
+    ModelError,
     UnreachableError,
     exit_code_of_signal,
 )
-from ps_train.programs.capture_error import NanLossError
+from ps_train.programs.capture_error import CaptureError, NanLossError
 from ps_train.programs.captured_model import CapturedModel
 from ps_train.programs.initial_checkpoint import write_initial_checkpoint
 from ps_train.programs.job_of_config import cluster_job, job_of, task_of
@@ -64,6 +65,8 @@ def train(program: Program) -> int:
     model = CapturedModel(program, survey, is_chief)
     try:
         _end_with(worker.run(job, task, console, model))
+    except CaptureError as error:  # the tasks have begun: nothing else can begin in their place
+        raise ModelError(str(error)) from None
     except DivergedError as error:
         raise NanLossError(str(error)) from None
     return max((step for step, _ in checkpoints_in(program.model_dir)), default=0)

@@ -90,3 +90,14 @@ def test_point_68_synchronous_workers_apply_the_mean_of_their_gradients(lookup: 
     found = cluster.values()
     for name, value in plain_values(program, initial, STEPS).items():  # both read the same batches
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_point_70_metrics_in_training_leave_the_looked_up_variables_in_their_collections() -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_mean((network(features, LOOKUPS["lookup_v1"](features)) - labels) ** 2)
+        v1.metrics.mean(loss)
+        names = [variable.op.name for variable in v1.trainable_variables()]
+        assert names == ["embedding", "dense/kernel", "dense/bias"] == [v.op.name for v in v1.global_variables()][-3:]
+        return spec_of(loss, v1.train.AdagradOptimizer(0.1).minimize(loss, step(), v1.trainable_variables("e")))
+
+    check(Program(model_fn, input_fn, CONFIG, "unused"), 2)

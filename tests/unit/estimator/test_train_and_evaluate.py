@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.coordination.run_status import RunState, StatusFile, read_status
 from ps_train.errors import ConfigError, DivergedError
-from ps_train.estimator import train_and_evaluate as module
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.estimator.train_and_evaluate import EvaluationListener, train_and_evaluate
 from ps_train.specs.eval_spec import EvalSpec
