@@ -59,11 +59,11 @@ class Accumulator:
             return self.accumulator.apply_indexed_slices_grad(gradient, local_step=local_step)
         return self.accumulator.apply_grad(gradient, local_step=local_step)
 
-    def take(self, count: Any) -> Any:
-        """Returns the mean of the gradients, which are then removed; waits for `count` of them."""
+    def take(self) -> Any:
+        """Returns the mean of all gradients, which are then removed; waits for one if there is none."""
         if self.is_sparse:
-            return self.accumulator.take_indexed_slices_grad(count)
-        return self.accumulator.take_grad(count)
+            return self.accumulator.take_indexed_slices_grad(1)
+        return self.accumulator.take_grad(1)
 
     def begin_at(self, step: Any) -> Any:
         """Returns the operation after which gradients of earlier steps are dropped."""
@@ -76,21 +76,19 @@ class RoundTensors:
     """Operations of the leader.
 
     Attributes:
-      count: placeholder; the number of gradients of an update.
       update: applies the update and changes the global step.
       updated_step: the global step after the update.
       present_step: the global step.
-      accumulated: the number of gradients in the first accumulator.
-      discard: removes `count` gradients from every accumulator.
+      accumulated: the number of gradients in each accumulator.
+      discard: removes all gradients from an accumulator that has some.
       begin: makes the accumulators drop gradients of earlier steps.
     """
 
-    count: Any
     update: Any
     updated_step: Any
     present_step: Any
-    accumulated: Any
-    discard: Any
+    accumulated: Sequence[Any]
+    discard: Sequence[Any]
     begin: Any
 
 
@@ -102,6 +100,7 @@ class Messages:
       worker, step: placeholders of one message.
       send: sends it.
       number: placeholder.
+      size: the number of messages that wait.
       receive: takes `number` messages, int64 [number, 2]; waits for them.
       queue: the queue of messages.
       tokens: the queue of each worker.
@@ -113,6 +112,7 @@ class Messages:
     step: Any
     send: Any
     number: Any
+    size: Any
     receive: Any
     queue: Any
     tokens: Sequence[Any]
@@ -134,6 +134,7 @@ class Messages:
             step=step,
             send=queue.enqueue(tf.stack([worker, step])),
             number=number,
+            size=queue.size(),
             receive=queue.dequeue_many(number),
             queue=queue,
             tokens=tokens,

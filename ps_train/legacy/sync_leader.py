@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 JOIN_SECS = 120.0
 """Seconds for which a round waits for a worker that has never come."""
 
+_LEADER = "sync/leader"
 _LOOK_SECS = 0.5
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 """Errors of a lost ps or a closed session; a MonitoredSession connects again and starts a new leader."""
@@ -132,13 +133,21 @@ class SyncLeader(v1.train.QueueRunner):
     def _prepare(self, session: Any) -> None:
         """Begins the rounds, or goes on with those of a former session if every ps still has their gradients."""
         step, accumulated = session.run([self._tensors.present_step, self._tensors.accumulated])
-        if self._rounds is not None and (self._rounds.step, self._rounds.arrived) == (step, accumulated):
+        same = self._rounds is not None and step == self._rounds.step
+        if same and self._rounds is not None and set(accumulated) == {self._rounds.arrived}:
             return
+        had_leader = self._rounds is not None or _replaces_leader()
         self._rounds = SyncRounds(self._workers, self._aggregate, int(step))
-        if accumulated:  # of a former chief: its workers wait for tokens
-            session.run(self._tensors.discard, {self._tensors.count: accumulated})
-            session.run(self._tensors.begin)
-            session.run([give for index, give in enumerate(self._messages.give) if index != self._own])
+        if had_leader:
+            self._begin_anew(session, accumulated)
+
+    def _begin_anew(self, session: Any, accumulated: Sequence[int]) -> None:
+        """Forgets the gradients of a broken round, and lets the workers that wait for its update go on."""
+        session.run([discard for discard, count in zip(self._tensors.discard, accumulated, strict=True) if count])
+        session.run(self._tensors.begin)
+        size = session.run(self._messages.size)
+        session.run(self._messages.receive, {self._messages.number: size})
+        session.run([give for index, give in enumerate(self._messages.give) if index != self._own])
 
     def _lead(self, session: Any, coord: Any) -> None:
         assert self._rounds is not None
@@ -158,12 +167,11 @@ class SyncLeader(v1.train.QueueRunner):
 
     def _make_progress(self, session: Any, rounds: SyncRounds) -> bool:
         """Makes the update that is due, or waits for messages; returns False when it is asked to stop."""
-        count = rounds.complete()
-        if count:
+        if rounds.complete():
             waiting = rounds.updated(rounds.step + 1)
             tokens = [self._messages.give_after_update[self._workers.index(name)] for name in waiting]
             fetches = [self._tensors.update, self._tensors.updated_step, tokens]
-            rounds.step = int(session.run(fetches, {self._tensors.count: count})[1])
+            rounds.step = int(session.run(fetches)[1])
             return True
         received = session.run(self._messages.receive, {self._messages.number: max(1, rounds.missing())})
         go_on: list[str] = []
@@ -186,6 +194,20 @@ class SyncLeader(v1.train.QueueRunner):
 
     def _send(self, worker: int, step: int) -> None:
         self._session.run(self._messages.send, {self._messages.worker: worker, self._messages.step: step})
+
+
+def _replaces_leader() -> bool:
+    """Records this process as the leader on ps 0; returns whether another process was it."""
+    server = current_server()
+    if server is None or server.membership is None:
+        return False
+    try:
+        store = server.membership.connected_store(0)
+        before = store.get(_LEADER)
+        store.set(_LEADER, server.membership.process_id)
+    except LostTaskError as error:
+        raise tf.errors.UnavailableError(None, None, str(error)) from None
+    return bool(before)
 
 
 class SyncFollower:

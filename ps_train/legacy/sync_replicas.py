@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -189,11 +188,10 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
         return local_step
 
     def _make_round(self, pairs: list[Any], accumulators: dict[int, Accumulator], global_step: Any) -> RoundTensors:
-        count = v1.placeholder(tf.int32, [], "gradients")
         means = []
         for gradient, variable in pairs:
             with tf.device(variable.device):
-                means.append(None if gradient is None else accumulators[id(variable)].take(count))
+                means.append(None if gradient is None else accumulators[id(variable)].take())
         with tf.device(global_step.device), v1.name_scope(""):
             update = self.optimizer.apply_gradients(zip(means, (v for _, v in pairs), strict=True), global_step)
             if self._averages is not None:
@@ -205,9 +203,14 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
                 updated_step = tf.identity(_read(global_step))
             present_step = tf.identity(_read(global_step))
         begin = tf.group(*(accumulator.begin_at(_int64(global_step)) for accumulator in some))
-        discard = tf.group(*(tf.group(_parts(accumulator.take(count))) for accumulator in some))
-        accumulated = some[0].accumulator.num_accumulated() if some else tf.constant(np.int32(0))
-        return RoundTensors(count, update, _int64(updated_step), _int64(present_step), accumulated, discard, begin)
+        return RoundTensors(
+            update=update,
+            updated_step=_int64(updated_step),
+            present_step=_int64(present_step),
+            accumulated=[accumulator.accumulator.num_accumulated() for accumulator in some],
+            discard=[tf.group(_parts(accumulator.take())) for accumulator in some],
+            begin=begin,
+        )
 
 
 class _SyncHook(v1.train.SessionRunHook):
