@@ -14,13 +14,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.monitored_session import MonitoredTrainingSession
-from ps_train.legacy.placement import GreedyByBytes, replica_device_setter
-from ps_train.legacy.server import Server
-from ps_train.legacy.sessions import SessionManager
-from ps_train.legacy.stop_at_step import StopAtStepHook
-from ps_train.legacy.supervisor import Supervisor
-from ps_train.legacy.sync_replicas import SyncReplicasOptimizer
+from ps_train.classic.monitored_session import MonitoredTrainingSession
+from ps_train.classic.placement import GreedyByBytes, replica_device_setter
+from ps_train.classic.server import Server
+from ps_train.classic.sessions import SessionManager
+from ps_train.classic.stop_at_step import StopAtStepHook
+from ps_train.classic.supervisor import Supervisor
+from ps_train.classic.sync_replicas import SyncReplicasOptimizer
 
 __all__ = [
     "ClusterSpec",

@@ -16,11 +16,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.classic.membership import JobEndDetector, Membership, ScriptStatus, statuses_in
+from ps_train.classic.server import current_server
+from ps_train.classic.sync_graph import LEAVING, STOP, Messages, RoundTensors
+from ps_train.classic.sync_rounds import SyncRounds
 from ps_train.errors import LostTaskError
-from ps_train.legacy.membership import JobEndDetector, Membership, ScriptStatus, statuses_in
-from ps_train.legacy.server import current_server
-from ps_train.legacy.sync_graph import LEAVING, STOP, Messages, RoundTensors
-from ps_train.legacy.sync_rounds import SyncRounds
 
 log = logging.getLogger(__name__)
 

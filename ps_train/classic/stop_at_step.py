@@ -16,10 +16,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.classic.server import Server, current_server, num_workers
+from ps_train.classic.step_tickets import StepTickets
+from ps_train.classic.training_runs import GlobalStepChanges
 from ps_train.errors import LostTaskError
-from ps_train.legacy.server import Server, current_server, num_workers
-from ps_train.legacy.step_tickets import StepTickets
-from ps_train.legacy.training_runs import GlobalStepChanges
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.sessions import SessionManager
-from ps_train.legacy.sync_replicas import SyncReplicasOptimizer, optimizer_of
+from ps_train.classic.sessions import SessionManager
+from ps_train.classic.sync_replicas import SyncReplicasOptimizer, optimizer_of
 
 _SIGNATURE = inspect.signature(v1.train.Supervisor.__init__)
 

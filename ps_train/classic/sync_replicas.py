@@ -18,9 +18,9 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.server import current_server
-from ps_train.legacy.sync_graph import Accumulator, Messages, RoundTensors
-from ps_train.legacy.sync_leader import SyncFollower, SyncLeader
+from ps_train.classic.server import current_server
+from ps_train.classic.sync_graph import Accumulator, Messages, RoundTensors
+from ps_train.classic.sync_leader import SyncFollower, SyncLeader
 
 _OF_GRAPH: weakref.WeakKeyDictionary[Any, SyncReplicasOptimizer] = weakref.WeakKeyDictionary()
 

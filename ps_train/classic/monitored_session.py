@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.sessions import SessionManager
-from ps_train.legacy.training_runs import GlobalStepChanges
+from ps_train.classic.sessions import SessionManager
+from ps_train.classic.training_runs import GlobalStepChanges
 
 log = logging.getLogger(__name__)
 

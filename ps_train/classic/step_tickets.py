@@ -15,8 +15,8 @@ import json
 import time
 from collections.abc import Callable, Mapping
 
+from ps_train.classic.membership import JobEndDetector, Limits, statuses_in
 from ps_train.coordination.kv_store import KeyValueStore
-from ps_train.legacy.membership import JobEndDetector, Limits, statuses_in
 
 _KEY = "steps"
 _PAUSE_SECS = 0.05

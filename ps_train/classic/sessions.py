@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.server import session_config
+from ps_train.classic.server import session_config
 
 log = logging.getLogger(__name__)
 

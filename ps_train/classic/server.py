@@ -19,9 +19,9 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.classic.membership import JobEndDetector, Limits, Membership, ps_store, wait_for_end
 from ps_train.cluster.ports import port_owner, release_held_port
 from ps_train.cluster.spec import Address
-from ps_train.legacy.membership import JobEndDetector, Limits, Membership, ps_store, wait_for_end
 
 log = logging.getLogger(__name__)
 
