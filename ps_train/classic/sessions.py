@@ -104,3 +104,16 @@ class SessionManager(v1.train.SessionManager):
     def _step_in(self, session: Any) -> Any:
         step = v1.train.get_global_step(self._model)
         return "unknown" if step is None else v1.train.global_step(session, step)
+
+
+class Session(v1.Session):
+    """A session as `tf.compat.v1.Session` that waits for no worker of the cluster but its own.
+
+    Args:
+      target: the target; "" for this process.
+      graph: the graph; None for the default one.
+      config: a `ConfigProto` or None.
+    """
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        super().__init__(target, graph, session_config(target, config))
