@@ -196,7 +196,7 @@ class Membership:
 
     @property
     def has_left(self) -> bool:
-        """Whether the end was announced."""
+        """True once the end was announced."""
         return self._left.is_set()
 
     def leave(self) -> None:

@@ -30,11 +30,12 @@ class Supervisor(v1.train.Supervisor):
         values = dict(given.arguments)
         del values["self"]
         self._of_chief = bool(values["is_chief"])
+        self._model = values["graph"] or v1.get_default_graph()
         if values["session_manager"] is None:
             values["session_manager"] = _LateSessionManager(values)
         super().__init__(**values)
         if isinstance(self.session_manager, _LateSessionManager):
-            self.session_manager.complete(self)
+            self.session_manager.complete(self, self._model)
 
     def prepare_or_wait_for_session(self, *arguments: Any, **options: Any) -> Any:
         """Returns a session with a model that is ready; the arguments are TensorFlow's."""
@@ -47,7 +48,7 @@ class Supervisor(v1.train.Supervisor):
 
     def stop(self, *arguments: Any, **options: Any) -> None:
         """Ends synchronous training for this worker, then stops the services; the arguments are TensorFlow's."""
-        optimizer = optimizer_of(self.graph)
+        optimizer = optimizer_of(self._model)
         if optimizer is not None:
             optimizer.finish()
         super().stop(*arguments, **options)
@@ -63,16 +64,16 @@ class _LateSessionManager(SessionManager):
         }
         self._local_init_op = values["local_init_op"]
 
-    def complete(self, supervisor: Any) -> None:
-        """Takes the operations of the supervisor."""
+    def complete(self, supervisor: Any, graph: Any) -> None:
+        """Takes the operations of the supervisor for a graph."""
         local_init_op = self._local_init_op
         if local_init_op is supervisor.USE_DEFAULT:  # the supervisor has put it there
-            local_init_op = next(iter(supervisor.graph.get_collection(v1.GraphKeys.LOCAL_INIT_OP)), None)
+            local_init_op = next(iter(graph.get_collection(v1.GraphKeys.LOCAL_INIT_OP)), None)
         super().__init__(
             local_init_op=local_init_op,
             ready_op=supervisor.ready_op,
             ready_for_local_init_op=supervisor.ready_for_local_init_op,
-            graph=supervisor.graph,
+            graph=graph,
             **self._options,
         )
 

@@ -173,7 +173,7 @@ class SyncLeader(v1.train.QueueRunner):
             fetches = [self._tensors.update, self._tensors.updated_step, tokens]
             rounds.step = int(session.run(fetches)[1])
             return True
-        received = session.run(self._messages.receive, {self._messages.number: max(1, rounds.missing())})
+        received = session.run(self._messages.receive, {self._messages.number: rounds.expected()})
         go_on: list[str] = []
         for number, step in received:
             if number == STOP:
@@ -181,7 +181,7 @@ class SyncLeader(v1.train.QueueRunner):
             worker = self._workers[number]
             if step == LEAVING:
                 if worker in rounds.members and len(rounds.members) > 1:
-                    log.info("%s has left; updates now need %d workers", worker, len(rounds.members) - 1)
+                    log.info("%s has left; updates now wait for %d of the workers", worker, len(rounds.members) - 1)
                 go_on += rounds.leave(worker)
             else:
                 go_on += rounds.arrive(worker, int(step))

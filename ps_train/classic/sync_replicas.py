@@ -96,9 +96,6 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
             raise ValueError("apply_gradients got no (gradient, variable) pair: give at least one")
         if global_step is None:
             raise ValueError("apply_gradients got no global_step, by which late gradients are known: give one")
-        server = current_server()
-        workers = server.cluster.workers() if server else ["worker:0"]
-        own = workers.index(server.cluster.task) if server else 0
         local_step = self._make_local_step(global_step)
         with tf.name_scope(self.get_name()):
             accumulators = {
@@ -110,19 +107,26 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
                 if gradient is not None
             ]
             tensors = self._make_round(pairs, accumulators, global_step)
-            with tf.device(global_step.device):
-                messages = Messages.make(len(workers), tensors)
-                with tf.control_dependencies(pushes):
-                    sent = messages.queue.enqueue(tf.stack([tf.constant(own, tf.int64), _int64(local_step)]))
-                with tf.control_dependencies([sent]):
-                    token = messages.tokens[own].dequeue()
-                release = messages.tokens[own].close(cancel_pending_enqueues=True)
-            train_op = v1.assign(local_step, tf.cast(token, local_step.dtype.base_dtype))
+            train_op = self._make_step(pushes, tensors, local_step, global_step.device)
         self.chief_init_op = tf.group(self.local_step_init_op, tensors.begin)
-        self._leader = SyncLeader(workers, own, self.replicas_to_aggregate, tensors, messages)
-        self._follower = SyncFollower(workers, own, messages, release)
         _OF_GRAPH[v1.get_default_graph()] = self
         return train_op
+
+    def _make_step(self, pushes: list[Any], tensors: RoundTensors, local_step: Any, device: Any) -> Any:
+        """Returns the operation that sends a message after the pushes and waits for a token."""
+        server = current_server()
+        workers = server.cluster.workers() if server else ["worker:0"]
+        own = workers.index(server.cluster.task) if server else 0
+        with tf.device(device):
+            messages = Messages.make(len(workers), tensors)
+            with tf.control_dependencies(pushes):
+                sent = messages.queue.enqueue(tf.stack([tf.constant(own, tf.int64), _int64(local_step)]))
+            with tf.control_dependencies([sent]):
+                token = messages.tokens[own].dequeue()
+            release = messages.tokens[own].close(cancel_pending_enqueues=True)
+        self._leader = SyncLeader(workers, own, self.replicas_to_aggregate, tensors, messages)
+        self._follower = SyncFollower(workers, own, messages, release)
+        return v1.assign(local_step, tf.cast(token, local_step.dtype.base_dtype))
 
     def get_chief_queue_runner(self) -> SyncLeader:
         """Returns the leader, which the chief starts with its session; raises ValueError before apply_gradients."""

@@ -80,6 +80,11 @@ class SyncRounds:
             return max(0, self._aggregate - self.arrived)
         return sum(max(0, self.share(worker) - self._arrived[worker]) for worker in self.members)
 
+    def expected(self) -> int:
+        """Returns a number of messages, at least 1, that come before any worker needs an answer."""
+        waiting = set(self._waiting)
+        return max(1, min(self.missing(), len(self.members - waiting)))
+
     def updated(self, step: int) -> list[str]:
         """Begins the next round; returns the workers that waited.
 

@@ -117,6 +117,7 @@ class _ClusterRun:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, lambda got, frame: self._events.put(("", got)))
         if fork.can_fork():
+            os.environ.update(environ)  # TensorFlow reads some variables once, at its import
             import_tensorflow(verbose=False)  # once for all tasks
         try:
             self._start_all(environ)

@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import logging
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -103,6 +104,7 @@ def install() -> Facade:
     """
     v1.disable_eager_execution()
     v1.disable_v2_tensorshape()
+    logging.getLogger(_NAME).propagate = False  # or absl's handler writes each line again
     contrib = make_contrib(_estimator)
     examples = _examples()
     facade = Facade({"Session": Session, "contrib": contrib, "examples": examples, "layers": _layers(), "train": train})

@@ -28,9 +28,10 @@ training
 roles
 __main__
 fitting capture classic
+train
 estimator
 legacy
-train run
+run
 """
 """Each line stands on those above it.  A module imports its own room, and rooms of the lines above its own."""
 
