@@ -1,5 +1,7 @@
 """Training from a queue and a one-shot iterator, configured by TF_CONFIG, as cluster schedulers set it."""
 
+# ruff: noqa: UP031
+
 import json
 import os
 
@@ -50,7 +52,7 @@ def main(_):
         )
     ):
         x = tf.concat([queue_batches(), iterator_batches()], 0)
-        loss, train_op, global_step = model(x)
+        loss, train_op, _ = model(x)
     with tf.train.MonitoredTrainingSession(
         master=server.target,
         is_chief=task["index"] == 0,

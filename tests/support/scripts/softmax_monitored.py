@@ -1,5 +1,7 @@
 """Softmax regression in the style of the classic tutorials: placeholders, MonitoredTrainingSession, StopAtStepHook."""
 
+# ruff: noqa: UP031
+
 import argparse
 import sys
 

@@ -1,5 +1,7 @@
 """Softmax regression with a Supervisor, feed_dict and optional synchronous training, in the style of 2016."""
 
+# ruff: noqa: UP031
+
 import os
 import time
 

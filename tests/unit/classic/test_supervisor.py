@@ -17,7 +17,7 @@ def test_a_session_trains_and_the_next_one_goes_on(tmp_path):
         with tf.Graph().as_default():
             step = v1.train.get_or_create_global_step()
             train_op = v1.assign_add(step, 1)
-            supervisor = Supervisor(logdir=str(tmp_path), global_step=step, save_model_secs=600)
+            supervisor = Supervisor(logdir=str(tmp_path), global_step=step, save_summaries_secs=0)
             with supervisor.managed_session() as session:
                 for _ in range(3):
                     session.run(train_op)
@@ -33,13 +33,14 @@ def test_synchronous_training_starts_and_ends_with_the_session():
         )
         optimizer = SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
         train_op = optimizer.minimize(-weight, global_step=step)
+        tokens = optimizer.get_init_tokens_op()
         supervisor = Supervisor(
             global_step=step,
             local_init_op=optimizer.chief_init_op,
             ready_for_local_init_op=optimizer.ready_for_local_init_op,
         )
         with supervisor.prepare_or_wait_for_session() as session:
-            session.run(optimizer.get_init_tokens_op())
+            session.run(tokens)
             supervisor.start_queue_runners(session, [optimizer.get_chief_queue_runner()])
             for _ in range(3):
                 session.run(train_op)
