@@ -93,7 +93,7 @@ class DataSet:
     def _reorder(self, shuffle: bool) -> None:
         self._is_shuffled, self._position = True, 0
         if shuffle:
-            self._random.shuffle(self._order)
+            self._order = self._random.permutation(self._order)  # a new array: a batch may still read the old one
 
 
 def read_data_sets(

@@ -38,7 +38,11 @@ run
 LEVELS = {room: level for level, line in enumerate(ROOMS.split("\n")) for room in line.split()}
 MODELS_MAY_IMPORT = ["metrics", "optimizers", "data", "data.criteo", "data.digits", "data.idx", "embeddings"]
 MODELS_MAY_IMPORT += ["models", "models.*"]
-MOST_LINES_OF_A_ROOM, MOST_LINES_OF_A_FILE, MOST_ROOMS = 2000, 300, 26  # 22 once faults, fitting and errors are parts of others
+MOST_LINES_OF_A_ROOM, MOST_LINES_OF_A_FILE, MOST_ROOMS = (
+    2000,
+    300,
+    26,
+)  # 22 once faults, fitting and errors are parts of others
 
 
 def matches(name, patterns):

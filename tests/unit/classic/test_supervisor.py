@@ -17,7 +17,7 @@ def test_a_session_trains_and_the_next_one_goes_on(tmp_path):
         with tf.Graph().as_default():
             step = v1.train.get_or_create_global_step()
             train_op = v1.assign_add(step, 1)
-            supervisor = Supervisor(logdir=str(tmp_path), global_step=step, save_summaries_secs=0)
+            supervisor = Supervisor(logdir=str(tmp_path), global_step=step, save_summaries_secs=0, save_model_secs=0)
             with supervisor.managed_session() as session:
                 for _ in range(3):
                     session.run(train_op)
