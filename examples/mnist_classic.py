@@ -45,8 +45,8 @@ def model(pixels):
     biases = tf.Variable(tf.zeros([10]), name="biases")
     y = tf.matmul(x, weights) + biases
     loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=y_, logits=y))
-    global_step = train.get_or_create_global_step()
-    train_op = train.GradientDescentOptimizer(0.5).minimize(loss, global_step=global_step)
+    global_step = tf.train.get_or_create_global_step()
+    train_op = tf.train.GradientDescentOptimizer(0.5).minimize(loss, global_step=global_step)
     accuracy = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(y, 1), tf.argmax(y_, 1)), tf.float32))
     return x, y_, train_op, global_step, accuracy
 
