@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,19 +32,23 @@ class KeyValueStore:
       target: the TensorFlow target of the ps's server, `grpc://host:port`.
       name: of the ps in errors.
       timeout_secs: seconds that one call may take.
+      device_filters: of the client's sessions.  A server that knows a whole cluster needs them: it would otherwise wait
+        for all its tasks.
 
     Attributes:
       name: of the ps in errors.
       incarnation: of the ps's process; "" until it is known (see `connect.connect_ps`).
     """
 
-    def __init__(self, target: str, name: str, timeout_secs: float = 3.0) -> None:
+    def __init__(self, target: str, name: str, timeout_secs: float = 3.0, device_filters: Sequence[str] = ()) -> None:
         self.name = name
         self.incarnation = ""
         graph = tf.Graph()
         with graph.as_default():
             self._build()
-        self._graph, self._config = graph, v1.ConfigProto(operation_timeout_in_ms=int(timeout_secs * 1000))
+        milliseconds = int(timeout_secs * 1000)
+        self._graph = graph
+        self._config = v1.ConfigProto(operation_timeout_in_ms=milliseconds, device_filters=device_filters)
         self._target = target
         self._session = self._connect()
         self._lost_connection: list[v1.Session] = []  # never closed: closing one calls a process that is gone

@@ -28,11 +28,12 @@ graph hooks
 training
 roles
 __main__
-programs
+programs classic
 specs
+train
 estimator
 legacy
-train run
+run
 """
 """Each line stands on those above it.  A module imports its own room, and rooms of the lines above its own."""
 

@@ -1,0 +1,48 @@
+"""Names of TensorFlow 1 that are absent, and what to use instead.
+
+refusal("tensorflow.contrib.slim")      # "tf.contrib.slim is not in ...: use tf.layers"
+"""
+
+from __future__ import annotations
+
+_INSTEAD = {
+    "contrib.slim": "write the layers with tf.layers and tf.get_variable, or install tf-slim",
+    "contrib.rnn": "use tf.nn.rnn_cell, which needs tf-keras and TF_USE_LEGACY_KERAS=1",
+    "contrib.tpu": "TPUs are not supported; use tf.estimator.Estimator",
+    "contrib.distribute": "leave the strategy out; the tasks of TF_CONFIG train together without it",
+    "contrib.cluster_resolver": "use TF_CONFIG",
+    "contrib.training": "write the function in the script; HParams alone is here",
+    "contrib.learn": "use tf.estimator",
+    "contrib.predictor": "use tf.saved_model.load or TensorFlow Serving",
+    "contrib.crf": "install tensorflow-addons, or write the function in the script",
+    "contrib.opt": "use an optimizer of tf.train",
+    "contrib.eager": "eager execution is not a part of graph programs; remove it",
+    "contrib.estimator.binary_classification_head": "write the loss and the metrics in model_fn; install "
+    "ps_train[estimator] for canned estimators",
+    "contrib.feature_column": "use tf.feature_column; sequence layers are not supported",
+    "contrib.layers": "use tf.layers or tf.nn",
+    "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator",
+    "examples": "copy the module beside the script",
+    "layers": "use tf.nn and tf.get_variable",
+}
+"""Advice by the begin of a name; the longest that fits counts."""
+
+_CONTRIB = "write it in the script, with tf.nn, tf.layers and tf.get_variable"
+_USUAL = "look for its successor in the documentation of tf.compat.v1"
+
+
+def refusal(name: str) -> str:
+    """Returns one line that says that a name is absent and what to use.
+
+    Args:
+      name: with its module, `tensorflow.contrib.slim.conv2d`.
+    """
+    short = name.removeprefix("tensorflow.")
+    parts = short.split(".")
+    for length in range(len(parts), 0, -1):
+        advice = _INSTEAD.get(".".join(parts[:length]))
+        if advice:
+            break
+    else:
+        advice = _CONTRIB if parts[0] == "contrib" else _USUAL
+    return f"tf.{short} is not in this TensorFlow, and ps_train has no substitute: {advice}."

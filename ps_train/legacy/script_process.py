@@ -1,0 +1,76 @@
+"""A script run in this process, or in a child process that dies with the launcher.
+
+    run_script("train.py", ["--steps=100"], compat=True)        # its exit code
+
+The script is `__main__`, as with `python train.py`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import runpy
+import sys
+import threading
+from collections.abc import Sequence
+
+WATCH_STDIN_VARIABLE = "PS_TRAIN_SCRIPT_DIES_WITH_LAUNCHER"
+"""Set in a child: it ends when its standard input does, which only the launcher holds open."""
+
+_EXIT_OF_ORPHAN = 143
+
+
+def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
+    """Runs a script as `__main__`; returns its exit code.  An exception is shown as Python shows it.
+
+    Args:
+      script: its path.
+      arguments: its arguments.
+      compat: gives it the facade of TensorFlow 1's modules.
+    """
+    if os.environ.pop(WATCH_STDIN_VARIABLE, None):
+        threading.Thread(target=_end_with_stdin, daemon=True, name="launcher watch").start()
+    sys.argv = [script, *arguments]
+    sys.path[0:1] = [os.path.dirname(os.path.abspath(script))]
+    try:
+        if compat:
+            from ps_train.legacy import facade
+
+            facade.install()
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as error:
+        return _exit_code(error)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def run_forked_script(script: str, arguments: Sequence[str], compat: bool) -> int:
+    """Runs a script in a fork of the launcher, with the end of a process of its own; returns its exit code."""
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # or all tasks would draw the same batches
+    code = run_script(script, arguments, compat)
+    threading._shutdown()  # type: ignore[attr-defined]  # private to typeshed alone
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _end_with_stdin() -> None:
+    try:
+        while os.read(0, 1024):
+            pass
+    except OSError:
+        pass
+    os._exit(_EXIT_OF_ORPHAN)
