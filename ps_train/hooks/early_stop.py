@@ -6,6 +6,7 @@ hook = EarlyStopHook("auc:3", "/models/run1/eval", step_tensor, end_training)
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +16,18 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.metric_rule import parse_early_stop
 from ps_train.errors import ConfigError
-from ps_train.hooks.eval_events import read_eval_metrics
+from ps_train.hooks.eval_events import EVAL_DIRECTORY, read_eval_metrics
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECS = 2.0
+
+
+def early_stop_hooks(
+    text: str, model_dir: str, step: tf.Tensor, end_training: Callable[[str], None]
+) -> list[v1.train.SessionRunHook]:
+    """Returns the hook for a value of --early_stop, in a list that is empty without the flag."""
+    return [EarlyStopHook(text, os.path.join(model_dir, EVAL_DIRECTORY), step, end_training)] if text else []
 
 
 class EarlyStopHook(v1.train.SessionRunHook):

@@ -16,6 +16,9 @@ import tensorflow.compat.v1 as v1
 
 log = logging.getLogger(__name__)
 
+EVAL_DIRECTORY = "eval"
+"""Directory of the evaluator's event files, in model_dir."""
+
 _EVENT_FILES = "events.out.tfevents.*"
 
 
