@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ps_train.estimator.eval_events import read_eval_metrics
 from ps_train.estimator.exporter import SavedModelExporter, checked_exports_to_keep, exports_in, remove_old_exports
-from ps_train.hooks.eval_events import read_eval_metrics
 
 log = logging.getLogger(__name__)
 
