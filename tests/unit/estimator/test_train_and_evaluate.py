@@ -10,9 +10,8 @@ import types
 import pytest
 import tensorflow.compat.v1 as v1
 
-from ps_train.coordination.run_status import RunState, read_status
+from ps_train.coordination.run_status import RunState, StatusFile, read_status
 from ps_train.errors import ConfigError, DivergedError
-from ps_train.estimator import train_and_evaluate as module
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.estimator.eval_spec import EvalSpec
 from ps_train.estimator.run_config import RunConfig
@@ -285,7 +284,7 @@ def test_point_37_an_engine_that_tells_the_state_itself_is_left_alone(as_task):
     estimator = as_task("chief", steps=[0])
 
     def tell(step):
-        file = module.StatusFile(estimator.model_dir, "engine", 100)
+        file = StatusFile(estimator.model_dir, "engine", 100)
         file.begin()
         file.end(RunState.STOPPED, signum=15)
 
