@@ -30,6 +30,11 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
         return self.max_workers > 0
 
     @property
+    def final_export_dir(self) -> str:
+        """Returns export_dir if the chief exports the model at the end, else ""."""
+        return self.export_dir if self.export == "final" else ""
+
+    @property
     def recovery_mode(self) -> str:
         """Returns "partial" or "consistent": the given mode, or the default of the update mode."""
         return self.ps_recovery or ("partial" if self.update == "async" else "consistent")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from ps_train.config.fields import job_field
-from ps_train.config.validators import above, at_least, one_of, optional
+from ps_train.config.metric_rule import parse_export
+from ps_train.config.validators import Check, above, at_least, one_of, optional
 
 _RECOVERIES = ("partial", "consistent")
+_EXPORTS = Check("one of final, latest, best, or best:METRIC", lambda text: parse_export(text) is not None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,21 @@ class OutputFields:
         "checkpoints",
         "Write the trained model at the end as a SavedModel into the next numbered directory here; the chief does.",
         common=True,
+    )
+    export: str = job_field(
+        "final",
+        "checkpoints",
+        "The models that export_dir gets: that of the end, by the chief; or, by the evaluator, the latest after each "
+        "evaluation, or each that is the best so far, by the model's first metric or by METRIC (-METRIC: smaller is "
+        "better).  The evaluator keeps its last 5 exports.",
+        _EXPORTS,
+    )
+
+    eval_every_secs: float = job_field(
+        0.0,
+        "evaluation",
+        "Least seconds between the beginnings of two evaluations of the evaluator; the last one is never delayed.",
+        at_least(0),
     )
 
     log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))

@@ -14,6 +14,8 @@ def validate_combinations(job: JobValues) -> None:
     named = functools.partial(described, job)
     if job.save_steps == 0 and job.save_secs == 0:
         raise ConfigError(f"{named('save_steps')} and {named('save_secs')} leave no time to save: set one of them.")
+    if job.export != "final" and not job.export_dir:
+        raise ConfigError(f"{named('export')} has no directory to write to: add --export_dir.")
     _check_update(job, named)
     _check_prefetch(job, named)
     _check_sharding(job, named)

@@ -224,7 +224,7 @@ def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
         metrics=values["metrics"],
         model_dir=model_dir,
         checkpoint=os.path.join(model_dir, f"model.ckpt-{step}"),
-        export_dir=_newest_export(parsed.job.export_dir),
+        export_dir=_newest_export(parsed.job.final_export_dir),
         values=values,
     )
 

@@ -2,13 +2,14 @@
 
     metrics = score(model, source, "/models/run1/model.ckpt-2000")      # {"accuracy": 0.97}
 
-It scores the checkpoints that appear in model_dir, and always the last one.  It ends as the run ends; it reads the
-status of the run from model_dir too (`run_status.py`).
+It scores the checkpoints that appear in model_dir, and always the last one.  After a score it may export the model
+(`eval_exports.py`).  It ends as the run ends; it reads the status of the run from model_dir too (`run_status.py`).
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import logging
 import os
 import time
@@ -19,6 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
+from ps_train.checkpoint.export import export
 from ps_train.checkpoint.files import checkpoints_in, prepare_directory
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
@@ -37,10 +39,12 @@ from ps_train.errors import (
     exit_code_of_signal,
 )
 from ps_train.graph.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
-from ps_train.graph.sources import check_test_data, test_source
+from ps_train.graph.sources import check_test_data, test_source, training_source
+from ps_train.hooks.eval_events import EVAL_DIRECTORY
 from ps_train.hooks.run_end import metrics_line
 from ps_train.model import Model, load_model
 from ps_train.placement.plain import plain_graph
+from ps_train.roles.eval_exports import EvalExports
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
@@ -98,21 +102,32 @@ def run(job: Job, task: Task, console: Console) -> int:
     check_test_data(model, job)
     source = test_source(model, job)
     gc_control.resume()
+    exports = EvalExports(job, directory, functools.partial(_export, model, job, source))
     scorer = _CheckpointScorer(
-        directory, lambda path: score(model, source, path, EvalLimit.of(job, examples_of(path))), console
+        directory, lambda path: score(model, source, path, EvalLimit.of(job, examples_of(path))), console, exports
     )
     monitor = RunMonitor(job, time.monotonic())
+    next_score = float("-inf")
     while True:
-        ended = monitor.update(
-            read_status(directory), time.monotonic()
-        )  # read before the search for the last checkpoint
-        if scorer.update():
-            continue
+        # Read before the search for the last checkpoint.
+        ended, now = monitor.update(read_status(directory), time.monotonic()), time.monotonic()
+        if ended is not None or now >= next_score:
+            count = scorer.count
+            if scorer.update():
+                next_score = now + job.eval_every_secs if scorer.count > count else now
+                continue
         if scorer.step >= job.max_steps:
             return EXIT_DONE
         if ended is not None:
             return _end(ended, scorer, directory)
         time.sleep(_LOOK_SECS)
+
+
+def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directory: str) -> str:
+    """Exports a checkpoint; the features are those of the test split, or of the training split if there is none."""
+    with tf.Graph().as_default():
+        has_test_data = source.get() is not None
+    return export(model, source if has_test_data else training_source(model, job), checkpoint, directory)
 
 
 def _directory(job: Job) -> str:
@@ -157,18 +172,22 @@ class _CheckpointScorer:
       directory: the model directory.
       score: returns the metrics of the checkpoint at a path.
       console: receives the metrics.
+      exports: exports of the scored checkpoints.
 
     Attributes:
       step: step of the last scored checkpoint; -1 before.
+      count: number of scored checkpoints.
       failure: the error for which the newest checkpoint was skipped; None if it was not.
     """
 
-    def __init__(self, directory: str, score: Callable[[str], dict[str, float]], console: Console) -> None:
-        self._directory, self._score, self._console = directory, score, console
+    def __init__(
+        self, directory: str, score: Callable[[str], dict[str, float]], console: Console, exports: EvalExports
+    ) -> None:
+        self._directory, self._score, self._console, self._exports = directory, score, console, exports
         self._scored: tuple[int, int] | None = None
         self._tries: collections.Counter[tuple[int, int]] = collections.Counter()
         self._writer: Any = None
-        self.step = -1
+        self.step, self.count = -1, 0
         self.failure: DamagedCheckpointError | None = None
 
     def update(self) -> bool:
@@ -193,12 +212,19 @@ class _CheckpointScorer:
                 log.warning("%s; trying the one before it", error)
             time.sleep(_LOOK_SECS)
             return
-        self._scored, self.step = version, version[0]
+        self._scored, self.step, self.count = version, version[0], self.count + 1
         self._console.line(f"evaluation at step {self.step}: " + (metrics_line(metrics) or "no metrics"))
         self._writer = self._writer or _writer(self._directory)
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
         self._writer.add_summary(v1.Summary(value=values), self.step)
         self._writer.flush()
+        try:
+            exported = self._exports.add(self.step, path, metrics)
+        except DamagedCheckpointError as error:  # the chief has removed it
+            log.warning("no export of step %d: %s", self.step, error)
+            return
+        if exported is not None:
+            self._console.line(f"exported {exported}")
 
 
 def _written(path: str) -> int:
@@ -210,6 +236,6 @@ def _written(path: str) -> int:
 
 
 def _writer(directory: str) -> Any:
-    path = prepare_directory(os.path.join(directory, "eval"))
+    path = prepare_directory(os.path.join(directory, EVAL_DIRECTORY))
     with tf.Graph().as_default():
         return v1.summary.FileWriter(path)

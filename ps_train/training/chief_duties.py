@@ -236,8 +236,8 @@ class ChiefDuties(Duties):
             write_result(self._context.directory, summary.result(job))
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
-        if job.export_dir:
-            context, directory = self._context, prepare_export(job.export_dir)
+        if job.final_export_dir:
+            context, directory = self._context, prepare_export(job.final_export_dir)
             exported = export(context.model, context.source, self._checkpoints.path(step), directory)
             console.line(f"exported {exported}")
         for line in advice(self._context.directory, job.export_dir, int(step)):

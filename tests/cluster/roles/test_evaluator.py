@@ -82,7 +82,12 @@ class Directory:
         return evaluator.run(job, Task("evaluator", 0), Console(self.output))
 
     def scored(self) -> list[int]:
-        return [int(line.split()[3].rstrip(":")) for line in self.output.getvalue().splitlines()]
+        lines = [line for line in self.output.getvalue().splitlines() if not line.startswith("exported ")]
+        return [int(line.split()[3].rstrip(":")) for line in lines]
+
+    def exported(self) -> list[str]:
+        lines = self.output.getvalue().splitlines()
+        return [line.removeprefix("exported ") for line in lines if line.startswith("exported ")]
 
 
 @pytest.fixture
@@ -292,3 +297,59 @@ def test_a_model_dir_that_is_a_file_is_a_configuration_error(model_dir: Director
     model_dir.path.write_text("")
     with pytest.raises(ConfigError, match=r"model_dir=.*is not a directory"):
         model_dir.evaluate()
+
+
+def test_between_evaluations_is_the_time_of_the_flag_but_the_last_one_is_not_delayed(
+    model_dir: Directory, meanwhile: Any
+) -> None:
+    model_dir.save(10)
+    model_dir.say("running")
+    start = time.monotonic()
+
+    def go_on() -> None:
+        eventually(model_dir.scored, 20, "an evaluation")
+        model_dir.say("running", cause="a sign of life")
+        for step in (20, 30):
+            model_dir.save(step)
+        model_dir.say("done")
+
+    meanwhile(go_on)
+    assert model_dir.evaluate(eval_every_secs=1000.0) == 0
+    assert model_dir.scored() == [10, 30] and time.monotonic() - start < 100
+
+
+def test_without_the_flag_each_checkpoint_is_scored(model_dir: Directory, meanwhile: Any) -> None:
+    model_dir.save(10)
+    model_dir.say("running")
+
+    def go_on() -> None:
+        for step in (20, 100):
+            eventually(lambda step=step: model_dir.scored()[-1:] == [step - 10 if step == 20 else 20], 20, "a score")
+            model_dir.save(step)
+
+    meanwhile(go_on)
+    assert model_dir.evaluate() == 0
+    assert model_dir.scored() == [10, 20, 100]
+
+
+@pytest.mark.parametrize(("export", "expected"), [("latest", [40, 100]), ("best", [40, 100]), ("best:-bias", [40])])
+def test_evaluated_models_are_exported(
+    model_dir: Directory, meanwhile: Any, tmp_path: pathlib.Path, export: str, expected: list[int]
+) -> None:
+    model_dir.save(40)
+    model_dir.say("running")
+
+    def go_on() -> None:
+        eventually(lambda: model_dir.exported() or model_dir.scored()[1:], 40, "an export")
+        model_dir.save(100)
+
+    meanwhile(go_on)
+    assert model_dir.evaluate(export=export, export_dir=str(tmp_path / "exports")) == 0
+    assert model_dir.scored() == [40, 100]
+    assert model_dir.exported() == [str(tmp_path / "exports" / str(number)) for number in range(1, len(expected) + 1)]
+    biases = []
+    for path in model_dir.exported():
+        serve = tf.saved_model.load(path).signatures["serving_default"]
+        (outputs,) = serve(features=tf.zeros([1, 3])).values()
+        biases.append(float(outputs[0]))
+    assert biases == expected

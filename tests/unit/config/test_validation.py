@@ -30,6 +30,29 @@ def test_a_job_that_would_never_save_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"export": "latest"}, "export=latest has no directory to write to: add --export_dir."),
+        ({"export": "best:auc"}, "export=best:auc has no directory to write to: add --export_dir."),
+        (
+            {"export": "all", "export_dir": "/e"},
+            "export=all is not valid: use one of final, latest, best, or best:METRIC",
+        ),
+        ({"eval_every_secs": -1.0}, "eval_every_secs=-1.0 is not valid: use a finite number of at least 0."),
+    ],
+)
+def test_flags_of_the_evaluator_are_checked(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**fields)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_only_the_final_model_is_exported_by_the_chief():
+    assert Job(export_dir="/e").final_export_dir == "/e" and Job().final_export_dir == ""
+    assert Job(export_dir="/e", export="best").final_export_dir == ""
+
+
+@pytest.mark.parametrize(
     "fields, text",
     [
         ({"sharding": "both"}, "sharding=both is not valid: use one of static, dynamic."),

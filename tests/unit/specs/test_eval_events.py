@@ -19,8 +19,8 @@ def test_metrics_are_read_by_step(tmp_path):
 
 
 def test_files_are_joined_and_the_later_value_of_a_step_counts(tmp_path):
-    write(tmp_path, {1: {"loss": 4.0, "auc": 0.5}, 2: {"loss": 3.0}}, ".a")
-    write(tmp_path, {2: {"loss": 2.0}, 3: {"loss": 1.0}}, ".b")
+    write(tmp_path, {1: {"loss": 4.0, "auc": 0.5}, 2: {"loss": 3.0}})
+    write(tmp_path, {2: {"loss": 2.0}, 3: {"loss": 1.0}})
     assert read_eval_metrics(str(tmp_path)) == {1: {"loss": 4.0, "auc": 0.5}, 2: {"loss": 2.0}, 3: {"loss": 1.0}}
 
 
@@ -48,8 +48,8 @@ def test_events_without_numbers_are_ignored(tmp_path):
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-3], lambda data: data[:-20] + b"?" * 20])
 def test_point_86_the_rest_of_a_damaged_file_is_ignored(tmp_path, damage):
-    path = write(tmp_path, {1: {"loss": 1.0}, 2: {"loss": 2.0}}, ".a")
-    write(tmp_path, {3: {"loss": 3.0}}, ".b")
+    path = write(tmp_path, {1: {"loss": 1.0}, 2: {"loss": 2.0}})
+    write(tmp_path, {3: {"loss": 3.0}})
     path.write_bytes(damage(path.read_bytes()))
     assert read_eval_metrics(str(tmp_path)) == {1: {"loss": 1.0}, 3: {"loss": 3.0}}
 
