@@ -10,6 +10,9 @@ from ps_train.config.fields import source_of
 from ps_train.config.output_fields import OutputFields
 from ps_train.config.training_fields import AUTO, TrainingFields
 
+NO_LIMIT = 2_000_000_000
+"""The max_steps of a job that trains until its input ends, and the keep_checkpoints of one that keeps all."""
+
 _LONGEST_AUTO_CALL = 8
 """Maximum steps of a call of `session.run` under steps_per_run=auto.  See docs/decisions/0013-steps-per-run.md."""
 

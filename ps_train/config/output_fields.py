@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from ps_train.config.fields import job_field
-from ps_train.config.metric_rule import parse_export
+from ps_train.config.metric_rule import parse_early_stop, parse_export
 from ps_train.config.validators import Check, above, at_least, one_of, optional
 
 _RECOVERIES = ("partial", "consistent")
+_EARLY_STOP = Check(
+    "METRIC:EVALUATIONS, for example auc:3", lambda text: not text or parse_early_stop(text) is not None
+)
 _EXPORTS = Check("one of final, latest, best, or best:METRIC", lambda text: parse_export(text) is not None)
 
 
@@ -67,6 +70,13 @@ class OutputFields:
         "evaluation",
         "Least seconds between the beginnings of two evaluations of the evaluator; the last one is never delayed.",
         at_least(0),
+    )
+    early_stop: str = job_field(
+        "",
+        "evaluation",
+        "METRIC:EVALUATIONS, such as auc:3: end the job when the evaluator has scored so many checkpoints without a "
+        "better value of this metric (-METRIC: smaller is better).",
+        _EARLY_STOP,
     )
 
     log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))

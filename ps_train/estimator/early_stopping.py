@@ -21,8 +21,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.hooks.eval_events import read_eval_metrics
 from ps_train.specs.estimator_like import check_estimator
-from ps_train.specs.eval_events import read_eval_metrics
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,11 @@ from typing import Any
 
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
+from ps_train.config.job_values import NO_LIMIT
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.survey import Survey
-
-NO_LIMIT = 2_000_000_000
-"""The last global step of a job that trains until its input ends."""
 
 _FROM_CONFIG = (
     "ps_hosts",

@@ -31,6 +31,7 @@ from ps_train.data.split import no_examples
 from ps_train.errors import JobFailedError, LostTaskError, SaveError
 from ps_train.graph.summaries import summaries_of
 from ps_train.hooks.counters import RunCounterValues, counter_tensors
+from ps_train.hooks.early_stop import early_stop_hooks
 from ps_train.hooks.fetches import StepFetches
 from ps_train.hooks.progress import ProgressHook
 from ps_train.hooks.result import PeerStates, RunSummary
@@ -89,18 +90,14 @@ class ChiefDuties(Duties):
         device = device_of(self._context.task)
         self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device, self._listeners)
         self._saver = SaveHook(self._snapshots, fetches, job.save_steps, job.save_secs)
+        console, stores, task = self._context.console, self._context.stores, str(self._context.task)
+        process_id = self._context.heartbeat.process_id
         self._recovery = Recovery(
-            job,
-            self._context.stores,
-            self._step,
-            self._checkpoints,
-            self._context.console,
-            self._context.heartbeat.process_id,
-            str(self._context.task),
-            self._membership.present,
+            job, stores, self._step, self._checkpoints, console, process_id, task, self._membership.present
         )
+        stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self._training.model_hooks.end_training)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
-        return [self._progress, self._saver, *([written] if summaries else [])]
+        return [self._progress, self._saver, *stopping, *([written] if summaries else [])]
 
     def _next_step(self) -> int:
         return self._training.loop.next_step if self._training.loop is not None else 0

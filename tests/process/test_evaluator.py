@@ -82,3 +82,27 @@ def test_an_evaluator_of_a_job_with_a_cluster_file_is_no_member_of_the_cluster(p
     servers, workers = cluster.start_all()
     assert [process.wait(60) for process in (*workers, *servers, evaluator)] == [0, 0, 0]
     assert scored(evaluator)[-1] == 200
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_a_metric_that_gets_no_better_ends_the_job_and_its_evaluator_with_the_last_checkpoint(
+    processes: Processes, update: str
+) -> None:
+    model_dir = processes.directory / "model"
+    flags = (f"--update={update}", "--max_steps=100000000", "--early_stop=-accuracy:2")  # accuracy grows
+    evaluator = evaluate(processes, model_dir, *flags)
+    job = processes.run("--num_workers=2", f"--model_dir={model_dir}", "--save_secs=1", *QUICK, *flags)
+    assert job.wait(90) == 0, job.output
+    assert "training ends early (early_stop=-accuracy:2): accuracy: " in job.output
+    assert evaluator.wait(40) == 0, evaluator.output
+    assert scored(evaluator)[-1] == checkpoints_in(str(model_dir))[0][0] and len(scored(evaluator)) >= 3
+
+
+def test_an_early_stop_by_a_metric_that_is_not_there_is_refused(processes: Processes) -> None:
+    model_dir = processes.directory / "model"
+    flags = ("--max_steps=100000000", "--early_stop=auc:2")
+    evaluator = evaluate(processes, model_dir, *flags)
+    job = processes.run("--num_workers=1", f"--model_dir={model_dir}", "--save_secs=1", *QUICK, *flags)
+    assert job.wait(90) == 2
+    assert "early_stop=auc:2: the evaluations have no metric auc: use one of accuracy" in job.output
+    assert evaluator.wait(40) == 2, evaluator.output

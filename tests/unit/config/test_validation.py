@@ -38,6 +38,7 @@ def test_a_job_that_would_never_save_is_refused():
             {"export": "all", "export_dir": "/e"},
             "export=all is not valid: use one of final, latest, best, or best:METRIC",
         ),
+        ({"early_stop": "auc"}, "early_stop=auc is not valid: use METRIC:EVALUATIONS, for example auc:3."),
         ({"eval_every_secs": -1.0}, "eval_every_secs=-1.0 is not valid: use a finite number of at least 0."),
     ],
 )

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from ps_train.config.job_values import NO_LIMIT
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
 from ps_train.programs.capture_error import CaptureError
-from ps_train.programs.job_of_config import NO_LIMIT, cluster_job, job_of, task_of
+from ps_train.programs.job_of_config import cluster_job, job_of, task_of
 from ps_train.programs.program import SyncReplicas
 from ps_train.programs.survey import Survey
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.specs.eval_events import read_eval_metrics
+from ps_train.hooks.eval_events import read_eval_metrics
 from tests.support.event_files import write
 
 
