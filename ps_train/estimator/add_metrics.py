@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ps_train.estimator.calls import call_by_name, check_arguments
 from ps_train.estimator.estimator import Estimator
+from ps_train.specs.calls import call_by_name, check_arguments
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.mode_keys import ModeKeys
 from ps_train.specs.run_config import RunConfig

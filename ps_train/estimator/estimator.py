@@ -21,17 +21,17 @@ import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
 from ps_train.estimator import engines
-from ps_train.estimator.calls import bind_input_fn, bind_model_fn, check_model_fn
 from ps_train.estimator.evaluation import StopAfterBatchesHook, evaluate, write_events
 from ps_train.estimator.export_saved_model import ExportOptions, export_saved_model
 from ps_train.estimator.newest_checkpoint import needed_checkpoint, saved_step
 from ps_train.estimator.prediction import examples_of, predict
 from ps_train.programs.program import Program
+from ps_train.specs.calls import bind_input_fn, bind_model_fn, check_model_fn
 from ps_train.specs.complete_config import complete_config
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.mode_keys import ModeKeys
 from ps_train.specs.run_config import RunConfig
-from ps_train.specs.spec_checks import check_count, checked_hooks, checked_listeners
+from ps_train.specs.spec_checks import check_count, check_steps, checked_hooks, checked_listeners
 from ps_train.specs.warm_start import WarmStartSettings, warm_start_settings
 
 log = logging.getLogger(__name__)
@@ -123,14 +123,7 @@ class Estimator:
           ValueError: both or a wrong number of steps are given, or this process is a ps or an evaluator.
           TypeError: a hook or listener has the wrong type.
         """
-        if self._config.task_type in ("ps", "evaluator"):
-            raise ValueError(
-                f"this task is a {self._config.task_type} (from TF_CONFIG) and does not train: use train_and_evaluate."
-            )
-        if steps is not None and max_steps is not None:
-            raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
-        for count, name in ((steps, "steps"), (max_steps, "max_steps")):
-            check_count(count, name, "to train to the end of the input")
+        check_steps(self._config, steps, max_steps)
         start = saved_step(self.model_dir)
         if max_steps is not None and max_steps <= start:
             log.info("Skipping training: global step %d is not below max_steps=%d", start, max_steps)

@@ -58,11 +58,10 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
         ):
             reset_keras_names()  # each construction has the same names
             build.set_collections()
-            token = _current.set(build)
+            _current.set(build)
             try:
                 yield build
             finally:
-                _current.reset(token)
                 build.restore_collections(before)
 
 

@@ -39,3 +39,15 @@ def _all_of(values: Iterable[Any] | None, kind: type, where: str, allowed: str) 
         if not isinstance(value, kind):
             raise TypeError(f"{where} has {value!r} of type {type(value).__name__}: use objects of {allowed}.")
     return found
+
+
+def check_steps(config: Any, steps: int | None, max_steps: int | None) -> None:
+    """Raises ValueError if a task does not train, or for wrong numbers of steps."""
+    if config.task_type in ("ps", "evaluator"):
+        raise ValueError(
+            f"this task is a {config.task_type} (from TF_CONFIG) and does not train: use train_and_evaluate."
+        )
+    if steps is not None and max_steps is not None:
+        raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
+    for count, name in ((steps, "steps"), (max_steps, "max_steps")):
+        check_count(count, name, "to train to the end of the input")

@@ -151,7 +151,8 @@ def test_a_list_is_sorted_and_names_what_has_a_docstring(module):
     assert listed == sorted(set(listed))
     for name in listed:
         value = getattr(MODULES[module], name)
-        assert isinstance(value, str | int) or value.__doc__, name
+        is_ours = getattr(value, "__module__", "ps_train").startswith("ps_train")
+        assert isinstance(value, str | int) or value.__doc__ or not is_ours, name
 
 
 def test_a_module_that_no_list_names_is_private():

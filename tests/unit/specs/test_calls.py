@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ps_train.estimator.calls import argument_names, bind_input_fn, call_by_name, check_model_fn, name_of
+from ps_train.specs.calls import argument_names, bind_input_fn, call_by_name, check_model_fn, name_of
 from ps_train.specs.run_config import RunConfig
 
 
