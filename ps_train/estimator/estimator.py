@@ -122,21 +122,15 @@ class Estimator:
           ValueError: both or a wrong number of steps are given, or this process is a ps or an evaluator.
           TypeError: a hook or listener has the wrong type.
         """
-        if self._config.task_type in ("ps", "evaluator"):
-            raise ValueError(
-                f"this task is a {self._config.task_type} (from TF_CONFIG) and does not train: use train_and_evaluate."
-            )
-        if steps is not None and max_steps is not None:
-            raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
-        check_count(steps, "steps", "to train to the end of the input")
-        check_count(max_steps, "max_steps", "to train to the end of the input")
+        _check_training(self._config, steps, max_steps)
         start = self._saved_step()
         if max_steps is not None and max_steps <= start:
             log.info("Skipping training: global step %d is not below max_steps=%d", start, max_steps)
             return self
+        model_fn, bound_input_fn = self._bound(input_fn, ModeKeys.TRAIN)
         run = TrainingRun(
-            model_fn=bind_model_fn(self._model_fn, self._params, self._config),
-            input_fn=bind_input_fn(input_fn, ModeKeys.TRAIN, self._params, self._config),
+            model_fn=model_fn,
+            input_fn=bound_input_fn,
             config=self._config,
             model_dir=self.model_dir,
             max_steps=max_steps if steps is None else start + steps,
@@ -144,8 +138,7 @@ class Estimator:
             saving_listeners=checked_listeners(saving_listeners, "saving_listeners"),
             warm_start=self._warm_start,
         )
-        step = engines.train(run)
-        log.info("training ended at global step %d", step)
+        log.info("training ended at global step %d", engines.train(run))
         return self
 
     def evaluate(
@@ -177,14 +170,7 @@ class Estimator:
         if steps is not None:
             found = (*found, StopAfterBatchesHook(steps))
         checkpoint = self._checkpoint(checkpoint_path, "evaluation")
-        results = evaluate(
-            bind_model_fn(self._model_fn, self._params, self._config),
-            bind_input_fn(input_fn, ModeKeys.EVAL, self._params, self._config),
-            self._config,
-            checkpoint,
-            found,
-            self._warm_start,
-        )
+        results = evaluate(*self._bound(input_fn, ModeKeys.EVAL), self._config, checkpoint, found, self._warm_start)
         write_events(self.eval_dir(name), results, checkpoint)
         return results
 
@@ -208,16 +194,9 @@ class Estimator:
         Raises:
           ValueError: none of predict_keys is a prediction, or the predictions differ in their numbers of examples.
         """
-        found = checked_hooks(hooks, "hooks")
-        batches = predict(
-            bind_model_fn(self._model_fn, self._params, self._config),
-            bind_input_fn(input_fn, ModeKeys.PREDICT, self._params, self._config),
-            self._config,
-            self._checkpoint(checkpoint_path, "prediction"),
-            found,
-            self._warm_start,
-            predict_keys,
-        )
+        found, checkpoint = checked_hooks(hooks, "hooks"), self._checkpoint(checkpoint_path, "prediction")
+        functions = self._bound(input_fn, ModeKeys.PREDICT)
+        batches = predict(*functions, self._config, checkpoint, found, self._warm_start, predict_keys)
         return (example for batch in batches for example in examples_of(batch)) if yield_single_examples else batches
 
     def export_saved_model(
@@ -279,6 +258,11 @@ class Estimator:
         """Returns the directory of an evaluation's events."""
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
+    def _bound(self, input_fn: Callable[..., Any], mode: str) -> tuple[Callable[..., Any], Callable[[], Any]]:
+        """Returns model_fn and input_fn with the params and the configuration."""
+        model_fn = bind_model_fn(self._model_fn, self._params, self._config)
+        return model_fn, bind_input_fn(input_fn, mode, self._params, self._config)
+
     def _checkpoint(self, given: str | None, purpose: str) -> str | None:
         checkpoint = given or self.latest_checkpoint()
         if not checkpoint:
@@ -307,3 +291,14 @@ class Estimator:
         return export_saved_model(
             model_fn, receiver_fn, self._config, checkpoint or self._needed_checkpoint(), base, options
         )
+
+
+def _check_training(config: RunConfig, steps: int | None, max_steps: int | None) -> None:
+    if config.task_type in ("ps", "evaluator"):
+        raise ValueError(
+            f"this task is a {config.task_type} (from TF_CONFIG) and does not train: use train_and_evaluate."
+        )
+    if steps is not None and max_steps is not None:
+        raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
+    check_count(steps, "steps", "to train to the end of the input")
+    check_count(max_steps, "max_steps", "to train to the end of the input")

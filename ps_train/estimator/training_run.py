@@ -15,7 +15,7 @@ from ps_train.estimator.warm_start import WarmStartSettings
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRun:
-    """What an engine trains, until when, and with which hooks.
+    """A training: its model and data, its end, and its hooks.
 
     Attributes:
       model_fn: called as `model_fn(features, labels, mode)`; params and config are bound, and the result is checked.

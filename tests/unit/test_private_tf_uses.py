@@ -21,6 +21,9 @@ SOURCES = {
     if path.name != "private_tf.py"
 }
 ALLOWED_MODULES = {name for name in sys.stdlib_module_names if not name.startswith("_")}
+OF_NAMED_TUPLES = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+"""Public names of `typing.NamedTuple`, which begin with an underscore so that no field has them."""
+
 FORBIDDEN_TEXTS = {"_class", "_gradient_op_type", "CustomGradient-", "__inference", "__forward"}
 FORBIDDEN_TEXTS |= {"keras.src", "keras.src.utils.naming", "tensorflow.python"}
 
@@ -55,6 +58,8 @@ def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> set[str]
 
 
 def is_private(name: str) -> bool:
+    if name in OF_NAMED_TUPLES:
+        return False
     return name.startswith("__tf_") or (name.startswith("_") and not name.startswith("__") and name != "_")
 
 
@@ -140,6 +145,7 @@ def test_every_overridden_name_is_listed_and_every_listed_name_is_overridden() -
         ("class A(v1.train.Optimizer):\n    def f(self):\n        return self._name\n", ["line 3: _name"]),
         ("class A(v1.train.Optimizer):\n    def _finish(self):\n        return 1\n", ["line 1: _finish"]),
         ("class A(v1.train.Optimizer):\n    def _prepare(self):\n        return os._exit(1)\n", []),
+        ("x = spec._replace(loss=1)._asdict()\n", []),
         ("class A:\n    def __init__(self):\n        self._x = 1\n    def f(self, other):\n        other._x\n", []),
         ("class A(Chunk):\n    def f(self):\n        return self._entries\n", ["line 3: _entries"]),
         ("class A(Bounded):\n    def f(self):\n        return self._clocks(), super().__init__()\n", []),
