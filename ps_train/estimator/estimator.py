@@ -30,7 +30,7 @@ from ps_train.estimator.mode_keys import ModeKeys
 from ps_train.estimator.prediction import examples_of, predict
 from ps_train.estimator.run_config import RunConfig
 from ps_train.estimator.spec_checks import check_count, checked_hooks, checked_listeners
-from ps_train.estimator.training_run import TrainingRun
+from ps_train.estimator.training_run import TrainingRun, check_training
 from ps_train.estimator.warm_start import WarmStartSettings, warm_start_settings
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Estimator:
           ValueError: both or a wrong number of steps are given, or this process is a ps or an evaluator.
           TypeError: a hook or listener has the wrong type.
         """
-        _check_training(self._config, steps, max_steps)
+        check_training(self._config, steps, max_steps)
         start = self._saved_step()
         if max_steps is not None and max_steps <= start:
             log.info("Skipping training: global step %d is not below max_steps=%d", start, max_steps)
@@ -291,14 +291,3 @@ class Estimator:
         return export_saved_model(
             model_fn, receiver_fn, self._config, checkpoint or self._needed_checkpoint(), base, options
         )
-
-
-def _check_training(config: RunConfig, steps: int | None, max_steps: int | None) -> None:
-    if config.task_type in ("ps", "evaluator"):
-        raise ValueError(
-            f"this task is a {config.task_type} (from TF_CONFIG) and does not train: use train_and_evaluate."
-        )
-    if steps is not None and max_steps is not None:
-        raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
-    check_count(steps, "steps", "to train to the end of the input")
-    check_count(max_steps, "max_steps", "to train to the end of the input")

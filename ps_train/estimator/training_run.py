@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.estimator.estimator_spec import EstimatorSpec
 from ps_train.estimator.run_config import RunConfig
+from ps_train.estimator.spec_checks import check_count
 from ps_train.estimator.warm_start import WarmStartSettings
 
 
@@ -36,3 +37,15 @@ class TrainingRun:
     hooks: Sequence[v1.train.SessionRunHook]
     saving_listeners: Sequence[v1.train.CheckpointSaverListener]
     warm_start: WarmStartSettings | None
+
+
+def check_training(config: RunConfig, steps: int | None, max_steps: int | None) -> None:
+    """Raises ValueError if this task does not train, or if the steps of `Estimator.train` are wrong."""
+    if config.task_type in ("ps", "evaluator"):
+        raise ValueError(
+            f"this task is a {config.task_type} (from TF_CONFIG) and does not train: use train_and_evaluate."
+        )
+    if steps is not None and max_steps is not None:
+        raise ValueError(f"steps={steps} and max_steps={max_steps} are both given: use one of them.")
+    check_count(steps, "steps", "to train to the end of the input")
+    check_count(max_steps, "max_steps", "to train to the end of the input")
