@@ -26,6 +26,12 @@ from ps_train.estimator.warm_start import warm_start
 
 log = logging.getLogger(__name__)
 
+GRACE_SECS = 5
+"""Seconds for which the end of a session waits for its queues; TensorFlow's default is 120.
+
+The queue of a SyncReplicasOptimizer waits for gradients of other workers, which may have ended.
+"""
+
 
 class FinalStepHook(v1.train.SessionRunHook):
     """Reads the global step at the end of a session.
@@ -66,7 +72,7 @@ def train_unfused(run: TrainingRun) -> int:
         last = FinalStepHook()
         claims = _claims(run)
         hooks = [*input_hooks, *([claims] if claims else []), *_hooks(run, spec), last]
-        with v1.train.MonitoredSession(_session_creator(run, spec), hooks) as session:
+        with v1.train.MonitoredSession(_session_creator(run, spec), hooks, GRACE_SECS) as session:
             steps = 0
             while not session.should_stop():
                 if claims is None:

@@ -53,7 +53,8 @@ def model_fn(features, labels, mode, config):
         optimizer = v1.train.SyncReplicasOptimizer(optimizer, SETTINGS["sync"])
         hooks = [optimizer.make_session_run_hook(config.is_chief, num_tokens=0)]
     step = optimizer.minimize(loss, v1.train.get_global_step())
-    return EstimatorSpec(mode, loss=loss, train_op=step, training_hooks=[Count(), Say("all"), *hooks], training_chief_hooks=[Say("chief")])
+    return EstimatorSpec(mode, loss=loss, train_op=step, training_hooks=[Count(), Say("all"), *hooks],
+                         training_chief_hooks=[Say("chief")])
 
 def input_fn(config):
     data = tf.data.Dataset.from_tensors((tf.ones([4, 2]), tf.ones([4]))).repeat()
