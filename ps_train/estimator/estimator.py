@@ -105,7 +105,7 @@ class Estimator:
         max_steps: int | None = None,
         saving_listeners: Iterable[v1.train.CheckpointSaverListener] | None = None,
     ) -> Estimator:
-        """Trains from the newest checkpoint on.
+        """Trains from the newest checkpoint on, and returns the Estimator.
 
         Args:
           input_fn: function of those of mode, params and config that it names; returns a Dataset of batches, or the
@@ -114,9 +114,6 @@ class Estimator:
           steps: number of further steps; None: to the end of the input.
           max_steps: the global step at which training ends, instead of `steps`.
           saving_listeners: called around every save.
-
-        Returns:
-          The Estimator itself.
 
         Raises:
           ValueError: both or a wrong number of steps are given, or this process is a ps or an evaluator.
