@@ -62,7 +62,6 @@ def train_unfused(run: TrainingRun) -> int:
     if config.master:
         join_cluster(config)
     with estimator_graph(config, _device_function(config)):
-        private_tf.create_global_step_read()  # where TensorFlow's Estimator makes it: seeds depend on the order
         features, labels, input_hooks = features_and_labels(run.input_fn())
         spec = run.model_fn(features, labels, ModeKeys.TRAIN)
         if run.warm_start is not None and not tf.train.latest_checkpoint(run.model_dir):

@@ -100,14 +100,6 @@ def stands_for_a_tensor_in_operations(method: str) -> bool:
     return tf.convert_to_tensor(kind()) is tensor
 
 
-def hooks_share_a_read_of_the_global_step() -> bool:
-    from tensorflow.python.training import training_util
-
-    v1.train.create_global_step()
-    read = training_util._get_or_create_global_step_read()
-    return read is training_util._get_or_create_global_step_read()
-
-
 def keras_can_reset_its_names() -> bool:
     import keras
     from keras.src.utils import naming
@@ -182,11 +174,6 @@ SYMBOLS = [
         "__tf_tensor__",
         "a trained variable cannot be used in operations",
         lambda: stands_for_a_tensor_in_operations("__tf_tensor__"),
-    ),
-    Symbol(
-        "_get_or_create_global_step_read",
-        "an unfused model does not start from the values of tf.estimator",
-        hooks_share_a_read_of_the_global_step,
     ),
     Symbol(
         "_listeners",
@@ -276,14 +263,6 @@ class TestUse:
         variable = resource("state/mean")
         private_tf.rename_variable(variable, "mean")
         assert variable.name == "mean:0" and variable.op.name == "state/mean"
-
-    def test_a_read_of_the_global_step_is_made_once(self) -> None:
-        v1.train.create_global_step()
-        sizes = []
-        for _ in range(2):
-            private_tf.create_global_step_read()
-            sizes.append(len(v1.get_default_graph().get_operations()))
-        assert sizes[0] == sizes[1]
 
     def test_a_listener_is_added_once(self) -> None:
         hook, listener = v1.train.CheckpointSaverHook("m", save_steps=1), v1.train.CheckpointSaverListener()
