@@ -58,7 +58,7 @@ class StepClaims(v1.train.SessionRunHook):
                 step_context.request_stop()
             try:
                 return step_context.run_with_hooks(fetches)
-            except tf.errors.OutOfRangeError:
+            except (tf.errors.OutOfRangeError, StopIteration):  # the input has ended, or a hook has ended the training
                 step_context.session.run(self._give_back)
                 raise
 
