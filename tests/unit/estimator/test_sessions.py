@@ -43,6 +43,22 @@ def test_without_a_checkpoint_values_are_initial_and_with_one_they_are_its_own(t
                 assert session.run(variable) == 4.0
 
 
+def test_a_session_after_a_lost_one_keeps_the_variables_unless_they_are_lost_too(tmp_path):
+    target = v1.train.Server.create_local_server().target
+    with estimator_graph(RunConfig()):
+        variable = v1.get_variable("w", [], initializer=v1.constant_initializer(3.0))
+        assign, saver = variable.assign(4.0), v1.train.Saver()
+        creator = RestoringSessionCreator(v1.train.Scaffold(saver=saver), target, None, str(tmp_path))
+        with creator.create_session() as session:
+            saver.save(session, str(tmp_path / "model.ckpt"))
+            session.run(assign)
+        with creator.create_session() as session:
+            assert session.run(variable) == 4.0
+        v1.Session.reset(target)
+        with creator.create_session() as session:
+            assert session.run(variable) == 3.0
+
+
 def test_an_error_that_is_not_of_the_restoration_stays_as_it_is():
     with estimator_graph(RunConfig()):
         missing = tf.lookup.TextFileInitializer("/absent/words.txt", tf.string, -2, tf.int64, -1)

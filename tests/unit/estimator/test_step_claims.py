@@ -129,6 +129,19 @@ def test_training_that_continues_starts_at_its_global_step(workers):
     assert sum(1 for _ in iter(chief.make_step, False)) == 5
 
 
+def test_a_later_session_keeps_the_claims_unless_they_are_lost(workers, target):
+    chief, other = workers
+    start(chief)
+    assert other.claim()
+    start(chief)
+    assert sum(1 for _ in iter(lambda: chief.session.run(chief.claims._claim) < 19, False)) == 18
+    v1.Session.reset(target)
+    chief.session = v1.Session(target, graph=chief.session.graph)
+    chief.session.run(chief.init)
+    start(chief)
+    assert chief.session.run(chief.claims._claim) == 0
+
+
 def test_at_the_end_a_step_function_stops(workers):
     chief, _ = workers
     for _ in range(20):
