@@ -152,16 +152,6 @@ def adam_terms(optimizer: Any) -> AdamTerms:
     return AdamTerms(optimizer._lr_t, optimizer._beta1_t, optimizer._beta2_t, optimizer._epsilon_t, *powers)
 
 
-def create_global_step_read() -> None:
-    """Adds the read of the global step that TensorFlow's own hooks share, unless the default graph has it.
-
-    The public API adds it with the first such hook.  Seeds of operations depend on the order of all operations.
-    """
-    from tensorflow.python.training import training_util
-
-    training_util._get_or_create_global_step_read()
-
-
 def add_saving_listener(hook: Any, listener: Any) -> None:
     """Adds a listener to a CheckpointSaverHook that the user has made; the public API takes listeners only then."""
     if listener not in hook._listeners:

@@ -106,7 +106,7 @@ class Estimator:
         max_steps: int | None = None,
         saving_listeners: Iterable[v1.train.CheckpointSaverListener] | None = None,
     ) -> Estimator:
-        """Trains from the newest checkpoint on.
+        """Trains from the newest checkpoint on, and returns the Estimator.
 
         Args:
           input_fn: function of those of mode, params and config that it names; returns a Dataset of batches or the
@@ -115,9 +115,6 @@ class Estimator:
           steps: number of further steps; None: to the end of the input.
           max_steps: the global step at which training ends, instead of `steps`.
           saving_listeners: called around every save.
-
-        Returns:
-          The Estimator itself.
 
         Raises:
           ValueError: both or a wrong number of steps are given, or this process is a ps or an evaluator.
@@ -163,14 +160,7 @@ class Estimator:
         if steps is not None:
             found = (*found, StopAfterBatchesHook(steps))
         checkpoint = self._checkpoint(checkpoint_path, "evaluation")
-        results = evaluate(
-            bind_model_fn(self._model_fn, self._params, self._config),
-            bind_input_fn(input_fn, ModeKeys.EVAL, self._params, self._config),
-            self._config,
-            checkpoint,
-            found,
-            self._warm_start,
-        )
+        results = evaluate(*self._bound(input_fn, ModeKeys.EVAL), self._config, checkpoint, found, self._warm_start)
         write_events(self.eval_dir(name), results, checkpoint)
         return results
 
@@ -194,16 +184,9 @@ class Estimator:
         Raises:
           ValueError: none of predict_keys is a prediction, or the predictions differ in their numbers of examples.
         """
-        found = checked_hooks(hooks, "hooks")
-        batches = predict(
-            bind_model_fn(self._model_fn, self._params, self._config),
-            bind_input_fn(input_fn, ModeKeys.PREDICT, self._params, self._config),
-            self._config,
-            self._checkpoint(checkpoint_path, "prediction"),
-            found,
-            self._warm_start,
-            predict_keys,
-        )
+        found, checkpoint = checked_hooks(hooks, "hooks"), self._checkpoint(checkpoint_path, "prediction")
+        functions = self._bound(input_fn, ModeKeys.PREDICT)
+        batches = predict(*functions, self._config, checkpoint, found, self._warm_start, predict_keys)
         return (example for batch in batches for example in examples_of(batch)) if yield_single_examples else batches
 
     def export_saved_model(
@@ -266,9 +249,10 @@ class Estimator:
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
     def _program(self, input_fn: Callable[..., Any], last_step: int | None, hooks: _Hooks, listeners: Any) -> Program:
+        model_fn, bound_input_fn = self._bound(input_fn, ModeKeys.TRAIN)
         return Program(
-            model_fn=bind_model_fn(self._model_fn, self._params, self._config),
-            input_fn=bind_input_fn(input_fn, ModeKeys.TRAIN, self._params, self._config),
+            model_fn=model_fn,
+            input_fn=bound_input_fn,
             config=self._config,
             model_dir=self.model_dir,
             max_steps=last_step,
@@ -276,6 +260,11 @@ class Estimator:
             saving_listeners=checked_listeners(listeners, "saving_listeners"),
             warm_start=self._warm_start,
         )
+
+    def _bound(self, input_fn: Callable[..., Any], mode: str) -> tuple[Callable[..., Any], Callable[[], Any]]:
+        """Returns model_fn and input_fn with the params and the configuration."""
+        model_fn = bind_model_fn(self._model_fn, self._params, self._config)
+        return model_fn, bind_input_fn(input_fn, mode, self._params, self._config)
 
     def _checkpoint(self, given: str | None, purpose: str) -> str | None:
         checkpoint = given or self.latest_checkpoint()

@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.errors import cause_of
 
+_KEPT_WAIT_SECS = 1.0
 WORKER_WAIT_SECS = 0.5
 """Pause between two looks of a worker for the variables that the chief initializes."""
 
@@ -42,6 +43,8 @@ class DefaultSaver(v1.train.Saver):
 class RestoringSessionCreator(v1.train.ChiefSessionCreator):
     """A session in which variables have a checkpoint's values, or their initial ones where there is none.
 
+    A session that replaces a lost one keeps the variables, unless a ps has lost them too.
+
     Args:
       scaffold: of the EstimatorSpec.
       master: target of the session.
@@ -60,6 +63,7 @@ class RestoringSessionCreator(v1.train.ChiefSessionCreator):
     ) -> None:
         self._source = checkpoint_path or tf.train.latest_checkpoint(checkpoint_dir or "") or ""
         savers = [scaffold.saver] if scaffold.saver else v1.get_collection(v1.GraphKeys.SAVERS)
+        self._scaffold, self._master, self._config, self._has_begun = scaffold, master, config, False
         self._restores_all = all(isinstance(saver, DefaultSaver) for saver in savers)
         super().__init__(scaffold, master, config, None if checkpoint_path else checkpoint_dir, checkpoint_path)
 
@@ -70,6 +74,10 @@ class RestoringSessionCreator(v1.train.ChiefSessionCreator):
           tf.errors.InvalidArgumentError: the checkpoint has a variable of another shape.
           tf.errors.NotFoundError: the checkpoint lacks a variable.
         """
+        kept = self._kept_session() if self._has_begun and self._master else None
+        if kept is not None:
+            return kept
+        self._has_begun = True
         if self._source and self._restores_all:  # restored resource variables take values of any shape
             for name, there, here in _other_shapes(self._source):
                 text = self._misfit(f"{name} has the shape {there} there and {here} here")
@@ -82,6 +90,14 @@ class RestoringSessionCreator(v1.train.ChiefSessionCreator):
             missing = _missing(self._source)
             reason = f"it has no {', '.join(missing)}" if missing else cause_of(error)
             raise type(error)(None, None, self._misfit(reason)) from error
+
+    def _kept_session(self) -> v1.Session | None:
+        """Returns a session with the variables as they are, or None if they are not all initialized."""
+        creator = WorkerSessionCreator(self._scaffold, self._master, self._config, _KEPT_WAIT_SECS)
+        try:
+            return creator.create_session()
+        except tf.errors.DeadlineExceededError:
+            return None
 
     def _misfit(self, reason: str) -> str:
         folder, name = os.path.split(self._source)

@@ -34,7 +34,7 @@ class StepClaims(v1.train.SessionRunHook):
     """
 
     def __init__(self, max_steps: int, is_chief: bool) -> None:
-        self._max_steps, self._is_chief = max_steps, is_chief
+        self._max_steps, self._is_chief, self._has_begun = max_steps, is_chief, False
         self._global_step = v1.train.get_global_step()
         with v1.device("/job:ps/task:0/device:CPU:0"):
             # In no collection: neither saved nor initialized with the model.
@@ -43,12 +43,14 @@ class StepClaims(v1.train.SessionRunHook):
             )
             self._claim = tf.raw_ops.ResourceCountUpTo(resource=counter.handle, limit=max_steps, T=tf.int64)
             self._give_back = counter.assign_sub(1, read_value=False)
+            self._is_started = counter.is_initialized()
             self._start = counter.assign(tf.cast(self._global_step, tf.int64), read_value=False)
 
     def after_create_session(self, session: v1.Session, coord: Any) -> None:
-        """Starts the counter at the global step, on the chief."""
-        if self._is_chief:
+        """Starts the counter at the global step, on the chief; a later session keeps it, unless it was lost."""
+        if self._is_chief and not (self._has_begun and session.run(self._is_started)):
             session.run(self._start)
+        self._has_begun = True
 
     def step(self, fetches: Any) -> Callable[[Any], Any]:
         """Returns the function of one step for `MonitoredSession.run_step_fn`; it stops when no step is left."""
@@ -58,7 +60,7 @@ class StepClaims(v1.train.SessionRunHook):
                 step_context.request_stop()
             try:
                 return step_context.run_with_hooks(fetches)
-            except tf.errors.OutOfRangeError:
+            except (tf.errors.OutOfRangeError, StopIteration):  # the input has ended, or a hook has ended the training
                 step_context.session.run(self._give_back)
                 raise
 

@@ -22,6 +22,12 @@ from ps_train.programs.unfused_cluster import Place, join_cluster, local_place
 
 log = logging.getLogger(__name__)
 
+GRACE_SECS = 5
+"""Seconds for which the end of a session waits for its queues; TensorFlow's default is 120.
+
+The queue of a SyncReplicasOptimizer waits for gradients of other workers, which may have ended.
+"""
+
 
 class FinalStepHook(v1.train.SessionRunHook):
     """Reads the global step at the end of a session.
@@ -51,7 +57,6 @@ def train_unfused(run: Program) -> int:
     config = run.config
     place = join_cluster(config) if config.cluster_spec.as_dict() else local_place(config)
     with estimator_graph(config, _device_function(config, place)):
-        private_tf.create_global_step_read()  # where TensorFlow's Estimator makes it: seeds depend on the order
         features, labels, input_hooks = features_and_labels(run.input_fn())
         spec = run.model_fn(features, labels, TRAIN)
         if run.warm_start is not None and not tf.train.latest_checkpoint(run.model_dir):
@@ -61,7 +66,7 @@ def train_unfused(run: Program) -> int:
         last = FinalStepHook()
         claims = _claims(run)
         hooks = [*input_hooks, *([claims] if claims else []), *_hooks(run, spec), last]
-        with v1.train.MonitoredSession(_session_creator(run, spec, place), hooks) as session:
+        with v1.train.MonitoredSession(_session_creator(run, spec, place), hooks, GRACE_SECS) as session:
             steps = 0
             while not session.should_stop():
                 if claims is None:

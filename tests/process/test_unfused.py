@@ -7,6 +7,7 @@ import pathlib
 import signal
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -35,6 +36,12 @@ class Count(v1.train.SessionRunHook):
     def end(self, session):
         print("steps made:", Count.steps, flush=True)
 
+class Say(v1.train.SessionRunHook):
+    def __init__(self, text):
+        self.text = text
+    def begin(self):
+        print("hook of", self.text, flush=True)
+
 def model_fn(features, labels, mode, config):
     weights = v1.get_variable("w", [2, 1], initializer=v1.zeros_initializer())
     more = v1.get_variable("more", [3], initializer=v1.ones_initializer())
@@ -46,7 +53,8 @@ def model_fn(features, labels, mode, config):
         optimizer = v1.train.SyncReplicasOptimizer(optimizer, SETTINGS["sync"])
         hooks = [optimizer.make_session_run_hook(config.is_chief, num_tokens=0)]
     step = optimizer.minimize(loss, v1.train.get_global_step())
-    return EstimatorSpec(mode, loss=loss, train_op=step, training_hooks=[Count(), *hooks])
+    return EstimatorSpec(mode, loss=loss, train_op=step, training_hooks=[Count(), Say("all"), *hooks],
+                         training_chief_hooks=[Say("chief")])
 
 def input_fn(config):
     data = tf.data.Dataset.from_tensors((tf.ones([4, 2]), tf.ones([4]))).repeat()
@@ -84,6 +92,10 @@ class Job:
     def saved_step(self) -> int:
         return int(tf.train.load_variable(str(self.model_dir), "global_step"))
 
+    @property
+    def saved_weights(self) -> np.ndarray:
+        return tf.train.load_variable(str(self.model_dir), "w")[:, 0]
+
 
 def steps_made(process: Process) -> int:
     (line,) = [line for line in process.lines if line.startswith("steps made:")]
@@ -100,6 +112,22 @@ def test_point_30_a_job_ends_at_exactly_max_steps_and_the_ps_ends_too(processes,
         f"device: /job:ps/task:{ps - 1} /job:ps/task:0"
     }
     assert all("over" in server.lines for server in servers)
+
+
+def hooks_of(process: Process) -> list[str]:
+    return [line.removeprefix("hook of ") for line in process.lines if line.startswith("hook of ")]
+
+
+def test_point_60_and_68_hooks_of_the_chief_are_its_own_and_synchronous_workers_end(processes, tmp_path):
+    job = Job(processes, tmp_path, max_steps=30, sync=2)
+    chief, worker, server = tasks = job.start_all()
+    assert [task.wait(100) for task in tasks] == [0] * 3, chief.output + worker.output + server.output
+    assert (hooks_of(chief), hooks_of(worker)) == (["chief", "all"], ["all"])
+    assert job.saved_step in (30, 31)
+    weights = np.zeros(2)
+    for _ in range(job.saved_step):  # the mean of two equal gradients
+        weights -= 0.01 * 2 * (weights.sum() - 1)
+    assert job.saved_weights == pytest.approx(weights, rel=1e-5)
 
 
 def test_point_31_a_worker_that_starts_after_the_end_trains_nothing(processes, tmp_path):

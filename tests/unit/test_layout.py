@@ -46,8 +46,6 @@ COVERED_BY = {
     # Parts of training an Estimator program, tested by whole programs.
     "programs/local_cluster.py": "tests/cluster/programs/test_captured_training.py",
     "programs/recorded_optimizers.py": "tests/cluster/programs/test_captured_model.py",
-    "programs/sessions.py": "tests/unit/estimator/test_estimator.py",
-    "programs/step_claims.py": "tests/process/test_unfused.py",
     "programs/unfused_cluster.py": "tests/process/test_unfused.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",

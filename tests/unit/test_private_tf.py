@@ -100,14 +100,6 @@ def stands_for_a_tensor_in_operations(method: str) -> bool:
     return tf.convert_to_tensor(kind()) is tensor
 
 
-def hooks_share_a_read_of_the_global_step() -> bool:
-    from tensorflow.python.training import training_util
-
-    v1.train.create_global_step()
-    read = training_util._get_or_create_global_step_read()
-    return read is training_util._get_or_create_global_step_read()
-
-
 def keras_can_reset_its_names() -> bool:
     import keras
     from keras.src.utils import naming
@@ -190,11 +182,6 @@ SYMBOLS = [
     Symbol("_opt", "a SyncReplicasOptimizer is not understood", has("_opt", sync)),
     Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),
     Symbol("_total_num_replicas", "there are no backup workers", has("_total_num_replicas", sync)),
-    Symbol(
-        "_get_or_create_global_step_read",
-        "an unfused model does not start from the values of tf.estimator",
-        hooks_share_a_read_of_the_global_step,
-    ),
     Symbol(
         "_listeners",
         "saving listeners do not hear of the saves of the user's own hook",
@@ -291,14 +278,6 @@ class TestUse:
         variable = resource("state/mean")
         private_tf.rename_variable(variable, "mean")
         assert variable.name == "mean:0" and variable.op.name == "state/mean"
-
-    def test_a_read_of_the_global_step_is_made_once(self) -> None:
-        v1.train.create_global_step()
-        sizes = []
-        for _ in range(2):
-            private_tf.create_global_step_read()
-            sizes.append(len(v1.get_default_graph().get_operations()))
-        assert sizes[0] == sizes[1]
 
     def test_a_listener_is_added_once(self) -> None:
         hook, listener = v1.train.CheckpointSaverHook("m", save_steps=1), v1.train.CheckpointSaverListener()
