@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.classic.server import Server, current_server, num_workers
 from ps_train.classic.step_tickets import StepTickets
+from ps_train.classic.sync_replicas import optimizer_of
 from ps_train.classic.training_runs import GlobalStepChanges
 from ps_train.errors import LostTaskError
 
@@ -65,9 +66,12 @@ class StopAtStepHook(v1.train.StopAtStepHook):
             self._last = step + self._steps
         server = current_server()
         self._held, self._tickets = 0, None
-        if server is not None and server.membership is not None:
+        # Synchronous updates are exact by themselves, and a worker that waits for a ticket would stop them.
+        if server is not None and server.membership is not None and optimizer_of(session.graph) is None:
             self._tickets = self._open_tickets(server)
         if self._tickets is None:
+            if step >= self._last and server is not None:
+                coord.request_stop()
             return
         with _lost_ps():
             self._tickets.rebase(step)
@@ -77,17 +81,20 @@ class StopAtStepHook(v1.train.StopAtStepHook):
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> Any:
-        """Notes the time of a step."""
+        """Notes the time of a step, and reads the global step where no ticket counts it."""
         self._began = time.monotonic()
-        return None
+        return v1.train.SessionRunArgs(self._read) if self._tickets is None else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Uses a ticket for a call that trains, and requests the stop when there is no other."""
         assert self._last is not None
         session = run_context.session
-        if self._tickets is None or not self._changes.by(run_context.original_args.fetches):
-            if self._step_in(session) >= self._last:
+        if self._tickets is None:
+            # The step was read before, during or after the call; near the end it is read again.
+            if run_values.results + 1 >= self._last and self._step_in(session) >= self._last:
                 run_context.request_stop()
+            return
+        if not self._changes.by(run_context.original_args.fetches):
             return
         self._step_secs = time.monotonic() - self._began
         self._held -= 1
