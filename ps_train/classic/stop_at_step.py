@@ -75,7 +75,7 @@ class StopAtStepHook(v1.train.StopAtStepHook):
             return
         with _lost_ps():
             self._tickets.rebase(step)
-            self._held = self._claim(session)
+        self._held = self._claim(session)
         if not self._held:
             log.info("global step %d: the last step %d is reached", self._step_in(session), self._last)
             coord.request_stop()
@@ -99,8 +99,7 @@ class StopAtStepHook(v1.train.StopAtStepHook):
         self._step_secs = time.monotonic() - self._began
         self._held -= 1
         if self._held <= 0:
-            with _lost_ps():
-                self._held = self._claim(session)
+            self._held = self._claim(session)
             if not self._held:
                 run_context.request_stop()
 
@@ -113,7 +112,8 @@ class StopAtStepHook(v1.train.StopAtStepHook):
     def _claim(self, session: Any) -> int:
         assert self._tickets is not None and self._last is not None
         wanted = int(_CLAIM_SECS / self._step_secs) if self._step_secs else 1
-        return self._tickets.claim(self._last, min(_MOST_TICKETS, max(1, wanted)), lambda: self._step_in(session))
+        with _lost_ps():
+            return self._tickets.claim(self._last, min(_MOST_TICKETS, max(1, wanted)), lambda: self._step_in(session))
 
     def _step_in(self, session: Any) -> int:
         return int(session.run(self._read))
