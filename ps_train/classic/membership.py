@@ -147,11 +147,7 @@ class JobEndDetector:
 
 
 def wait_for_end(store: KeyValueStore, detector: JobEndDetector, pause_secs: float = 0.2) -> str:
-    """Waits until a job is over; returns the sentence that says why.
-
-    Raises:
-      TrainingError: the job failed.
-    """
+    """Waits until a job is over; returns the sentence that says why, or raises TrainingError if the job failed."""
     while True:
         with contextlib.suppress(LostTaskError):  # this process is too busy to answer itself in time
             reason = detector.update(statuses_in(store.items()), time.monotonic())

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.classic.server import Server, current_server, num_workers
 from ps_train.classic.step_tickets import StepTickets
+from ps_train.classic.sync_replicas import optimizer_of
 from ps_train.classic.training_runs import GlobalStepChanges
 from ps_train.errors import LostTaskError
 
@@ -65,35 +66,40 @@ class StopAtStepHook(v1.train.StopAtStepHook):
             self._last = step + self._steps
         server = current_server()
         self._held, self._tickets = 0, None
-        if server is not None and server.membership is not None:
+        # Synchronous updates are exact by themselves, and a worker that waits for a ticket would stop them.
+        if server is not None and server.membership is not None and optimizer_of(session.graph) is None:
             self._tickets = self._open_tickets(server)
         if self._tickets is None:
+            if step >= self._last and server is not None:
+                coord.request_stop()
             return
         with _lost_ps():
             self._tickets.rebase(step)
-            self._held = self._claim(session)
+        self._held = self._claim(session)
         if not self._held:
             log.info("global step %d: the last step %d is reached", self._step_in(session), self._last)
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> Any:
-        """Notes the time of a step."""
+        """Notes the time of a step, and reads the global step where no ticket counts it."""
         self._began = time.monotonic()
-        return None
+        return v1.train.SessionRunArgs(self._read) if self._tickets is None else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Uses a ticket for a call that trains, and requests the stop when there is no other."""
         assert self._last is not None
         session = run_context.session
-        if self._tickets is None or not self._changes.by(run_context.original_args.fetches):
-            if self._step_in(session) >= self._last:
+        if self._tickets is None:
+            # The step was read before, during or after the call; near the end it is read again.
+            if run_values.results + 1 >= self._last and self._step_in(session) >= self._last:
                 run_context.request_stop()
+            return
+        if not self._changes.by(run_context.original_args.fetches):
             return
         self._step_secs = time.monotonic() - self._began
         self._held -= 1
         if self._held <= 0:
-            with _lost_ps():
-                self._held = self._claim(session)
+            self._held = self._claim(session)
             if not self._held:
                 run_context.request_stop()
 
@@ -106,7 +112,8 @@ class StopAtStepHook(v1.train.StopAtStepHook):
     def _claim(self, session: Any) -> int:
         assert self._tickets is not None and self._last is not None
         wanted = int(_CLAIM_SECS / self._step_secs) if self._step_secs else 1
-        return self._tickets.claim(self._last, min(_MOST_TICKETS, max(1, wanted)), lambda: self._step_in(session))
+        with _lost_ps():
+            return self._tickets.claim(self._last, min(_MOST_TICKETS, max(1, wanted)), lambda: self._step_in(session))
 
     def _step_in(self, session: Any) -> int:
         return int(session.run(self._read))

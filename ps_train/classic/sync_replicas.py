@@ -201,11 +201,10 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
             if self._averages is not None:
                 with tf.control_dependencies([update]):
                     update = self._averages.apply(self._averaged)
-        some = list(accumulators.values())
-        with tf.device(global_step.device):
             with tf.control_dependencies([update]):
                 updated_step = tf.identity(_read(global_step))
             present_step = tf.identity(_read(global_step))
+        some = list(accumulators.values())
         begin = tf.group(*(accumulator.begin_at(_int64(global_step)) for accumulator in some))
         return RoundTensors(
             update=update,

@@ -51,6 +51,13 @@ def test_point_68_each_update_is_the_mean_of_one_gradient_of_each_worker(process
     assert [result(worker) for worker in workers] == [([30.0, 30.0], 30, 30)] * 2
 
 
+def test_synchronous_training_of_one_step_needs_every_worker(processes):
+    ps, workers = start(processes, 2, 1, "plain")
+    assert [worker.wait(100) for worker in workers] == [0, 0]
+    assert ps.wait(10) == 0
+    assert [result(worker) for worker in workers] == [([1.0, 1.0], 1, 1)] * 2
+
+
 def test_synchronous_training_goes_on_without_a_worker_that_leaves(processes):
     ps, workers = start(processes, 2, 30, "leave")
     assert [worker.wait(100) for worker in workers] == [0, 0]
