@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.estimator import step_claims
+from ps_train.programs import step_claims
 from ps_train.programs.step_claims import StepClaims
 
 
