@@ -13,8 +13,8 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays
 from ps_train.model import Model, make_optimizer
 from ps_train.training.loop import LoopExit
-from tests.cluster.tables.test_vocabulary import passing
 from tests.cluster.test_modes import MODES, every_mode
+from tests.cluster.transport.test_vocabulary import passing
 from tests.cluster.updates.test_bounded import Recorded
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
