@@ -185,5 +185,7 @@ class SyncSettings(NamedTuple):
 
 
 def sync_settings(optimizer: Any) -> SyncSettings:
-    """Returns the arguments of a SyncReplicasOptimizer; the public API does not return them."""
+    """Returns the arguments of a SyncReplicasOptimizer; TensorFlow's own class has no public names for them."""
+    if hasattr(optimizer, "replicas_to_aggregate"):
+        return SyncSettings(optimizer.optimizer, optimizer.replicas_to_aggregate, optimizer.total_num_replicas)
     return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)

@@ -85,14 +85,17 @@ class OptimizerRecorder:
 
         with _lock:
             self._real_compute, self._real_apply = _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients
-            self._sync_apply, hook = _SYNC.apply_gradients, _SYNC.make_session_run_hook
+            kinds = [_SYNC, *_SYNC.__subclasses__()]  # those of `ps_train.train` too
+            before = [(kind, kind.apply_gradients, kind.make_session_run_hook) for kind in kinds]
             _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients = compute, apply
-            _SYNC.apply_gradients, _SYNC.make_session_run_hook = apply_sync, _no_hook
+            for kind in kinds:
+                kind.apply_gradients, kind.make_session_run_hook = apply_sync, _no_hook
             try:
                 yield
             finally:
                 _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients = self._real_compute, self._real_apply
-                _SYNC.apply_gradients, _SYNC.make_session_run_hook = self._sync_apply, hook
+                for kind, real_apply, hook in before:
+                    kind.apply_gradients, kind.make_session_run_hook = real_apply, hook
 
     def _compute(
         self,

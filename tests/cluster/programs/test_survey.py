@@ -9,14 +9,16 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train import train
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.survey import survey_program
 from tests.support.programs import minimize, program_of, step
 
 
-def test_point_68_a_sync_replicas_optimizer_is_understood() -> None:
+@pytest.mark.parametrize("kind", [v1.train.SyncReplicasOptimizer, train.SyncReplicasOptimizer])
+def test_point_68_a_sync_replicas_optimizer_is_understood(kind: Any) -> None:
     def sync(loss: tf.Tensor) -> Any:
-        optimizer = v1.train.SyncReplicasOptimizer(v1.train.AdagradOptimizer(0.1), 3, 4)
+        optimizer = kind(v1.train.AdagradOptimizer(0.1), 3, 4)
         hook = optimizer.make_session_run_hook(True)
         assert type(hook) is v1.train.SessionRunHook
         return optimizer.minimize(loss, step())
@@ -24,6 +26,7 @@ def test_point_68_a_sync_replicas_optimizer_is_understood() -> None:
     program = program_of(sync)
     survey = survey_program(program)
     assert survey.sync == (3, 4)
+    assert kind.apply_gradients.__qualname__.startswith("SyncReplicasOptimizer")
 
 
 def assigned_by_hand(loss: tf.Tensor) -> Any:
