@@ -40,11 +40,13 @@ class Model:
       default_optimizer: name of the optimizer without --optimizer.
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
+      gives_advice: True to end a run with lines that say how to go on with it.
     """
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
     hooks_every_step = False
+    gives_advice = True
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """Returns all examples of a split, not sharded, shuffled, repeated or batched.

@@ -42,6 +42,7 @@ class CapturedModel(Model):
     """
 
     hooks_every_step = True
+    gives_advice = False  # its flags are not those of the program
 
     def __init__(self, program: Program, survey: Survey, is_chief: bool) -> None:
         self._program, self._survey, self._is_chief = program, survey, is_chief

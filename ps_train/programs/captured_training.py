@@ -33,6 +33,7 @@ from ps_train.programs.job_of_config import cluster_job, job_of, task_of
 from ps_train.programs.local_cluster import local_cluster
 from ps_train.programs.program import Program
 from ps_train.programs.survey import survey_program
+from ps_train.programs.tensor_shapes import in_form_of_now, tensor_shapes
 from ps_train.roles import ps, worker
 from ps_train.runtime.console import Console, ConsoleHandler
 
@@ -52,9 +53,16 @@ def train(program: Program) -> int:
       PsTrainError: the training failed.
       SystemExit: a signal stopped the job; its last checkpoint is written.
     """
-    if not program.config.cluster_spec.as_dict():
+    model_fn, input_fn = in_form_of_now(program.model_fn), in_form_of_now(program.input_fn)
+    program = dataclasses.replace(program, model_fn=model_fn, input_fn=input_fn)
+    with tensor_shapes(of_numbers=True):
+        if program.config.cluster_spec.as_dict():
+            return _train(program)
         with local_cluster(program.config, _console()) as config:
-            return train(dataclasses.replace(program, config=config))
+            return _train(dataclasses.replace(program, config=config))
+
+
+def _train(program: Program) -> int:
     survey = survey_program(program)
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)

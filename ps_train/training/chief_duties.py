@@ -237,7 +237,9 @@ class ChiefDuties(Duties):
             context, directory = self._context, prepare_export(job.final_export_dir)
             exported = export(context.model, context.source, self._checkpoints.path(step), directory)
             console.line(f"exported {exported}")
-        for line in advice(self._context.directory, job.export_dir, int(step)):
+        for line in (
+            advice(self._context.directory, job.export_dir, int(step)) if self._context.model.gives_advice else ()
+        ):
             console.line(line)
         outcome = Outcome(OutcomeKind.DONE, by=str(self._context.task))
         for store in self._context.stores:
