@@ -54,6 +54,19 @@ def test_point_87_the_supervised_program_runs(processes, flags):
     assert max(losses) < 2.3 * 143 / 2  # half of what equal probabilities give for the 143 validation digits
 
 
+def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_of_a_cluster(processes):
+    flags = ["--num_ps=2", "--num_workers=2", "--chief", "--evaluator", "--compat"]
+    done = run(processes, *flags, str(SCRIPTS / "estimator_program.py"))
+    assert done.wait(115) == 0, done.output
+    assert steps_in(processes.directory / "model") == 200
+    assert "trains with TensorFlow's own means" not in done.output and "[chief:0] ps:1 " in done.output
+    evaluated = re.findall(r"global step 200: auc = ([\d.]+)", done.output)
+    assert evaluated and float(evaluated[-1]) > 0.65
+    names = {name for name, _ in tf.train.list_variables(str(processes.directory / "model"))}
+    assert {"dense/kernel", "dense/kernel/Adam", "batch_normalization/moving_mean", "beta1_power"} <= names
+    assert "embedding/table" in names and not done.descendants()
+
+
 def test_point_87_the_program_with_queues_and_iterators_runs(processes):
     done = run(processes, "--num_ps=2", "--num_workers=2", "--compat", str(SCRIPTS / "queue_input.py"), "--steps=50")
     assert done.wait(100) == 0
