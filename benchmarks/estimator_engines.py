@@ -1,0 +1,166 @@
+"""The same Estimator program on this engine and on TensorFlow's own, side by side.
+
+    python -m benchmarks.estimator_engines --workload=clicks --rounds=3 --secs=10
+
+The peer is tensorflow-estimator 2.15.0, which must be importable or in the directory that STOCK_ESTIMATOR_PATH names.
+Each round runs both engines, one after the other.  A chief and a worker train with one ps.  The clock starts when both
+have made many steps, so neither start-up nor the peer's delayed start counts.  What is counted are steps on the ps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.processes import free_ports
+
+BATCH, ROWS, FIELDS = 256, 300_000, 13
+ENGINES = ("ps_train", "stock")
+_WARM_STEPS, _WAIT_SECS = 400, 120
+
+
+def input_fn() -> Any:
+    """Returns made-up click records in batches, or images of noise for the network."""
+    import numpy as np
+    import tensorflow as tf
+
+    draw = np.random.default_rng(0)
+    ids = draw.zipf(1.2, (20_000, 2 * FIELDS)) % ROWS
+    features = {"first": ids[:, :FIELDS], "second": ids[:, FIELDS:]}
+    features["pixels"] = draw.normal(size=(20_000, 64)).astype(np.float32)
+    labels = draw.integers(0, 2, (20_000, 1)).astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices((features, labels)).repeat().batch(BATCH).prefetch(4)
+
+
+def model_fn_of(spec: Any, workload: str) -> Callable[..., Any]:
+    """Returns the model_fn: `clicks` has two embedding columns of 300,000 rows, `mlp` has dense layers alone."""
+    import tensorflow as tf
+    import tensorflow.compat.v1 as v1
+
+    def dense(inputs: Any, units: int, name: str) -> Any:
+        with v1.variable_scope(name):
+            kernel = v1.get_variable("kernel", [inputs.shape[1], units])
+            return inputs @ kernel + v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        if workload == "clicks":
+            column = tf.feature_column
+            columns = [
+                column.embedding_column(column.categorical_column_with_identity(name, ROWS), 16)
+                for name in ("first", "second")
+            ]
+            net, sizes = v1.feature_column.input_layer({k: features[k] for k in ("first", "second")}, columns), [64]
+        else:
+            net, sizes = features["pixels"], [256, 256, 128]
+        for number, units in enumerate(sizes):
+            net = tf.nn.relu(dense(net, units, f"hidden{number}"))
+        logits = dense(net, 1, "logits")
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+        step = v1.train.get_global_step()
+        return spec(mode, loss=loss, train_op=v1.train.AdagradOptimizer(0.05).minimize(loss, global_step=step))
+
+    return model_fn
+
+
+def task(engine: str, workload: str, model_dir: str) -> None:
+    """Trains as the task of TF_CONFIG until it is ended."""
+    api: Any
+    if engine == "ps_train":
+        api = importlib.import_module("ps_train.estimator")
+        config = api.RunConfig(model_dir, save_checkpoints_secs=3600, save_summary_steps=0, engine="ps_train")
+    else:
+        stock = importlib.import_module("tests.support.stock_estimator")
+        sys.path.insert(0, stock.where())
+        api = stock.import_stock()
+        config = api.RunConfig(
+            model_dir, save_checkpoints_secs=3600, save_summary_steps=0, experimental_max_worker_delay_secs=0
+        )
+    trained = api.Estimator(model_fn_of(api.EstimatorSpec, workload), config=config)
+    endless = api.TrainSpec(input_fn, max_steps=10**8)
+    api.train_and_evaluate(trained, endless, api.EvalSpec(input_fn, start_delay_secs=10**6, throttle_secs=10**6))
+
+
+def steps_per_sec(engine: str, workload: str, secs: float) -> float:
+    """Returns the steps on the ps for each second, of a chief and a worker together."""
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    cluster = {"ps": hosts[:1], "chief": hosts[1:2], "worker": hosts[2:]}
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "benchmarks.estimator_engines", f"--workload={workload}", "--task", engine]
+        processes = []
+        for name in cluster:
+            config = json.dumps({"cluster": cluster, "task": {"type": name, "index": 0}})
+            environment = {**os.environ, "TF_CONFIG": config, "TF_CPP_MIN_LOG_LEVEL": "3", "MODEL_DIR": directory}
+            output = subprocess.DEVNULL
+            processes.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
+        try:
+            return _measure(hosts[0], secs)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+def _measure(ps: str, secs: float) -> float:
+    import tensorflow as tf
+    import tensorflow.compat.v1 as v1
+
+    with tf.Graph().as_default() as graph:
+        handle = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[], shared_name="global_step", container="")
+        step = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.int64)
+
+    def read() -> int:
+        config = v1.ConfigProto(device_filters=["/job:ps", "/job:local"])
+        with v1.Session(f"grpc://{ps}", graph=graph, config=config) as session:
+            return int(session.run(step, options=v1.RunOptions(timeout_in_ms=5000)))
+
+    def wait_for(number: int) -> None:
+        deadline = time.monotonic() + _WAIT_SECS
+        while time.monotonic() < deadline:
+            try:
+                if read() >= number:
+                    return
+            except tf.errors.OpError:
+                pass
+            time.sleep(0.5)
+        raise SystemExit(f"the tasks have not made {number} steps within {_WAIT_SECS}s")
+
+    wait_for(1)
+    time.sleep(10)  # the other worker
+    wait_for(_WARM_STEPS)
+    begin, first = time.monotonic(), read()
+    time.sleep(secs)
+    last, end = read(), time.monotonic()
+    return (last - first) / (end - begin)
+
+
+def main() -> None:
+    """Prints the steps per second of both engines in each round, and the ratio of their medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", choices=["clicks", "mlp"], default="clicks")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--secs", type=float, default=10.0)
+    parser.add_argument("--task", choices=ENGINES, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        task(given.task, given.workload, os.environ["MODEL_DIR"])
+        return
+    found: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    for number in range(given.rounds):
+        for engine in ENGINES:
+            found[engine].append(steps_per_sec(engine, given.workload, given.secs))
+            print(f"round {number + 1}  {engine:8}  {found[engine][-1]:.0f} steps/s", flush=True)
+    medians = {engine: statistics.median(rates) for engine, rates in found.items()}
+    print(f"{given.workload}: {medians['ps_train'] / medians['stock']:.2f} times the steps per second of stock")
+
+
+if __name__ == "__main__":
+    main()
