@@ -7,6 +7,8 @@ import re
 import signal
 import sys
 
+import pytest
+
 from benchmarks.processes import free_ports
 from tests.support.processes import ROOT
 
@@ -51,6 +53,7 @@ def test_point_68_each_update_is_the_mean_of_one_gradient_of_each_worker(process
     assert [result(worker) for worker in workers] == [([30.0, 30.0], 30, 30)] * 2
 
 
+@pytest.mark.long
 def test_synchronous_training_of_one_step_needs_every_worker(processes):
     ps, workers = start(processes, 2, 1, "plain")
     assert [worker.wait(100) for worker in workers] == [0, 0]
@@ -58,6 +61,7 @@ def test_synchronous_training_of_one_step_needs_every_worker(processes):
     assert [result(worker) for worker in workers] == [([1.0, 1.0], 1, 1)] * 2
 
 
+@pytest.mark.long
 def test_synchronous_training_goes_on_without_a_worker_that_leaves(processes):
     ps, workers = start(processes, 2, 30, "leave")
     assert [worker.wait(100) for worker in workers] == [0, 0]
@@ -76,6 +80,7 @@ def test_synchronous_training_goes_on_without_a_worker_that_dies(processes):
     assert step == 30 and weights[1] == 5.0
 
 
+@pytest.mark.long
 def test_a_chief_that_is_restarted_goes_on_with_the_model_on_the_ps(processes):
     """There is no checkpoint, and the tickets of the first process are given again."""
     ps_command, command = commands(1, 30, "crash")
@@ -87,6 +92,7 @@ def test_a_chief_that_is_restarted_goes_on_with_the_model_on_the_ps(processes):
     assert result(second) == ([30.0], 30, 25)
 
 
+@pytest.mark.long
 def test_a_model_that_is_lost_comes_from_the_checkpoint_with_a_warning(processes):
     ps_command, command = commands(1, 200, "async", str(processes.directory / "model"))
     first = processes.command(ps_command)
@@ -101,6 +107,7 @@ def test_a_model_that_is_lost_comes_from_the_checkpoint_with_a_warning(processes
     assert "a ps has lost the model; training goes on from global step" in worker.output
 
 
+@pytest.mark.long
 def test_a_job_whose_workers_fail_has_failed_for_the_ps_too(processes):
     ps, workers = start(processes, 2, 30, "fail")
     assert [worker.wait(100) for worker in workers] == [1, 1]

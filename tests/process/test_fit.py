@@ -126,6 +126,8 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
     path = script(
         processes,
         """
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
         try:
             ps_train.fit("tests.support.models:Linear", num_workers=1, max_steps=10**8, model_dir="m", log_secs=0.2)
         except KeyboardInterrupt:

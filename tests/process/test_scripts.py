@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.processes import free_ports
+from tests.support.long import long
 from tests.support.processes import ROOT, eventually
 
 SCRIPTS = pathlib.Path(ROOT) / "tests" / "support" / "scripts"
@@ -45,7 +46,7 @@ def test_point_87_the_tutorials_program_runs_to_its_last_step(processes):
     assert max(accuracies) > 0.8
 
 
-@pytest.mark.parametrize("flags", [[], ["--sync_replicas"]], ids=["async", "sync"])
+@pytest.mark.parametrize("flags", [long([]), ["--sync_replicas"]], ids=["async", "sync"])
 def test_point_87_the_supervised_program_runs(processes, flags):
     done = run(processes, *CLUSTER, "--compat", str(SCRIPTS / "softmax_supervised.py"), "--train_steps=60", *flags)
     assert done.wait(110) == 0
@@ -67,6 +68,7 @@ def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_
     assert "embedding/table" in names and not done.descendants()
 
 
+@pytest.mark.long
 def test_point_87_the_program_with_queues_and_iterators_runs(processes):
     done = run(processes, "--num_ps=2", "--num_workers=2", "--compat", str(SCRIPTS / "queue_input.py"), "--steps=50")
     assert done.wait(100) == 0
@@ -104,6 +106,7 @@ def test_point_89_the_first_failure_is_the_cause_and_ends_all(processes, tmp_pat
     assert not done.descendants()
 
 
+@pytest.mark.long
 def test_point_89_a_ps_that_never_ends_is_ended_after_the_workers(processes, tmp_path):
     text = "import json, os, threading\n"
     text += "if json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'ps':\n    threading.Event().wait()\n"
@@ -112,7 +115,7 @@ def test_point_89_a_ps_that_never_ends_is_ended_after_the_workers(processes, tmp
     assert not done.descendants()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("signum", [long(signal.SIGTERM), signal.SIGKILL])
 def test_point_89_no_task_outlives_the_launcher(processes, tmp_path, signum):
     text = "import threading\nprint('waits', flush=True)\nthreading.Event().wait()\n"
     done = run(processes, *CLUSTER, write(tmp_path, text))
@@ -122,6 +125,7 @@ def test_point_89_no_task_outlives_the_launcher(processes, tmp_path, signum):
     eventually(lambda: not done.descendants(), 10, "the end of all tasks")
 
 
+@pytest.mark.long
 def test_point_90_a_worker_does_not_wait_for_dead_tasks(processes):
     """The second worker comes when the first has ended; it neither waits for it nor 30 s for the model."""
     ports = free_ports(3)

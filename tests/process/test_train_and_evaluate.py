@@ -14,6 +14,7 @@ import tensorflow as tf
 from benchmarks.processes import free_ports
 from ps_train.coordination.run_status import RunState, read_status
 from ps_train.hooks.eval_events import read_eval_metrics
+from tests.support.long import long
 from tests.support.processes import ROOT, Process, Processes
 
 pytest.importorskip("ps_train.estimator.estimator")
@@ -112,7 +113,7 @@ def ended_well(processes: Sequence[Process]) -> None:
         assert process.lines[-1] == "result: None"
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", "ps_train"])
+@pytest.mark.parametrize("engine", [long("tensorflow"), "ps_train"])
 def test_point_29_and_36_all_tasks_end_at_max_steps_with_a_final_export(processes, tmp_path, engine):
     job = Job(processes, tmp_path, ["chief", "worker", "ps"], engine, max_steps=450)
     ended_well([*job.start_all(), job.start("evaluator")])
@@ -121,6 +122,7 @@ def test_point_29_and_36_all_tasks_end_at_max_steps_with_a_final_export(processe
     assert read_status(str(job.model_dir)).status.state == RunState.DONE
 
 
+@pytest.mark.long
 def test_point_31_and_32_a_job_that_is_started_again_at_its_end_only_evaluates(processes, tmp_path):
     job = Job(processes, tmp_path, ["chief", "ps"], max_steps=50)
     ended_well(job.start_all())
@@ -130,13 +132,14 @@ def test_point_31_and_32_a_job_that_is_started_again_at_its_end_only_evaluates(p
     assert job.evaluated == [50] and job.exports("final") == 1
 
 
+@pytest.mark.long
 def test_point_37_and_65_all_tasks_end_with_the_input(processes, tmp_path):
     job = Job(processes, tmp_path, ["worker", "worker", "ps"], batches=130)
     ended_well([*job.start_all(), job.start("evaluator")])
     assert job.saved_step == 260 == job.evaluated[-1] and job.exports("final") == 1
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", "ps_train"])
+@pytest.mark.parametrize("engine", [long("tensorflow"), "ps_train"])
 def test_point_85_the_chief_stops_all_workers_early(processes, tmp_path, engine):
     job = Job(processes, tmp_path, ["worker", "worker", "ps"], engine, stop_below=0.5)
     workers = [job.start("worker", index) for index in range(2)]
@@ -145,6 +148,7 @@ def test_point_85_the_chief_stops_all_workers_early(processes, tmp_path, engine)
     assert job.evaluated[-1] == job.saved_step and job.exports("final") == 1
 
 
+@pytest.mark.long
 def test_point_39_a_master_evaluates_and_exports(processes, tmp_path):
     job = Job(processes, tmp_path, ["master", "worker", "ps"], max_steps=250)
     ended_well(job.start_all())

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.processes import free_ports
+from tests.support.long import long
 from tests.support.processes import ROOT, Process, Processes
 
 PROGRAM = """
@@ -102,7 +103,7 @@ def steps_made(process: Process) -> int:
     return int(line.rpartition(" ")[2])
 
 
-@pytest.mark.parametrize("ps", [1, 2])
+@pytest.mark.parametrize("ps", [long(1), 2])
 def test_point_30_a_job_ends_at_exactly_max_steps_and_the_ps_ends_too(processes, tmp_path, ps):
     job = Job(processes, tmp_path, ps, max_steps=101)
     chief, worker, *servers = tasks = job.start_all()
@@ -130,6 +131,7 @@ def test_point_60_and_68_hooks_of_the_chief_are_its_own_and_synchronous_workers_
     assert job.saved_weights == pytest.approx(weights, rel=1e-5)
 
 
+@pytest.mark.long
 def test_point_31_a_worker_that_starts_after_the_end_trains_nothing(processes, tmp_path):
     job = Job(processes, tmp_path, max_steps=20)
     chief, server = job.start("chief"), job.start("ps")
@@ -139,6 +141,7 @@ def test_point_31_a_worker_that_starts_after_the_end_trains_nothing(processes, t
     assert job.saved_step == 20
 
 
+@pytest.mark.long
 def test_point_65_the_end_of_one_input_does_not_end_the_others(processes, tmp_path):
     job = Job(processes, tmp_path, max_steps=None, batches={"chief": 60, "worker": 7})
     chief, worker, server = tasks = job.start_all()
@@ -146,6 +149,7 @@ def test_point_65_the_end_of_one_input_does_not_end_the_others(processes, tmp_pa
     assert (steps_made(chief), steps_made(worker), job.saved_step) == (60, 7, 67)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_does_not_keep_the_others_from_the_exact_end(processes, tmp_path):
     job = Job(processes, tmp_path, max_steps=300)
     chief, worker, _ = job.start_all()
