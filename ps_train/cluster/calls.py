@@ -215,7 +215,7 @@ class Session(v1.Session):
         try:
             return super().run(*arguments)
         except tf.errors.OpError as error:
-            error.graph = self.graph  # `errors/user_code.py` finds there which line of the model made the operation
+            error.graph = self.graph  # `user_code.py` finds there which line of the model made the operation
             raise
 
 
