@@ -19,6 +19,8 @@ from tests.support.processes import ROOT, Process, Processes
 
 pytest.importorskip("ps_train.estimator.estimator")
 
+pytestmark = pytest.mark.timeout(300)
+
 PROGRAM = """
 import logging, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -109,7 +111,7 @@ class Job:
 
 def ended_well(processes: Sequence[Process]) -> None:
     for process in processes:
-        assert process.wait(100) == 0, process.output
+        assert process.wait(200) == 0, process.output
         assert process.lines[-1] == "result: None"
 
 
