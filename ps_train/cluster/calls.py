@@ -31,6 +31,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.exit_guard import running_call
+
 log = logging.getLogger(__name__)
 
 PS_LOST_ERRORS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
@@ -213,7 +215,8 @@ class Session(v1.Session):
 
     def _run_once(self, *arguments: Any) -> Any:
         try:
-            return super().run(*arguments)
+            with running_call():
+                return super().run(*arguments)
         except tf.errors.OpError as error:
             error.graph = self.graph  # `user_code.py` finds there which line of the model made the operation
             raise
