@@ -9,9 +9,7 @@ import importlib.metadata
 import logging
 import os
 import platform
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 
@@ -19,11 +17,11 @@ from ps_train import __version__
 from ps_train.cluster.ports import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
-from ps_train.config.job import WATCH_STDIN_VARIABLE, Job
+from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
-from ps_train.launch.parent import stop_with_parent
+from ps_train.launch.parent import die_with_launcher, stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
@@ -31,7 +29,7 @@ from ps_train.runtime.error_report import report_error
 from ps_train.runtime.tf_import import import_tensorflow
 from ps_train.user_code import describe, frames_text
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # sys/prctl.h
+_PR_SET_NAME = 15  # sys/prctl.h
 _has_launcher = False
 
 
@@ -161,22 +159,6 @@ def _prepare_logging(console: Console, verbose: bool) -> None:
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
-def _die_with_launcher() -> None:
-    """Ends this process when the launcher ends: standard input is a pipe that closes at that moment."""
-
-    def wait() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(EXIT_FAILED)
-
-    global _has_launcher
-    if os.environ.pop(WATCH_STDIN_VARIABLE, None):
-        _has_launcher = True
-        with contextlib.suppress(OSError, AttributeError):  # Linux: also ends a stopped process
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        threading.Thread(target=wait, daemon=True).start()
-
-
 def _name_process(name: str) -> None:
     """Sets the name shown by `ps -o comm` and `top`: forked children share the launcher's command line."""
     with contextlib.suppress(OSError, AttributeError):  # Linux
@@ -197,7 +179,8 @@ def _open_closed_streams() -> None:
 
 
 def _program(arguments: list[str]) -> int:
-    _die_with_launcher()
+    global _has_launcher
+    _has_launcher = die_with_launcher()
     if "numpy" in sys.modules:  # forked workers must not draw the same numbers
         sys.modules["numpy"].random.seed()
     _open_closed_streams()

@@ -75,24 +75,33 @@ def start_child(
       reserved: socket bound to the child's port, which it inherits; None if the port is not reserved.
       template: the common part of all children.
     """
-    environment = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
-    environment |= {WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
-    inherited = []
-    if reserved is not None:
-        environment[HELD_PORT_VARIABLE] = str(reserved.fileno())
-        inherited = [reserved.fileno()]
-    if fork.can_fork():
-        process: Process = ForkedProcess(functools.partial(template.work, list(arguments)), environment, inherited)
-    else:
-        process = _spawn(arguments, environment, inherited)
+    own = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
+    held = None if reserved is None else reserved.fileno()
+    process = start_process(functools.partial(template.work, list(arguments)), ["ps_train", *arguments], own, held)
     if reserved is not None:
         reserved.close()
     return process
 
 
-def _spawn(arguments: Sequence[str], environment: Mapping[str, str], inherited: Sequence[int]) -> Process:
+def start_process(
+    work: Callable[[], int], command: Sequence[str], environ: Mapping[str, str], held: int | None
+) -> Process:
+    """Starts a process: a fork of this one, or a new one where this one cannot be forked any more.
+
+    Args:
+      work: the work of a fork; returns its exit code.
+      command: module and arguments of a new process.
+      environ: the environment.
+      held: file descriptor of the socket that reserves the process's port; None if none is reserved.
+    """
+    environment = {**environ, WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
+    inherited = [] if held is None else [held]
+    if held is not None:
+        environment[HELD_PORT_VARIABLE] = str(held)
+    if fork.can_fork():
+        return ForkedProcess(work, environment, inherited)
     return subprocess.Popen(
-        [sys.executable, "-m", "ps_train", *arguments],
+        [sys.executable, "-m", *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

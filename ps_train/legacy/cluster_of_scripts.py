@@ -14,21 +14,18 @@ import functools
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from ps_train.config.job import HELD_PORT_VARIABLE
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.launch import fork
-from ps_train.launch.child_process import describe_exit
-from ps_train.launch.fork import ForkedProcess, Process
+from ps_train.launch.child_process import describe_exit, start_process
+from ps_train.launch.fork import Process
 from ps_train.launch.output import lines_of
 from ps_train.launch.port_reservation import PortReservation
 from ps_train.legacy.script_flags import defined_flags, script_texts, task_flags, tf_config
-from ps_train.legacy.script_process import WATCH_STDIN_VARIABLE, run_forked_script
+from ps_train.legacy.script_process import run_forked_script
 from ps_train.runtime.console import Console
 from ps_train.runtime.tf_import import import_tensorflow
 
@@ -150,34 +147,13 @@ class _ClusterRun:
         self, cluster: Mapping[str, list[str]], job_name: str, index: int, environ: Mapping[str, str], held: int | None
     ) -> None:
         environment = {**environ, "TF_CONFIG": tf_config(cluster, job_name, index)}
-        environment |= {WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
-        if held is not None:
-            environment[HELD_PORT_VARIABLE] = str(held)
-        inherited = [held] if held is not None else []
-        given = self._job.arguments
+        script, compat, given = self._job.script, self._job.compat, self._job.arguments
         arguments = [*given, *task_flags(defined_flags(self._texts), given, cluster, job_name, index)]
-        process: Process
-        if fork.can_fork():
-            work = functools.partial(run_forked_script, self._job.script, arguments, self._job.compat)
-            process = ForkedProcess(work, environment, inherited)
-        else:
-            process = self._spawn(arguments, environment, inherited)
+        work = functools.partial(run_forked_script, script, arguments, compat)
+        command = ["ps_train.run", *(["--compat"] if compat else []), script, *arguments]
+        process = start_process(work, command, environment, held)
         name = f"{job_name}:{index}"
         self._tasks[name] = _Task(name, process, collections.deque(maxlen=_LAST_LINES))
-
-    def _spawn(self, arguments: list[str], environment: Mapping[str, str], inherited: list[int]) -> Process:
-        compat = ["--compat"] if self._job.compat else []
-        return subprocess.Popen(
-            [sys.executable, "-m", "ps_train.run", *compat, self._job.script, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=environment,
-            pass_fds=inherited,
-            start_new_session=True,  # Ctrl-C reaches only the launcher, which forwards it
-        )
 
     def _read(self, task: _Task) -> None:
         for is_error, line in lines_of(task.process):

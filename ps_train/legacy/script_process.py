@@ -15,10 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-WATCH_STDIN_VARIABLE = "PS_TRAIN_SCRIPT_DIES_WITH_LAUNCHER"
-"""Set in a child: it ends when its standard input does, which only the launcher holds open."""
-
-_EXIT_OF_ORPHAN = 143
+from ps_train.launch.parent import die_with_launcher
 
 
 def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
@@ -29,8 +26,7 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
       arguments: its arguments.
       compat: gives it the facade of TensorFlow 1's modules.
     """
-    if os.environ.pop(WATCH_STDIN_VARIABLE, None):
-        threading.Thread(target=_end_with_stdin, daemon=True, name="launcher watch").start()
+    die_with_launcher()
     sys.argv = [script, *arguments]
     sys.path[0:1] = [os.path.dirname(os.path.abspath(script))]
     try:
@@ -65,12 +61,3 @@ def _exit_code(error: SystemExit) -> int:
         return error.code or 0
     print(error.code, file=sys.stderr)
     return 1
-
-
-def _end_with_stdin() -> None:
-    try:
-        while os.read(0, 1024):
-            pass
-    except OSError:
-        pass
-    os._exit(_EXIT_OF_ORPHAN)
