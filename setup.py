@@ -9,6 +9,9 @@ here = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (here / "ps_train/__init__.py").read_text())
 assert version is not None
 
+estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
+tools = ["build", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "tensorboard"]
+
 setup(
     name="ps_train",
     version=version[1],
@@ -21,9 +24,7 @@ setup(
     packages=find_packages(include=["ps_train", "ps_train.*"]),
     package_data={"ps_train": ["py.typed"], "ps_train.data": ["digits.npz", "digits.LICENSE"]},
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
-    extras_require={
-        "dev": ["build", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "tensorboard"],
-    },
+    extras_require={"estimator": estimator, "dev": [*tools, *estimator]},
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[
         "Development Status :: 3 - Alpha",

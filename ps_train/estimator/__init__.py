@@ -8,12 +8,13 @@ The names are those of `tf.estimator`.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any
 
 import tensorflow.compat.v1 as _v1
 
 from ps_train.estimator import experimental, export, inputs
 from ps_train.estimator.add_metrics import add_metrics
+from ps_train.estimator.canned import canned as _canned
 from ps_train.estimator.estimator import Estimator
 from ps_train.estimator.refused import model_to_estimator, refusal_of
 from ps_train.estimator.train_and_evaluate import train_and_evaluate
@@ -83,5 +84,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(refusal_of(name) or f"module {__name__!r} has no attribute {name!r}; see its __all__")
+def __getattr__(name: str) -> Any:
+    found = _canned(name)
+    if found is None:
+        raise AttributeError(refusal_of(name) or f"module {__name__!r} has no attribute {name!r}; see its __all__")
+    return found

@@ -22,12 +22,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.hooks.eval_events import read_eval_metrics
+from ps_train.programs.program import ENGINE_ENDS_JOB
 from ps_train.specs.estimator_like import check_estimator
 
 log = logging.getLogger(__name__)
-
-ENGINE_ENDS_JOB = "ps_train/engine_ends_job"
-"""Graph collection, not empty if a stop that a hook of the chief requests ends the whole job."""
 
 _QUEUE = "signal_early_stopping"
 

@@ -20,10 +20,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
+from ps_train.checkpoint.newest_checkpoint import needed_checkpoint, saved_step
 from ps_train.estimator import engines
 from ps_train.estimator.evaluation import StopAfterBatchesHook, evaluate, write_events
 from ps_train.estimator.export_saved_model import ExportOptions, export_saved_model
-from ps_train.estimator.newest_checkpoint import needed_checkpoint, saved_step
 from ps_train.estimator.prediction import examples_of, predict
 from ps_train.programs.program import Program
 from ps_train.specs.calls import bind_input_fn, bind_model_fn, check_model_fn

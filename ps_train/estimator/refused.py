@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-_CANNED = (
-    *(f"{kind}{task}" for kind in ("Baseline", "DNN", "Linear") for task in ("Classifier", "Estimator", "Regressor")),
-    *(f"DNNLinearCombined{task}" for task in ("Classifier", "Estimator", "Regressor")),
-    *(f"{kind}Head" for kind in ("BinaryClass", "MultiClass", "MultiLabel", "Regression", "LogisticRegression")),
-    *("PoissonRegressionHead", "MultiHead", "Head", "classifier_parse_example_spec", "regressor_parse_example_spec"),
-)
 _TPU = ("tpu", "TPUEstimator", "TPUEstimatorSpec")
 
 
@@ -17,8 +11,6 @@ def refusal_of(name: str) -> str:
     """Returns the reason why a name of `tf.estimator` is not there, or "" for a name that it does not have."""
     if name in _TPU:
         return f"{name} is not there, since ps_train does not train on TPUs: use Estimator and RunConfig."
-    if name in _CANNED:
-        return f"{name} is not part of ps_train.estimator: write a model_fn, or use tensorflow-estimator 2.15.0."
     return ""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -225,12 +225,9 @@ def _all_entries(
 ) -> list[CheckpointEntry]:
     slots = {ps: optimizer.slots for ps, optimizer in enumerate(optimizers)}
     entries = _counter_entries(state.update_counts, state.counters)
-    entries += checkpoint_entries(plan, state.variables, slots, _key_of(optimizers))
+    keys = next((optimizer for optimizer in optimizers if optimizer.slots), optimizers[0])
+    entries += checkpoint_entries(plan, state.variables, slots, keys.key_of, keys.slot_key_of)
     return entries + (_progress_entries(assigned.name, progress) if assigned else [])
-
-
-def _key_of(optimizers: Sequence[PsOptimizer]) -> Callable[[str, str, int], str]:
-    return next((optimizer.key_of for optimizer in optimizers if optimizer.slots), optimizers[0].key_of)
 
 
 def _make_progress(assigned: ShardedBatches | None, received: Sequence[ReceivedPush]) -> dict[int, ShardProgress]:

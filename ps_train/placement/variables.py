@@ -131,16 +131,16 @@ def checkpoint_entries(
     variables: Mapping[str, Any],
     optimizer_variables: Mapping[int, Mapping[str, Sequence[Any]]],
     key_of: Callable[[str, str, int], str],
+    slot_key_of: SlotKeys,
 ) -> list[CheckpointEntry]:
     """Returns the checkpoint entries of all slices and of the optimizers' variables.
 
     Args:
       plan: the places of the variables.
       variables: slice name to variable.
-      optimizer_variables: ps index to group to the variables that the group's optimizer made there, in their order.  A
-        variable named `<slice>/<slot>` is a slot of that slice.  The others, such as Adam's powers of beta, exist once
-        on each ps with the same value.  They are saved from the first ps that has them.
-      key_of: returns the key of such a variable: of its group, its kind, and its number in that kind, from 1.
+      optimizer_variables: ps index to group to its optimizer's variables in order; the first ps saves all but slots.
+      key_of: see `OptimizerGroups`.
+      slot_key_of: see `OptimizerGroups`.
     """
     entries = [CheckpointEntry(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
     saved: set[str] = set()
@@ -149,9 +149,8 @@ def checkpoint_entries(
         for group, made in groups.items():
             counts: dict[str, int] = {}
             for variable in made:
-                piece = _slot_owner(pieces, variable.op.name)
-                if piece is not None:
-                    entries.append(_slot_entry(plan, piece, variable))
+                if (piece := _slot_owner(pieces, variable.op.name)) is not None:
+                    entries.append(_slot_entry(plan, piece, variable, group, slot_key_of))
                     continue
                 kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
                 counts[kind] = counts.get(kind, 0) + 1
@@ -161,6 +160,7 @@ def checkpoint_entries(
     return entries
 
 
+SlotKeys = Callable[[str, str, str], str]
 _UNIQUE_SUFFIX = re.compile(r"_\d+$")
 """The suffix that TensorFlow appends to a name that is taken on another ps or by another group."""
 
@@ -170,12 +170,12 @@ def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:
     return max(owners, key=lambda piece: len(piece.name), default=None)
 
 
-def _slot_entry(plan: Plan, piece: Slice, slot: Any) -> CheckpointEntry:
+def _slot_entry(plan: Plan, piece: Slice, slot: Any, group: str, key_of: SlotKeys) -> CheckpointEntry:
     kind = slot.op.name[len(piece.name) + 1 :]
-    shape = tuple(slot.shape.as_list())
-    if piece.count > 1 and shape[:1] != piece.shape[:1]:
-        return CheckpointEntry(f"{piece.name}/{kind}", "", slot)  # not row by row, so no other slice shares it
-    return CheckpointEntry(f"{piece.variable}/{kind}", _spec(plan, dataclasses.replace(piece, shape=shape)), slot)
+    part = dataclasses.replace(piece, shape=tuple(slot.shape.as_list()))
+    if piece.count > 1 and part.shape[:1] != piece.shape[:1]:
+        return CheckpointEntry(key_of(group, piece.name, kind), "", slot)  # not row by row, so no other slice shares it
+    return CheckpointEntry(key_of(group, piece.variable, kind), _spec(plan, part), slot)
 
 
 def _spec(plan: Plan, piece: Slice) -> str:

@@ -9,7 +9,6 @@ iterator: the input_fn is called twice in each graph, first to find the dataset,
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,12 +16,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.batched import Batch, Batched
+from ps_train.data.input_result import split_batch
 from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.replaced_attributes import replaced
 
 InputFn = Callable[[], Any]
 
 _MAKERS = ("make_one_shot_iterator", "make_initializable_iterator")
-_lock = threading.RLock()
 
 
 def batched_input(input_fn: InputFn) -> Batched:
@@ -53,13 +53,7 @@ def batched_input(input_fn: InputFn) -> Batched:
 
 def _pair(element: Any) -> Batch:
     """Returns what an input_fn gave as features and labels."""
-    if isinstance(element, tuple | list):
-        if len(element) != 2:
-            raise ValueError(
-                f"input_fn should return (features, labels), or features alone; it returned {len(element)} values."
-            )
-        return Batch(element[0], element[1])
-    return Batch(element, None)
+    return Batch(*split_batch(element))
 
 
 def _size_of(found: Any) -> int:
@@ -107,16 +101,10 @@ class _GivenIterator:
 def _iterators_by(source: Any) -> Iterator[Any]:
     """Makes all iterators of datasets by `source` within the body."""
     owners = [v1.data, v1.data.Dataset, tf.data.Dataset]
-    with _lock:
-        before = [(owner, name, vars(owner)[name]) for owner in owners for name in _MAKERS if name in vars(owner)]
 
-        def maker(real: Any) -> Any:
-            return lambda dataset, *arguments, **options: source.make(dataset, real, arguments, options)
+    def maker(real: Any) -> Any:
+        return lambda dataset, *arguments, **options: source.make(dataset, real, arguments, options)
 
-        for owner, name, real in before:
-            setattr(owner, name, maker(real))
-        try:
-            yield source
-        finally:
-            for owner, name, real in before:
-                setattr(owner, name, real)
+    real = [(owner, name, vars(owner)[name]) for owner in owners for name in _MAKERS if name in vars(owner)]
+    with replaced([(owner, name, maker(function)) for owner, name, function in real]):
+        yield source

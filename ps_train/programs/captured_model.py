@@ -22,8 +22,9 @@ from ps_train.placement.model_variable import ModelVariable
 from ps_train.placement.user_variables import current_build
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.counted_step import counted_step
 from ps_train.programs.hyperparameters import on_this_ps
-from ps_train.programs.program import TRAIN, Program
+from ps_train.programs.program import ENGINE_ENDS_JOB, TRAIN, Program, hooks_of
 from ps_train.programs.recorded_optimizers import OptimizerRecorder
 from ps_train.programs.row_variable import RowVariable
 from ps_train.programs.survey import Survey
@@ -56,10 +57,9 @@ class CapturedModel(Model):
 
     def forward(self, features: Batch, training: bool) -> Any:
         """Returns the specification that the model_fn makes for a batch."""
-        rows: dict[str, RowVariable] = {}
         recorder = OptimizerRecorder(_name_of, _source_of)
         step = v1.train.get_global_step()
-        with self._giving_rows(rows), recorder.recording():
+        with self._giving_rows(), counted_step(), recorder.recording():
             spec = self._program.model_fn(features.features, features.labels, TRAIN)
         self._check_same(recorder)
         self._recorder, self._step, self._spec = recorder, step, spec
@@ -81,13 +81,12 @@ class CapturedModel(Model):
         assert self._recorder is not None, "forward() is called first"
         step = self._step if isinstance(self._step, tf.Tensor) else None
         groups = {str(number): on_this_ps(call.optimizer, step) for number, call in enumerate(self._recorder.applied)}
-        return OptimizerGroups(groups, self._group_of, self._key_of)
+        return OptimizerGroups(groups, self._group_of, self._key_of, self._slot_key_of)
 
     def hooks(self) -> list[v1.train.SessionRunHook]:
-        """Returns the training hooks of this task."""
-        of_chief = self._spec.training_chief_hooks if self._is_chief else ()
-        hooks = [*self._program.hooks, *(self._spec.training_hooks or ()), *(of_chief or ())]
-        return [hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]
+        """Returns the training hooks of this task, and tells them that their graph is run by the engine."""
+        v1.add_to_collection(ENGINE_ENDS_JOB, True)
+        return hooks_of(self._program, self._spec, self._is_chief)
 
     def saving_listeners(self) -> list[v1.train.CheckpointSaverListener]:
         """Returns the listeners that the program was given."""
@@ -101,15 +100,28 @@ class CapturedModel(Model):
                 return str(number)
         raise ModelError(f"the model_fn applies no gradient to variable {name}.")
 
+    def _slot_key_of(self, group: str, variable: str, kind: str) -> str:
+        """Returns the key that TensorFlow's saver has for a slot.
+
+        An optimizer that is used in a variable scope makes slots in it.  For a variable with a partitioner, the saver
+        takes a slot's name behind as many characters as the name of the variable's first part has.
+        """
+        scope = self._survey.groups[int(group)].scope
+        if variable in self._survey.partitioned:
+            part = f"{variable}/part_0/"
+            return f"{variable}/{(scope + part)[len(part) :]}{kind}"
+        return f"{scope}{variable}/{kind}"
+
     def _key_of(self, group: str, kind: str, number: int) -> str:
         """Returns TensorFlow's name of a variable that belongs to an optimizer as a whole."""
         same = [name for name in self._survey.groups[int(group)].shared if _kind_of(name) == kind]
         return same[number - 1] if number <= len(same) else f"{group}/{kind}_{number}"
 
     @contextlib.contextmanager
-    def _giving_rows(self, rows: dict[str, RowVariable]) -> Iterator[None]:
+    def _giving_rows(self) -> Iterator[None]:
         """Gives the model an object that fetches rows for each variable that it only looks up."""
         root, tables = v1.get_variable_scope(), self._survey.looked_up
+        rows: dict[str, RowVariable] = {}
 
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
             if name not in tables:

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.private_tf import COLOCATION, share_slots
 from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.graph_walk import ancestors
 from ps_train.programs.recorded_optimizers import AppliedGradients
 
 _SOURCES = ("VarHandleOp", "VariableV2", "Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "Iterator")
@@ -34,7 +35,7 @@ def check_hyperparameters(applied: Sequence[AppliedGradients], step: Any) -> Non
     for call in applied:
         for name, value in call.hyperparameters.items():
             if isinstance(value, tf.Tensor | tf.Variable):
-                for op in _ancestors(tf.convert_to_tensor(value), set()):
+                for op in ancestors(tf.convert_to_tensor(value).op):
                     if op.type in _SOURCES and op is not step.handle.op:
                         raise CaptureError(
                             f"{name.lstrip('_')} of {type(call.optimizer).__name__} depends on {op.name} ({op.type}), "
@@ -52,8 +53,6 @@ def on_this_ps(optimizer: Any, step: tf.Tensor | None) -> Any:
     own = copy.copy(optimizer)
     share_slots(own, own)
     for name, value in vars(optimizer).items():
-        if name.startswith("_call") or name == "_name":
-            continue
         if callable(value) and not isinstance(value, tf.Tensor | tf.Variable | type) and _is_function(value):
             setattr(own, name, value())
         elif isinstance(value, tf.Tensor):
@@ -68,8 +67,11 @@ def _is_function(value: Any) -> bool:
 
 def _again(tensor: tf.Tensor, step: tf.Tensor | None) -> tf.Tensor:
     """Returns a copy of a tensor that depends on the current global step in the place of `step`."""
+    own = None if step is None else tf.cast(tf.convert_to_tensor(v1.train.get_global_step()), step.dtype)
+    if tensor is step:
+        return own
     stop = {step.op} if step is not None else set()
-    needed = _ancestors(tensor, stop)
+    needed = ancestors(tensor.op, stop=stop)
     nodes = v1.GraphDef(versions=tensor.graph.graph_def_versions)
     inputs: dict[str, tf.Tensor] = {}
     for op in needed:
@@ -85,22 +87,6 @@ def _again(tensor: tf.Tensor, step: tf.Tensor | None) -> tf.Tensor:
     if any(a.HasField("func") or a.list.func for node in nodes.node for a in node.attr.values()):
         nodes.library.CopyFrom(tensor.graph.as_graph_def().library)
     if step is not None and any(source is step for op in needed for source in op.inputs):
-        own = tf.cast(tf.convert_to_tensor(v1.train.get_global_step()), step.dtype)
         inputs[step.name] = own
-    if tensor is step:
-        return tf.cast(tf.convert_to_tensor(v1.train.get_global_step()), step.dtype)
     (found,) = tf.import_graph_def(nodes, inputs, [tensor.name], name="hyperparameter")
     return found
-
-
-def _ancestors(tensor: tf.Tensor, stop: set[tf.Operation]) -> list[tf.Operation]:
-    """Returns the operations that a tensor is computed by, as far as those of `stop`."""
-    found: dict[tf.Operation, None] = {}
-    pending = [tensor.op]
-    while pending:
-        op = pending.pop()
-        if op not in found:
-            found[op] = None
-            if op not in stop:
-                pending += [source.op for source in op.inputs]
-    return list(found)

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import os
 
-import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.programs.batches import batched_input
 from ps_train.programs.program import TRAIN, Program
+from ps_train.programs.sessions import estimator_graph, in_one_piece
 
 
 def write_initial_checkpoint(program: Program) -> str:
     """Writes the initial values of a program's variables into its model directory, as step 0; returns the path."""
-    with tf.Graph().as_default():
-        v1.train.create_global_step()
-        v1.set_random_seed(program.config.tf_random_seed)
+    with estimator_graph(program.config):
         batches = training_batches(batched_input(program.input_fn), WHOLE, 1, epochs=1, shuffle_buffer=0)
         scope = v1.get_variable_scope()
-        with v1.variable_scope(scope, custom_getter=_in_one_piece, auxiliary_name_scope=False):
+        with v1.variable_scope(scope, custom_getter=in_one_piece, auxiliary_name_scope=False):
             spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
         if program.warm_start is not None:
             v1.train.warm_start(*program.warm_start)
@@ -37,7 +35,3 @@ def write_initial_checkpoint(program: Program) -> str:
                 scaffold.init_fn(session)
             os.makedirs(program.model_dir, exist_ok=True)
             return str(saver.save(session, os.path.join(program.model_dir, "model.ckpt"), global_step=0))
-
-
-def _in_one_piece(getter: object, name: str, *args: object, **options: object) -> object:
-    return getter(name, *args, **{**options, "partitioner": None, "use_resource": True})  # type: ignore[operator]

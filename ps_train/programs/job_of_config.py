@@ -6,6 +6,7 @@ task = task_of(config)
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ps_train.config.fields import job_fields
@@ -49,7 +50,7 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
       ConfigError: the config's `job` has a name or value that is not possible.
       CaptureError: the program and the config's `job` contradict each other.
     """
-    cluster, further = cluster_job(config), _further(config)
+    given = _further(config)
     values = {
         "max_steps": max_steps or NO_LIMIT,
         "model_dir": model_dir,
@@ -64,11 +65,10 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
     if survey.has_hooks:
         values["steps_per_run"] = "1"
     if survey.sync is not None:
-        if further.get("update", "sync") != "sync":
+        if given.get("update", "sync") != "sync":
             raise CaptureError("a SyncReplicasOptimizer synchronizes, but the config's job has another update")
         values |= {"update": "sync", "backup_workers": max(0, survey.sync.total - survey.sync.to_aggregate)}
-    hosts = {name: getattr(cluster, name) for name in ("ps_hosts", "worker_hosts", "chief_hosts")}
-    return Job(**{**hosts, **values, **further})
+    return dataclasses.replace(cluster_job(config), **{**values, **given})
 
 
 def task_of(config: Any) -> Task:

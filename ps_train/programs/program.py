@@ -6,8 +6,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import tensorflow.compat.v1 as v1
+
 TRAIN = "train"
 """The mode of a model_fn that trains, as in `ModeKeys.TRAIN`."""
+
+ENGINE_ENDS_JOB = "ps_train/engine_ends_job"
+"""Graph collection, not empty if a stop that a hook of the chief requests ends the whole job."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +38,19 @@ class Program:
     hooks: Sequence[Any] = ()
     saving_listeners: Sequence[Any] = ()
     warm_start: Any = None
+
+
+def hooks_of(program: Program, spec: Any, is_chief: bool) -> list[v1.train.SessionRunHook]:
+    """Returns the training hooks of a task, without those that do nothing.
+
+    Args:
+      program: the program.
+      spec: the EstimatorSpec of its model_fn.
+      is_chief: adds the chief's own.
+    """
+    of_chief = (spec.training_chief_hooks or ()) if is_chief else ()
+    hooks = [*program.hooks, *(spec.training_hooks or ()), *of_chief]
+    return [hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]
 
 
 class SyncReplicas(NamedTuple):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,10 +22,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.private_tf import sync_settings
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.program import SyncReplicas
+from ps_train.programs.replaced_attributes import replaced
 
 _OPTIMIZER = v1.train.Optimizer
 _SYNC = v1.train.SyncReplicasOptimizer
-_lock = threading.RLock()
+_apply_really = _OPTIMIZER.apply_gradients
 
 
 @dataclasses.dataclass
@@ -37,6 +37,7 @@ class AppliedGradients:
       optimizer: the optimizer; the one inside of a SyncReplicasOptimizer.
       gradients: variable name to gradient: a tensor, IndexedSlices, or None.
       done: the operation that the model_fn was given for the update.
+      scope: the variable scope of the call: "" or a scope with its slash.
       hyperparameters: the optimizer's attributes before its first update.
       made: the variables that the optimizer made, if the call was carried out.
     """
@@ -44,6 +45,7 @@ class AppliedGradients:
     optimizer: Any
     gradients: Mapping[str, Any]
     done: tf.Operation
+    scope: str
     hyperparameters: Mapping[str, Any]
     made: Sequence[Any] = ()
 
@@ -83,19 +85,11 @@ class OptimizerRecorder:
         def apply_sync(optimizer: Any, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
             return recorder._apply_sync(optimizer, grads_and_vars, global_step, name)
 
-        with _lock:
-            self._real_compute, self._real_apply = _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients
-            kinds = [_SYNC, *_SYNC.__subclasses__()]  # those of `ps_train.train` too
-            before = [(kind, kind.apply_gradients, kind.make_session_run_hook) for kind in kinds]
-            _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients = compute, apply
-            for kind in kinds:
-                kind.apply_gradients, kind.make_session_run_hook = apply_sync, _no_hook
-            try:
-                yield
-            finally:
-                _OPTIMIZER.compute_gradients, _OPTIMIZER.apply_gradients = self._real_compute, self._real_apply
-                for kind, real_apply, hook in before:
-                    kind.apply_gradients, kind.make_session_run_hook = real_apply, hook
+        attributes = [(_OPTIMIZER, "compute_gradients", compute), (_OPTIMIZER, "apply_gradients", apply)]
+        for kind in (_SYNC, *_SYNC.__subclasses__()):  # those of `ps_train.train` too
+            attributes += [(kind, "apply_gradients", apply_sync), (kind, "make_session_run_hook", _no_hook)]
+        with replaced(attributes):
+            yield
 
     def _compute(
         self,
@@ -130,12 +124,13 @@ class OptimizerRecorder:
         hyperparameters = self._hyperparameters.setdefault(id(optimizer), dict(vars(optimizer)))
         if self._carries_out:
             before = {id(variable) for variable in v1.global_variables()}
-            result = self._real_apply(optimizer, pairs, global_step, name)
+            result = _apply_really(optimizer, pairs, global_step, name)
             made = [variable for variable in v1.global_variables() if id(variable) not in before]
         else:
             result = tf.no_op(name or f"{optimizer.get_name()}_update")
         done = result if isinstance(result, tf.Operation) else result.op
-        self.applied.append(AppliedGradients(optimizer, gradients, done, hyperparameters, made))
+        scope = f"{v1.get_variable_scope().name}/".lstrip("/")
+        self.applied.append(AppliedGradients(optimizer, gradients, done, scope, hyperparameters, made))
         return result
 
     def _apply_sync(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:

@@ -36,6 +36,11 @@ def estimator_graph(config: Any, device: str | Callable[[Any], str] | None = Non
         yield graph
 
 
+def in_one_piece(getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+    """A custom getter of a variable scope: it makes resource variables without partitions."""
+    return getter(name, *args, **{**options, "partitioner": None, "use_resource": True})
+
+
 class DefaultSaver(v1.train.Saver):
     """A saver of all variables under their own names: one that the user has not made."""
 

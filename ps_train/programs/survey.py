@@ -20,11 +20,14 @@ from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.counted_step import check_counting
+from ps_train.programs.graph_walk import readers
 from ps_train.programs.hyperparameters import check_hyperparameters
-from ps_train.programs.program import TRAIN, Program, SyncReplicas
+from ps_train.programs.program import TRAIN, Program, SyncReplicas, hooks_of
 from ps_train.programs.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.programs.row_initializer import row_initializer
 from ps_train.programs.row_variable import LookedUp
+from ps_train.programs.sessions import estimator_graph, in_one_piece
 
 _KEYS = v1.GraphKeys
 _READS_OF_ROWS = ("ResourceGather", "VariableShape", "VarIsInitializedOp")
@@ -38,10 +41,12 @@ class Group:
     Attributes:
       variables: names of the variables.
       shared: names of the optimizer's variables that belong to no single variable, in the order of their making.
+      scope: what precedes the names of slots: "" or a scope with its slash.
     """
 
     variables: frozenset[str]
     shared: tuple[str, ...]
+    scope: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Survey:
     Attributes:
       looked_up: name to table, for each variable of which only rows are read.
       groups: the variables of each call of `apply_gradients`, in order.
+      partitioned: names of the variables that are made with a partitioner.
       sync: the settings of the SyncReplicasOptimizer; None without one.
       has_hooks: True if the program has training hooks.
       has_initial_values: True if initial values come from elsewhere than the variables' initializers.
@@ -58,6 +64,7 @@ class Survey:
 
     looked_up: Mapping[str, LookedUp]
     groups: Sequence[Group]
+    partitioned: frozenset[str]
     sync: SyncReplicas | None
     has_hooks: bool
     has_initial_values: bool
@@ -69,9 +76,8 @@ def survey_program(program: Program) -> Survey:
     Raises:
       CaptureError: it does something that the engine cannot do in its place.
     """
-    with tf.Graph().as_default() as graph:
-        step = v1.train.create_global_step()
-        v1.set_random_seed(program.config.tf_random_seed)
+    with estimator_graph(program.config):
+        step = v1.train.get_global_step()
         batches = training_batches(batched_input(program.input_fn), WHOLE, 1, epochs=1, shuffle_buffer=0)
         made = _MadeVariables()
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
@@ -79,14 +85,15 @@ def survey_program(program: Program) -> Survey:
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
         with v1.device(setter), made.watching(), recorder.recording():
             spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
-        _check_train_op(spec.train_op, recorder.applied)
+        _check_updates(recorder.applied)
+        check_counting(spec.train_op, step)
         check_hyperparameters(recorder.applied, step)
-        hooks = [*program.hooks, *(spec.training_hooks or ()), *(spec.training_chief_hooks or ())]
         return Survey(
-            looked_up=_looked_up(made.initializers, recorder.applied, graph),
+            looked_up=_looked_up(made.initializers, recorder.applied),
             groups=[_group(applied) for applied in recorder.applied],
+            partitioned=frozenset(made.partitioned),
             sync=recorder.sync,
-            has_hooks=bool([hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]),
+            has_hooks=bool(hooks_of(program, spec, is_chief=True)),
             has_initial_values=_has_initial_values(program, spec, made.initializers),
         )
 
@@ -96,20 +103,22 @@ class _MadeVariables:
 
     Attributes:
       initializers: variable to the initializer that it was made with, and to its initializer operation.
+      partitioned: the variables with a partitioner.
     """
 
     def __init__(self) -> None:
         self.initializers: dict[str, tuple[Any, Any, tf.Operation]] = {}
+        self.partitioned: set[str] = set()
 
     def watching(self) -> Any:
         """Returns a variable scope that makes resource variables in one piece and remembers them."""
 
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
-            partitioned = options.get("partitioner") is not None
-            variable = getter(name, *args, **{**options, "partitioner": None, "use_resource": True})
+            variable = in_one_piece(getter, name, *args, **options)
             if getattr(variable, "trainable", False):
+                self.partitioned.update([name] if options.get("partitioner") else ())
                 self.initializers.setdefault(name, (variable, options.get("initializer"), variable.initializer))
-            return [variable] if partitioned and isinstance(variable, list) else variable
+            return variable
 
         return v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
 
@@ -119,14 +128,12 @@ def _name_of(variable: Any) -> str:
 
 
 def _group(applied: AppliedGradients) -> Group:
-    names = list(applied.gradients)
-    shared = [v.op.name for v in applied.made if not any(v.op.name.startswith(f"{name}/") for name in names)]
-    return Group(frozenset(names), tuple(shared))
+    owners = tuple(f"{applied.scope}{name}/" for name in applied.gradients)
+    shared = [variable.op.name for variable in applied.made if not variable.op.name.startswith(owners)]
+    return Group(frozenset(applied.gradients), tuple(shared), applied.scope)
 
 
-def _looked_up(
-    made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients], graph: tf.Graph
-) -> dict[str, LookedUp]:
+def _looked_up(made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients]) -> dict[str, LookedUp]:
     """Returns the table of each variable whose rows are all that the model reads."""
     trained = {name for call in applied for name in call.gradients}
     found = {}
@@ -163,32 +170,14 @@ def _is_update(reader: tf.Operation) -> bool:
     return "/update_" in f"/{reader.name}"
 
 
-def _check_train_op(train_op: Any, applied: Sequence[AppliedGradients]) -> None:
-    """Checks that the train_op updates by optimizers, and that nothing waits for the updated values."""
+def _check_updates(applied: Sequence[AppliedGradients]) -> None:
+    """Checks that the model updates by optimizers, and that nothing waits for the updated values."""
     if not applied:
         raise CaptureError("no optimizer of tf.compat.v1.train applies gradients")
     for call in applied:
-        for waiting in _waiting_for(call.done):
+        for waiting in readers(call.done, through=_HARMLESS):
             if waiting.type not in _HARMLESS and not _counts_steps(waiting):
                 raise CaptureError(f"{waiting.name} ({waiting.type}) runs after the optimizer's update")
-
-
-def _waiting_for(operation: tf.Operation) -> list[tf.Operation]:
-    """Returns the operations that run after an operation, through those that do nothing."""
-    graph, found, pending = operation.graph, list[tf.Operation](), [operation]
-    after: dict[tf.Operation, list[tf.Operation]] = {}
-    for other in graph.get_operations():
-        for before in other.control_inputs:
-            after.setdefault(before, []).append(other)
-    while pending:
-        current = pending.pop()
-        waiting = [*after.get(current, ()), *(reader for out in current.outputs for reader in out.consumers())]
-        for other in waiting:
-            if other not in found:
-                found.append(other)
-                if other.type in _HARMLESS:
-                    pending.append(other)
-    return found
 
 
 def _counts_steps(operation: tf.Operation) -> bool:

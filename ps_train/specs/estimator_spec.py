@@ -139,7 +139,8 @@ def _checked_metrics(metrics: Any) -> dict[str, Any]:
             f"EstimatorSpec.eval_metric_ops={metrics!r} is of type {type(metrics).__name__}: "
             "use a dict of name to (value, update_op)."
         )
-    for name, pair in metrics.items():
+    pairs = {name: _pair_of(name, metric) for name, metric in metrics.items()}
+    for name, pair in pairs.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(
                 f"EstimatorSpec.eval_metric_ops[{name!r}]={pair!r} is of type {type(pair).__name__}: "
@@ -147,7 +148,19 @@ def _checked_metrics(metrics: Any) -> dict[str, Any]:
             )
         for tensor in tf.nest.flatten(pair):
             _check_graph(tensor, f"eval_metric_ops[{name!r}]")
-    return metrics
+    return pairs
+
+
+def _pair_of(name: str, metric: Any) -> Any:
+    """Returns value and update of a metric object of Keras 2, whose variables are in no collection; else the metric."""
+    if isinstance(metric, tuple) or not (hasattr(metric, "updates") and hasattr(metric, "result")):
+        return metric
+    if not metric.updates:
+        raise ValueError(f"EstimatorSpec.eval_metric_ops[{name!r}] has no updates: call its update_state() first.")
+    for key in (v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES):
+        known = {id(variable) for variable in v1.get_collection(key)}
+        v1.get_default_graph().get_collection_ref(key).extend(v for v in metric.variables if id(v) not in known)
+    return metric.result(), metric.updates[0]
 
 
 def _checked_scaffold(scaffold: Any) -> v1.train.Scaffold:

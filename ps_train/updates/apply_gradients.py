@@ -37,6 +37,10 @@ def _key_with_group(group: str, kind: str, number: int) -> str:
     return f"{key}_{number}" if number > 1 else key
 
 
+def _key_with_variable(group: str, variable: str, kind: str) -> str:
+    return f"{variable}/{kind}"
+
+
 @dataclasses.dataclass(frozen=True)
 class OptimizerGroups:
     """The optimizers of a model, each with a group of variables.
@@ -46,11 +50,13 @@ class OptimizerGroups:
       group_of: returns the group of a variable, of its slices or of a table by its name; raises ModelError for none.
       key_of: returns the checkpoint's key of a variable that belongs to no single variable, as Adam's powers of beta:
         of a group, a kind of variable, and the number of this one among the group's of this kind, from 1.
+      slot_key_of: returns the checkpoint's key of a slot: of a group, the slot's variable, and its kind.
     """
 
     optimizers: Mapping[str, Any]
     group_of: Callable[[str], str]
     key_of: Callable[[str, str, int], str] = _key_with_group
+    slot_key_of: Callable[[str, str, str], str] = _key_with_variable
 
 
 class PsOptimizer:
@@ -67,7 +73,7 @@ class PsOptimizer:
 
     Attributes:
       slots: group to the variables that its optimizer has made, in order.
-      key_of: see `OptimizerGroups`.
+      key_of, slot_key_of: see `OptimizerGroups`.
     """
 
     def __init__(
@@ -86,6 +92,7 @@ class PsOptimizer:
         self._first_optimizers: dict[str, Any] = {}
         self.slots: dict[str, list[Any]] = {}
         self.key_of: Callable[[str, str, int], str] = _key_with_group
+        self.slot_key_of: Callable[[str, str, str], str] = _key_with_variable
 
     def apply(self, gradients: Mapping[str, Any], lr_divisor: tf.Tensor | None = None) -> tf.Operation:
         """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
@@ -147,7 +154,7 @@ class PsOptimizer:
         with overriding_global_step(self._update_count):
             found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)
         groups = optimizer_groups(found)
-        self.key_of = groups.key_of
+        self.key_of, self.slot_key_of = groups.key_of, groups.slot_key_of
         own = {group: self._own(group, optimizer) for group, optimizer in groups.optimizers.items()}
         return dataclasses.replace(groups, optimizers=own)
 

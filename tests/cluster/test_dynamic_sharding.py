@@ -54,6 +54,7 @@ def test_under_sync_too(num_ps, run):
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.long
 def test_under_bounded_staleness_too():
     cluster = InProcessCluster(Recording(), 2, 2, update="bounded", **EPOCHS)
     cluster.start()
@@ -61,6 +62,7 @@ def test_under_bounded_staleness_too():
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update, run", [long("async", "4"), ("sync", "1")])
 @pytest.mark.parametrize("shuffle_buffer", [long(0), 10])
 def test_the_chunks_of_a_stream_are_assigned_too(update, run, shuffle_buffer):
@@ -189,6 +191,7 @@ def test_the_job_still_ends_at_max_steps_and_the_rest_is_left_over(run):
     assert max(counts.max() for counts in used(cluster)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps, num_workers", [long(1, 1), (3, 3)])
 def test_a_checkpoint_knows_what_was_used_whatever_ps_and_workers_it_goes_to(tmp_path, num_ps, num_workers):
     fields = {**EPOCHS, "epochs": 2, "shard_examples": 40, "shuffle_buffer": 10}

@@ -119,12 +119,14 @@ def test_two_synchronous_workers_equal_one_on_the_joined_batches(cluster_of, opt
     assert cluster.values()["ps_train/examples"] == 240
 
 
+@pytest.mark.long
 def test_three_replicas_that_arrive_in_any_order_are_all_counted(cluster_of) -> None:
     cluster, initial = cluster_of(2, 3, update="sync", optimizer="momentum")
     cluster.train(30)
     assert_tables(cluster.values(), by_hand(initial, 30, rules_of("momentum")), 1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "bounded"])
 def test_concurrent_workers_lose_no_update(cluster_of, update: str) -> None:
     cluster, initial = cluster_of(2, 3, AddedBags(), update=update, optimizer="sgd")
@@ -162,6 +164,7 @@ def test_the_global_norm_is_that_of_the_rows_of_all_tables(cluster_of) -> None:
     assert max(norms) > limit, "something must have been clipped"
 
 
+@pytest.mark.long
 def test_what_is_compensated_for_a_delay_changes_nothing_where_nothing_is_stale(cluster_of) -> None:
     cluster, initial = cluster_of(2, 1, optimizer="sgd", delay_compensation=0.5)
     cluster.train(5)
@@ -191,6 +194,7 @@ def test_a_gradient_of_rows_that_is_no_number_touches_no_row(cluster_of, update:
     assert cluster.values()["ps_train/skipped"] == 1
 
 
+@pytest.mark.long
 def test_a_replica_whose_input_has_ended_touches_no_row(cluster_of) -> None:
     cluster, initial = cluster_of(2, 2, Bags(count=24), update="sync", optimizer="momentum", epochs=1)
     cluster.sessions[1].run(cluster.steps[1].batches.labels)
@@ -204,6 +208,7 @@ def test_a_replica_whose_input_has_ended_touches_no_row(cluster_of) -> None:
     assert_tables(cluster.values(), tables, 1e-6)
 
 
+@pytest.mark.long
 def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed(cluster_of) -> None:
     one, two, other = (cluster_of(num_ps, 1, seed=seed)[1] for num_ps, seed in ((1, 5), (3, 5), (1, 6)))
     for name in COMBINERS:
@@ -212,6 +217,7 @@ def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed(cluste
     assert not np.array_equal(one["sum"], one["mean"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", ["adagrad", long("rowwise_adagrad"), long("momentum")])
 def test_what_is_filled_in_parts_begins_with_the_same_values(
     cluster_of, optimizer: str, monkeypatch: pytest.MonkeyPatch

@@ -127,6 +127,7 @@ def test_it_trains_as_in_one_plain_session_is_scored_and_served(forward, accumul
     check_export(model, cluster, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accumulate", [long(1), 2])
 def test_a_loss_over_the_collections_of_variables_and_one_of_its_own(accumulate, tmp_path: pathlib.Path) -> None:
     def forward(x):

@@ -106,7 +106,7 @@ def test_the_loop_makes_the_steps_of_a_plain_session(shape: Shape, num_ps: int) 
         check(shape, cluster, batches_of(shape, BATCH, 5 * STEPS))
 
 
-QUICK = {"optimizers_by_prefix", "mapped_v1"}
+QUICK = {"mapped_v1"}
 
 
 def joined() -> list:

@@ -43,6 +43,7 @@ def test_a_contender_that_fails_is_an_error_with_its_last_lines():
         measure(contender_of("ours-async:accumulate=0"), Setting("tiny"), secs=1.0)
 
 
+@pytest.mark.long
 def test_processes_end_with_all_their_descendants(tmp_path: pathlib.Path):
     with Processes(tmp_path) as processes:
         for program in contender_of("ours-async").programs(Setting("tiny")):

@@ -25,6 +25,7 @@ def test_points_29_30_and_60_all_tasks_end_and_hooks_count_exactly_max_steps(
     assert any(line.startswith("ps:0  ") for line in chief.lines), chief.output
 
 
+@pytest.mark.long
 def test_point_31_a_worker_that_starts_after_the_end_trains_nothing(
     processes: Processes, tmp_path: pathlib.Path
 ) -> None:
@@ -44,6 +45,7 @@ def test_point_32_a_job_that_is_started_again_at_its_end_ends(processes: Process
     assert job.saved_step == 20 and "Skipping training" in tasks[0].output
 
 
+@pytest.mark.long
 def test_point_65_the_end_of_one_input_does_not_end_the_others(processes: Processes, tmp_path: pathlib.Path) -> None:
     job = Job(processes, tmp_path, max_steps=None, batches={"chief": 60, "worker": 7}, engine="ps_train")
     chief, worker, server = tasks = job.start_all()

@@ -25,6 +25,7 @@ def assert_exact(cluster: TestCluster, least: int) -> None:
         assert values == {float(step)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["--max_snapshot_mib=256", long("--max_snapshot_mib=0")])
 def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Processes, how: str) -> None:
     cluster = TestCluster(

@@ -71,6 +71,7 @@ def test_a_ps_that_comes_back_at_another_address_is_found_there_and_training_goe
     assert {*saved(cluster.model_dir, "first")} == {*saved(cluster.model_dir, "second")} == {1200}
 
 
+@pytest.mark.long
 def test_a_file_with_another_number_of_ps_is_for_the_next_run_which_goes_on_where_this_one_ended(
     processes: Processes,
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ps_train.checkpoint.files import checkpoints_in
 from ps_train.coordination.run_status import read_status
+from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, children_of, eventually
 
 QUICK = ("--log_secs=0.2", "--recovery_timeout_secs=4", "--startup_timeout_secs=40", "--batch_size=8")
@@ -24,6 +25,7 @@ def evaluate(processes: Processes, model_dir: pathlib.Path, *flags: str) -> Proc
     return processes.run("--job_name=evaluator", f"--model_dir={model_dir}", *QUICK, *flags)
 
 
+@pytest.mark.long
 def test_a_job_that_is_stopped_and_resumed_has_its_last_checkpoint_scored_by_evaluators_that_end(
     processes: Processes,
 ) -> None:
@@ -84,7 +86,7 @@ def test_an_evaluator_of_a_job_with_a_cluster_file_is_no_member_of_the_cluster(p
     assert scored(evaluator)[-1] == 200
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", ["async", long("sync")])
 def test_a_metric_that_gets_no_better_ends_the_job_and_its_evaluator_with_the_last_checkpoint(
     processes: Processes, update: str
 ) -> None:

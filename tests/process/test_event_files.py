@@ -36,6 +36,7 @@ def events_of(directory: pathlib.Path) -> EventAccumulator:
     return EventAccumulator(str(directory), size_guidance={"histograms": 0, "scalars": 0}).Reload()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("flags", "workers"), [(["--update=sync"], 2), long(["--accumulate=3"], 1), long(["--steps_per_run=4"], 1)]
 )

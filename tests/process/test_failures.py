@@ -29,6 +29,7 @@ def test_an_exception_in_the_users_own_code_is_told_with_its_place_and_fails_the
     assert "failed with exit code 2, and so the job failed: " in run.lines[-1] and "Traceback" not in run.output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "cause"),
     [
@@ -90,6 +91,7 @@ def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: s
     assert servers[0].wait(15) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("bounded"), long("sync")])
 def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--recovery_timeout_secs=3")

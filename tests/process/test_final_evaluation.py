@@ -35,6 +35,7 @@ def test_every_worker_scores_a_share(processes: Processes, update: str) -> None:
     check_result(cluster)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trouble", [long("fails"), long("hangs"), "killed"])
 def test_the_chief_scores_the_share_of_a_worker_that_does_not(processes: Processes, trouble: str) -> None:
     hangs = "hangs" if trouble == "killed" else trouble

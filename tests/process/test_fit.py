@@ -78,6 +78,7 @@ def test_a_script_trains_its_own_class_and_gets_the_result(processes: Processes)
     assert "trained 300 steps" in run.output and run.descendants() == []
 
 
+@pytest.mark.long
 def test_a_notebook_trains_a_class_of_its_cells_again_and_again(processes: Processes) -> None:
     cells = [
         NET + SHOW,

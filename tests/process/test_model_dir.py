@@ -6,6 +6,7 @@ import json
 import pathlib
 import signal
 
+import pytest
 import tensorflow as tf
 
 from tests.support.processes import Process, Processes, TestCluster, eventually
@@ -73,6 +74,7 @@ def test_checkpoints_that_cannot_be_read_are_refused_until_they_are_ignored_and_
     assert "at step 30" in resumed.output
 
 
+@pytest.mark.long
 def test_a_directory_with_the_characters_of_a_pattern_works_for_every_role(processes: Processes) -> None:
     directory, export = processes.directory / "a [new]*run?", processes.directory / "export"
     flags = (f"--model_dir={directory}", "--num_ps=2", "--num_workers=1", "--save_steps=20", "--keep_checkpoints=2")

@@ -71,6 +71,7 @@ def test_the_scripts_start_the_processes_of_a_flagfile(processes: Processes) -> 
     assert result["global_step"] == 100 and result["update"] == "sync"
 
 
+@pytest.mark.long
 def test_the_example_is_what_the_readme_shows_and_it_trains(processes: Processes) -> None:
     example = (ROOT / "examples" / "clicks.py").read_text()
     assert example.rstrip() in (ROOT / "README.md").read_text()

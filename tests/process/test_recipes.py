@@ -15,7 +15,7 @@ from tests.support.processes import ROOT, Processes
 MODELS = [
     recipes.BatchNorm,
     long(recipes.KerasLayers),
-    recipes.Schedule,
+    long(recipes.Schedule),
     long(recipes.Summaries),
     long(recipes.OwnHook),
 ]

@@ -71,6 +71,7 @@ def test_a_job_uses_every_example_once_although_all_its_tasks_refuse_calls(
     assert job.output.count("a call was refused") > 5, job.output
 
 
+@pytest.mark.long
 def test_records_of_a_ps_are_written_once(tmp_path) -> None:
     (found,) = trained(tmp_path, 14, "board")
     assert found["step"] == found["expected"] and found["refused"] > 5, found

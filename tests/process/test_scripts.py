@@ -37,6 +37,7 @@ def write(directory, text):
     return str(path)
 
 
+@pytest.mark.long
 def test_point_87_the_tutorials_program_runs_to_its_last_step(processes):
     done = run(processes, *CLUSTER, "--compat", str(SCRIPTS / "softmax_monitored.py"), "--steps=60")
     assert done.wait(200) == 0

@@ -71,6 +71,7 @@ def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_n
     assert {*saved(cluster.model_dir, "second")} == {STEPS - lost if update == "async" else STEPS}
 
 
+@pytest.mark.long
 def test_a_signal_ends_the_job_in_time_while_a_ps_is_silent(processes: Processes) -> None:
     cluster = Described(processes, 2)
     servers, workers = cluster.start_all("--max_steps=100000000", "--update=sync", "--recovery_timeout_secs=60")

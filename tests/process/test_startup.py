@@ -55,6 +55,7 @@ def test_a_port_that_accepts_but_never_answers_does_not_hang_the_worker(processe
         assert "ps:0" in only_error(worker.output) and "does not answer" in worker.output
 
 
+@pytest.mark.long
 def test_mixed_up_host_lists_are_refused_and_shown(processes: Processes) -> None:
     cluster = TestCluster(processes, 2, 1)
     first, second = cluster.start("ps", 0), cluster.start("ps", 1)
@@ -206,6 +207,7 @@ def test_a_signal_ends_a_worker_that_waits_for_the_chief_at_once(processes: Proc
     assert worker.wait(3) == 143
 
 
+@pytest.mark.long
 def test_workers_that_are_copies_of_one_process_do_not_draw_the_same_numbers(processes: Processes) -> None:
     flags = ["--model=tests.support.models:Drawing", "--max_steps=2", f"--model_dir={processes.directory}/model"]
     program = f"import sys, numpy.random; from ps_train.__main__ import run; sys.argv[1:] = {flags}; run()"

@@ -141,6 +141,7 @@ def test_point_37_and_65_all_tasks_end_with_the_input(processes, tmp_path):
     assert job.saved_step == 260 == job.evaluated[-1] and job.exports("final") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [long("tensorflow"), "ps_train"])
 def test_point_85_the_chief_stops_all_workers_early(processes, tmp_path, engine):
     job = Job(processes, tmp_path, ["worker", "worker", "ps"], engine, stop_below=0.5)

@@ -121,6 +121,7 @@ def hooks_of(process: Process) -> list[str]:
     return [line.removeprefix("hook of ") for line in process.lines if line.startswith("hook of ")]
 
 
+@pytest.mark.long
 def test_point_60_and_68_hooks_of_the_chief_are_its_own_and_synchronous_workers_end(processes, tmp_path):
     job = Job(processes, tmp_path, max_steps=30, sync=2)
     chief, worker, server = tasks = job.start_all()

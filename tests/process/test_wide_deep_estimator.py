@@ -38,6 +38,7 @@ def test_it_learns_and_exports_in_one_process(processes: Processes, tmp_path: pa
     check_export(tmp_path / "m")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("ps", [2, long(1)])
 def test_it_learns_and_exports_as_the_tasks_of_a_cluster(processes: Processes, tmp_path: pathlib.Path, ps: int) -> None:

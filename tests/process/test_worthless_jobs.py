@@ -46,6 +46,7 @@ def test_a_job_without_training_data_is_wrong_and_has_no_result(
     assert "test labels" not in job.output and not (processes.directory / "model" / "result.json").exists()
 
 
+@pytest.mark.long
 def test_data_that_disappear_before_a_job_is_resumed_are_an_error_too(processes: Processes) -> None:
     assert run(processes, "arrays", "arrays").wait(60) == 0
     resumed = run(processes, "no_examples", "arrays", "--max_steps=100")

@@ -43,10 +43,6 @@ COVERED_BY = {
     "training/final_evaluation.py": "tests/process/test_final_evaluation.py",
     "cluster/ports.py": "tests/process/test_startup.py",
     "launch/child_process.py": "tests/process/test_restarts.py",
-    # Parts of training an Estimator program, tested by whole programs.
-    "programs/local_cluster.py": "tests/cluster/programs/test_captured_training.py",
-    "programs/recorded_optimizers.py": "tests/cluster/programs/test_captured_model.py",
-    "programs/unfused_cluster.py": "tests/process/test_unfused.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",
     # Tested through the two modules that use it.
@@ -139,4 +135,4 @@ def test_the_list_has_only_large_modules_and_names_test_files(module):
 
 
 def test_most_large_modules_have_tests_of_their_own():
-    assert 3 * len(COVERED_BY) < len(LARGE_MODULES)
+    assert len(COVERED_BY) < 25 and 3 * len(COVERED_BY) < len(LARGE_MODULES)

@@ -63,6 +63,7 @@ def test_a_model_of_tables_predicts_the_same_from_raw_features_and_from_examples
         np.testing.assert_allclose(value, expected[name.partition("_")[2]], atol=1e-6, err_msg=name)
 
 
+@pytest.mark.long
 def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_export_stays(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -66,6 +66,7 @@ def test_synchronous_calls_of_several_steps_are_bit_equal_to_single_steps(model:
         np.testing.assert_array_equal(values[1][name], value, err_msg=name)
 
 
+@pytest.mark.long
 @every_mode
 @one_or_two_ps
 @pytest.mark.parametrize("run", ["3", long("auto")])
@@ -135,6 +136,7 @@ def crossings(cluster: InProcessCluster, run: int) -> collections.Counter[tuple[
 _ENDS = ("send_device", "recv_device")
 
 
+@pytest.mark.long
 @every_mode_of_one
 @one_or_two_ps
 def test_a_step_within_a_call_sends_what_it_sends_alone(mode: dict, num_ps: int) -> None:
@@ -238,6 +240,7 @@ def test_values_that_are_pulled_ahead_are_older_by_one_step_at_most_and_counted_
     assert np.abs(cluster.values()["w"] - initial["w"]).max() > 0.5, "it has learned at all"
 
 
+@pytest.mark.long
 def test_a_replica_that_is_removed_within_a_call_goes_on_and_does_not_hold_the_others_back() -> None:
     cluster = cluster_of(Linear(count=120), 1, 2, update="sync", max_steps=1000)
     alone = threading.Thread(target=lambda: cluster.sessions[0].run(cluster.steps[0].steps_per_call(RUN)), daemon=True)

@@ -84,6 +84,7 @@ def test_functions_that_are_built_alike_draw_different_numbers_in_one_step() -> 
     assert len({half.tobytes() for step in model.seen for half in np.split(step, 2)}) == 2 * RUN
 
 
+@pytest.mark.long
 def test_they_draw_the_same_numbers_in_every_process_of_the_same_seed() -> None:
     found = []
     for _ in range(2):

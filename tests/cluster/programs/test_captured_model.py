@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train import estimator
 from ps_train.programs.captured_model import CapturedModel
 from ps_train.programs.program import Program
 from ps_train.programs.survey import survey_program
 from tests.support.cluster import InProcessCluster
+from tests.support.long import long
 from tests.support.programs import (
     CONFIG,
     LOOKUPS,
@@ -51,10 +54,22 @@ def scaled(loss: tf.Tensor) -> Any:
     return optimizer.apply_gradients([(3.0 * g if v.op.name == "dense/bias" else g, v) for g, v in pairs], step())
 
 
-@pytest.mark.parametrize("num_ps", [1, 2])
-@pytest.mark.parametrize(
-    "train", [minimize, clipped, two_optimizers, two_adams, some_variables, scaled], ids=lambda train: train.__name__
-)
+def in_a_scope(loss: tf.Tensor) -> Any:
+    with v1.variable_scope("outer/inner"):
+        return minimize(loss)
+
+
+def counted_by_the_model(loss: tf.Tensor) -> Any:
+    done = v1.train.FtrlOptimizer(0.1).minimize(loss)
+    with tf.control_dependencies([done]):
+        return v1.assign_add(step(), 1).op
+
+
+TRAINING = [minimize, clipped, two_optimizers, two_adams, some_variables, scaled, in_a_scope, counted_by_the_model]
+
+
+@pytest.mark.parametrize("num_ps", [long(1), 2])
+@pytest.mark.parametrize("train", TRAINING, ids=lambda train: train.__name__)
 def test_point_66_and_69_the_values_are_those_of_tensorflow(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)
 
@@ -79,7 +94,7 @@ def test_point_67_moving_averages_move_if_the_train_op_waits_for_them() -> None:
     check(Program(model_fn, input_fn, CONFIG, "unused"), 2)
 
 
-@pytest.mark.parametrize("lookup", ["lookup_v1", "vector"])
+@pytest.mark.parametrize("lookup", ["lookup_v1", long("vector")])
 def test_point_68_synchronous_workers_apply_the_mean_of_their_gradients(lookup: str) -> None:
     program = program_of(clipped, LOOKUPS[lookup])
     model = CapturedModel(program, survey_program(program), True)
@@ -101,3 +116,25 @@ def test_point_70_metrics_in_training_leave_the_looked_up_variables_in_their_col
         return spec_of(loss, v1.train.AdagradOptimizer(0.1).minimize(loss, step(), v1.trainable_variables("e")))
 
     check(Program(model_fn, input_fn, CONFIG, "unused"), 2)
+
+
+@pytest.mark.parametrize("scope", ["dnn", "a/rather/long/scope/of/names"])
+def test_point_69_slots_of_partitioned_variables_have_the_keys_of_tensorflows_saver(
+    tmp_path: pathlib.Path, scope: str
+) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> estimator.EstimatorSpec:
+        with v1.variable_scope(scope, partitioner=v1.fixed_size_partitioner(1)):
+            looked_up = tf.reduce_mean(tf.nn.embedding_lookup(embedding(), features["ids"]), 1)
+            loss = tf.reduce_mean((network(features, looked_up) - labels) ** 2)
+            return estimator.EstimatorSpec(mode, loss=loss, train_op=by_adam(loss))
+
+    for engine, steps in (("tensorflow", 2), ("ps_train", 4), ("tensorflow", 6)):
+        config = estimator.RunConfig(str(tmp_path), engine=engine)
+        trained = estimator.Estimator(model_fn, config=config).train(input_fn, max_steps=steps)
+        names = [name for name in trained.get_variable_names() if not name.startswith("ps_train/")]
+        assert len(names) == 1 + 3 * 3 + 2  # the step, variables with two slots each, and the powers of beta
+        assert trained.get_variable_value("global_step") == steps
+
+
+def by_adam(loss: tf.Tensor) -> Any:
+    return v1.train.AdamOptimizer(0.01).minimize(loss, step())

@@ -31,7 +31,8 @@ from ps_train.runtime.console import Console
 from tests.support.models import Linear
 from tests.support.processes import eventually
 
-SECS = {"startup_timeout_secs": 2.0, "recovery_timeout_secs": 2.0}
+SECS = {"startup_timeout_secs": 60.0, "recovery_timeout_secs": 60.0}
+SHORT = dict.fromkeys(SECS, 2.0)
 
 
 class Weighted(Linear):
@@ -145,7 +146,7 @@ def test_a_run_that_was_stopped_before_and_is_not_resumed_ends_with_its_code(mod
     model_dir.save(40)
     model_dir.say("stopped", signum=15)
     start = time.monotonic()
-    assert model_dir.evaluate() == 143
+    assert model_dir.evaluate(**SHORT) == 143
     assert 2 < time.monotonic() - start < 10
     assert model_dir.scored() == [40]
 
@@ -163,7 +164,7 @@ def test_an_evaluator_that_was_started_before_the_run_is_resumed_scores_its_last
         model_dir.say("done")
 
     meanwhile(resume)
-    assert model_dir.evaluate(startup_timeout_secs=60.0) == 0
+    assert model_dir.evaluate() == 0
     assert model_dir.scored()[-1] == 90
 
 
@@ -175,7 +176,7 @@ def test_an_evaluator_may_be_started_before_the_directory_is_there(model_dir: Di
         model_dir.say("done")
 
     meanwhile(train)
-    assert model_dir.evaluate(startup_timeout_secs=60.0) == 0
+    assert model_dir.evaluate() == 0
     assert model_dir.scored() == [30]
 
 
@@ -189,7 +190,7 @@ def test_a_run_that_failed_is_named_with_its_cause(model_dir: Directory, meanwhi
 
     meanwhile(fail)
     with pytest.raises(JobFailedError, match="lost ps:1") as caught:
-        model_dir.evaluate()
+        model_dir.evaluate(recovery_timeout_secs=2.0)
     assert caught.value.exit_code == 1
 
 
@@ -202,7 +203,7 @@ def test_a_run_that_no_restart_helps_ends_it_with_code_2(model_dir: Directory, m
 
     meanwhile(fail)
     with pytest.raises(JobFailedError, match="no such file") as caught:
-        model_dir.evaluate(recovery_timeout_secs=60.0)
+        model_dir.evaluate()
     assert caught.value.exit_code == 2
 
 
@@ -219,17 +220,17 @@ def test_a_run_that_ended_without_a_word_is_given_up_and_its_last_checkpoint_is_
     meanwhile(die)
     start = time.monotonic()
     with pytest.raises(LostTaskError, match=r"no sign of life .* for 2s \(recovery_timeout_secs\)"):
-        model_dir.evaluate(startup_timeout_secs=60.0)
+        model_dir.evaluate(recovery_timeout_secs=2.0)
     assert time.monotonic() - start < 15
     assert model_dir.scored() == [50]
 
 
 def test_a_directory_in_which_nothing_happens_is_given_up(model_dir: Directory) -> None:
     with pytest.raises(UnreachableError, match=r"startup_timeout_secs"):
-        model_dir.evaluate()
+        model_dir.evaluate(**SHORT)
     model_dir.save(50)
     with pytest.raises(UnreachableError, match=r"startup_timeout_secs"):
-        model_dir.evaluate()
+        model_dir.evaluate(**SHORT)
     assert model_dir.scored() == [50]
 
 
@@ -289,7 +290,7 @@ def test_a_step_that_a_resumed_run_saves_again_is_scored_again(model_dir: Direct
         model_dir.say("stopped", signum=15)
 
     meanwhile(again)
-    assert model_dir.evaluate(startup_timeout_secs=60.0, recovery_timeout_secs=60.0) == 143
+    assert model_dir.evaluate() == 143
     assert model_dir.scored() == [40, 40]
 
 

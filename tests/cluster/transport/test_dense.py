@@ -90,6 +90,7 @@ def test_a_large_variable_travels_alone() -> None:
     assert crossings(Large(), 1, "async", "sgd") == {(ps, worker): 3, (worker, ps): 3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_with_dynamic_sharding_one_small_message_more_goes_to_each_ps(update: str) -> None:
     static, dynamic = (crossings(Deep(), 2, update, "sgd", sharding=sharding) for sharding in ("static", "dynamic"))

@@ -93,6 +93,7 @@ def crossings(metadata: v1.RunMetadata) -> collections.Counter[tuple[str, str]]:
     return collections.Counter(pair for pair in named if pair[0] != pair[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize(("fields", "tables", "vocabulary"), [long(2, 1, False), long(12, 3, False), (12, 3, True)])

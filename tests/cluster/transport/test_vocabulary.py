@@ -133,6 +133,7 @@ def test_an_id_that_expire_steps_updates_have_not_used_loses_its_row(pause: int,
     assert cluster.score()["mean"] == pytest.approx(replay.outputs(model.ids).mean(), abs=1e-6)
 
 
+@pytest.mark.long
 def test_the_least_used_id_gives_its_row_to_a_new_one_when_all_are_taken_and_of_these_the_longest_unused() -> None:
     steps = [[1, 2, 3, 4], [1, 2, 1, 2], [3, 3, 3, 3], [4, 4, 4, 4], [5, 5, 5, 5]]
     assert book(trained(ids_of(*steps), capacity=4).values()).keys() == {2, 3, 4, 5}, "1 and 2 are unused the longest"
@@ -159,6 +160,7 @@ def test_ids_may_be_any_int64() -> None:
         np.testing.assert_allclose(values["users"][rows[name]], replay.table[replay.known[name].state], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_ids_of_small_integer_types_and_strings_are_ids_too() -> None:
     for dtype in (np.int8, np.uint8, np.int32):
         assert book(trained(np.array([[1], [2], [3], [1]], dtype), capacity=8).values()).keys() == {1, 2, 3}
@@ -247,6 +249,7 @@ def test_an_optimizer_that_rewrites_whole_tables_is_refused() -> None:
         started(Visits(passing(), capacity=20), optimizer="adam")
 
 
+@pytest.mark.long
 def test_a_ps_whose_rows_a_batch_does_not_need_counts_the_update_all_the_same() -> None:
     cluster = started(Visits(np.full([24, 2], 7), capacity=1000, admit_after=2), 3)
     cluster.train(3)
@@ -276,6 +279,7 @@ class Checked(Visits):
             return tf.reduce_sum(rows, [1, 2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_no_pull_gets_the_row_of_another_id_while_rows_change_hands(update: str) -> None:
     ids = np.random.default_rng(3).integers(0, 400, (30_000, 4))

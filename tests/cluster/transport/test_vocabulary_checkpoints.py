@@ -89,6 +89,7 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_o
             np.testing.assert_allclose(after[part][others[name]], before[part][rows[name]], rtol=1e-5, err_msg=part)
 
 
+@pytest.mark.long
 def test_what_was_learned_after_the_checkpoint_is_unknown_when_it_is_restored(tmp_path) -> None:
     """On the same ps, which still have the index of what came later."""
     model = visits()
@@ -104,6 +105,7 @@ def test_what_was_learned_after_the_checkpoint_is_unknown_when_it_is_restored(tm
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("admit_after", "max_snapshot_mib"), [long(1, 256), (2, 256), long(2, 0)])
 def test_a_checkpoint_that_is_taken_while_rows_change_hands_gives_no_id_the_row_of_another(
     tmp_path, monkeypatch, admit_after: int, max_snapshot_mib: int
@@ -164,6 +166,7 @@ def test_a_saved_model_knows_the_ids(tmp_path, strings: bool) -> None:
     np.testing.assert_allclose(found["parsed_outputs"], wanted, atol=1e-6)
 
 
+@pytest.mark.long
 def test_two_saved_models_in_one_process_do_not_share_their_ids(tmp_path) -> None:
     model, wanted, loaded = visits(), [], []
     cluster = made(model, 2, tmp_path)

@@ -68,6 +68,7 @@ class HeldBags(Bags):
         return outputs + tf.stop_gradient(tf.numpy_function(wait, [outputs], tf.float32) - outputs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_gradients_of_rows_that_come_too_late_are_dropped(num_ps: int) -> None:
     model = HeldBags()

@@ -127,6 +127,7 @@ def test_a_replica_that_leaves_is_not_waited_for_and_when_it_is_back_belongs_to_
     assert (cluster.global_step(), cluster.values()["ps_train/dropped"]) == (3, 0)
 
 
+@pytest.mark.long
 @one_or_two_ps
 def test_a_gradient_that_arrived_before_its_worker_left_counts(num_ps: int) -> None:
     cluster, model = made(num_ps)
@@ -159,6 +160,7 @@ def test_a_gradient_of_values_from_two_different_rounds_is_dropped() -> None:
     np.testing.assert_allclose(cluster.values()["w"], np.mean(each, axis=0), atol=1e-6)
 
 
+@pytest.mark.long
 @one_or_two_ps
 def test_when_all_have_left_a_replica_that_comes_again_trains_alone(num_ps: int) -> None:
     cluster, model = made(num_ps)

@@ -96,6 +96,7 @@ def test_point_88_app_run_calls_main_of_the_script_with_its_flags(tmp_path):
     assert output_of(code, tmp_path) == ["3 ['rest']"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["keras.layers.Dense", "keras.optimizers.Adam"])
 def test_keras_is_imported_with_tensorflow_itself(tmp_path, name):
     code = f"import tensorflow as tf\nprint(tf.{name}.__name__)\n"

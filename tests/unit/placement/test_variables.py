@@ -27,7 +27,8 @@ def stored(
             for ps, groups in own.items()
         }
         found: dict[str, list[tuple[str, Any]]] = {}
-        for one in checkpoint_entries(plan, variables, made, OptimizerGroups({}, str).key_of):
+        keys = OptimizerGroups({}, str)
+        for one in checkpoint_entries(plan, variables, made, keys.key_of, keys.slot_key_of):
             name = f"{one.variable.op.name} (follower)" if one.follower else one.variable.op.name
             found.setdefault(one.key, []).append((one.slice_spec, name))
         return found

@@ -26,7 +26,14 @@ def config(cluster: Any = CLUSTER, **changes: Any) -> Any:
 
 
 def survey(**changes: Any) -> Survey:
-    usual = {"looked_up": {}, "groups": [], "sync": None, "has_hooks": False, "has_initial_values": False}
+    usual = {
+        "looked_up": {},
+        "groups": [],
+        "partitioned": frozenset(),
+        "sync": None,
+        "has_hooks": False,
+        "has_initial_values": False,
+    }
     return Survey(**{**usual, **changes})
 
 

@@ -6,10 +6,13 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from ps_train.models.clicks.benchmark_reader import ReadRate
 from ps_train.models.clicks.synthetic import write_files
 
 
+@pytest.mark.long
 def test_the_command_says_how_many_lines_a_second_it_reads(tmp_path):
     files = write_files(str(tmp_path / "new"), lines=10_000, seed=3, parts=2)
     program = "import sys\nfrom ps_train.models.clicks.benchmark_reader import measure\n"

@@ -41,13 +41,22 @@ def features_and_labels(result: Any) -> tuple[Any, Any, list[v1.train.SessionRun
         iterator = v1.data.make_initializable_iterator(result)
         hooks.append(IteratorInitializerHook(iterator))
         result = iterator.get_next()
-    if not isinstance(result, list | tuple):
-        return result, None, hooks
-    if len(result) != 2:
+    return *split_batch(result), hooks
+
+
+def split_batch(batch: Any) -> tuple[Any, Any]:
+    """Returns the features and the labels of a batch; labels are None where there are none.
+
+    Raises:
+      ValueError: a tuple or list that does not have two parts.
+    """
+    if not isinstance(batch, list | tuple):
+        return batch, None
+    if len(batch) != 2:
         raise ValueError(
-            f"input_fn returns batches of {len(result)} parts: a batch must be (features, labels), or features alone."
+            f"input_fn returns batches of {len(batch)} parts: a batch must be (features, labels), or features alone."
         )
-    return result[0], result[1], hooks
+    return batch[0], batch[1]
 
 
 def ends(features: Any) -> bool:

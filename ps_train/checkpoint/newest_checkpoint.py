@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ps_train.estimator.evaluation import GLOBAL_STEP
+from ps_train.checkpoint.files import GLOBAL_STEP
 
 
 def needed_checkpoint(model_dir: str) -> str:
