@@ -5,11 +5,15 @@
 The peer is tensorflow-estimator 2.15.0, which must be importable or in the directory that STOCK_ESTIMATOR_PATH names.
 Each round runs both engines, one after the other.  A chief and a worker train with one ps.  The clock starts when both
 have made many steps, so neither start-up nor the peer's delayed start counts.  What is counted are steps on the ps.
+
+`alone` is what the processors allow: two processes make the same steps with variables of their own.  No engine on the
+same machine can be faster, since it has to move values as well.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import os
@@ -23,26 +27,30 @@ from typing import Any
 
 from benchmarks.processes import free_ports
 
-BATCH, ROWS, FIELDS = 256, 300_000, 13
+BATCH, ROWS = 256, 300_000
 ENGINES = ("ps_train", "stock")
+ALONE = "alone"
+LAYERS = {"clicks": [64], "clicks_bags": [64], "mlp": [256, 256, 128], "mlp_small": [128, 64]}
 _WARM_STEPS, _WAIT_SECS = 400, 120
 
 
-def input_fn() -> Any:
-    """Returns made-up click records in batches, or images of noise for the network."""
+def input_of(workload: str) -> Any:
+    """Returns made-up click records in batches, or images of noise for the networks."""
     import numpy as np
     import tensorflow as tf
 
     draw = np.random.default_rng(0)
-    ids = draw.zipf(1.2, (20_000, 2 * FIELDS)) % ROWS
-    features = {"first": ids[:, :FIELDS], "second": ids[:, FIELDS:]}
-    features["pixels"] = draw.normal(size=(20_000, 64)).astype(np.float32)
+    if workload.startswith("clicks"):
+        ids = 13 if workload == "clicks_bags" else 1  # of a column in an example
+        features = {name: draw.zipf(1.2, (20_000, ids)) % ROWS for name in ("first", "second")}
+    else:
+        features = {"pixels": draw.normal(size=(20_000, 64)).astype(np.float32)}
     labels = draw.integers(0, 2, (20_000, 1)).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices((features, labels)).repeat().batch(BATCH).prefetch(4)
 
 
 def model_fn_of(spec: Any, workload: str) -> Callable[..., Any]:
-    """Returns the model_fn: `clicks` has two embedding columns of 300,000 rows, `mlp` has dense layers alone."""
+    """Returns the model_fn: clicks have two embedding columns of 300,000 rows, the others have dense layers alone."""
     import tensorflow as tf
     import tensorflow.compat.v1 as v1
 
@@ -52,16 +60,16 @@ def model_fn_of(spec: Any, workload: str) -> Callable[..., Any]:
             return inputs @ kernel + v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
-        if workload == "clicks":
+        if workload.startswith("clicks"):
             column = tf.feature_column
             columns = [
                 column.embedding_column(column.categorical_column_with_identity(name, ROWS), 16)
                 for name in ("first", "second")
             ]
-            net, sizes = v1.feature_column.input_layer({k: features[k] for k in ("first", "second")}, columns), [64]
+            net = v1.feature_column.input_layer(features, columns)
         else:
-            net, sizes = features["pixels"], [256, 256, 128]
-        for number, units in enumerate(sizes):
+            net = features["pixels"]
+        for number, units in enumerate(LAYERS[workload]):
             net = tf.nn.relu(dense(net, units, f"hidden{number}"))
         logits = dense(net, 1, "logits")
         loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
@@ -84,9 +92,45 @@ def task(engine: str, workload: str, model_dir: str) -> None:
         config = api.RunConfig(
             model_dir, save_checkpoints_secs=3600, save_summary_steps=0, experimental_max_worker_delay_secs=0
         )
+    input_fn = functools.partial(input_of, workload)
     trained = api.Estimator(model_fn_of(api.EstimatorSpec, workload), config=config)
     endless = api.TrainSpec(input_fn, max_steps=10**8)
     api.train_and_evaluate(trained, endless, api.EvalSpec(input_fn, start_delay_secs=10**6, throttle_secs=10**6))
+
+
+def alone(workload: str, secs: float) -> None:
+    """Trains in a session of this process, and prints the steps per second."""
+    import tensorflow as tf
+    import tensorflow.compat.v1 as v1
+
+    with tf.Graph().as_default():
+        v1.train.create_global_step()
+        with v1.variable_scope("", use_resource=True):
+            features, labels = v1.data.make_one_shot_iterator(input_of(workload)).get_next()
+            model_fn = model_fn_of(lambda mode, loss, train_op: train_op, workload)
+            train_op = model_fn(features, labels, "train")
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            step = session.make_callable(train_op)
+            end = time.monotonic() + secs / 2
+            while time.monotonic() < end:
+                step()
+            begin, count = time.monotonic(), 0
+            while time.monotonic() < begin + secs:
+                step()
+                count += 1
+            print(count / (time.monotonic() - begin))
+
+
+def steps_alone(workload: str, secs: float) -> float:
+    """Returns the steps per second of two processes that share nothing but the processors."""
+    command = [sys.executable, "-m", "benchmarks.estimator_engines", f"--workload={workload}", f"--secs={secs}"]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    processes = [
+        subprocess.Popen([*command, "--task", ALONE], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    return sum(float(process.communicate()[0].split()[-1]) for process in processes)
 
 
 def steps_per_sec(engine: str, workload: str, secs: float) -> float:
@@ -143,23 +187,29 @@ def _measure(ps: str, secs: float) -> float:
 
 
 def main() -> None:
-    """Prints the steps per second of both engines in each round, and the ratio of their medians."""
+    """Prints the steps per second of both engines in each round, the ratio of their medians, and the bound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", choices=["clicks", "mlp"], default="clicks")
+    parser.add_argument("--workload", choices=list(LAYERS), default="clicks")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--secs", type=float, default=10.0)
-    parser.add_argument("--task", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("--task", choices=[*ENGINES, ALONE], help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.task == ALONE:
+        alone(given.workload, given.secs)
+        return
     if given.task:
         task(given.task, given.workload, os.environ["MODEL_DIR"])
         return
-    found: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    found: dict[str, list[float]] = {engine: [] for engine in (*ENGINES, ALONE)}
     for number in range(given.rounds):
-        for engine in ENGINES:
-            found[engine].append(steps_per_sec(engine, given.workload, given.secs))
+        for engine in found:
+            measure = steps_alone if engine == ALONE else functools.partial(steps_per_sec, engine)
+            found[engine].append(measure(given.workload, given.secs))
             print(f"round {number + 1}  {engine:8}  {found[engine][-1]:.0f} steps/s", flush=True)
-    medians = {engine: statistics.median(rates) for engine, rates in found.items()}
-    print(f"{given.workload}: {medians['ps_train'] / medians['stock']:.2f} times the steps per second of stock")
+    median = {engine: statistics.median(rates) for engine, rates in found.items()}
+    print(f"{given.workload}: {median['ps_train'] / median['stock']:.2f} times the steps per second of stock")
+    ours, stock = (median[engine] / median[ALONE] for engine in ENGINES)
+    print(f"of what the processors allow: ps_train {ours:.2f}, stock {stock:.2f}")
 
 
 if __name__ == "__main__":

@@ -176,6 +176,12 @@ def resource_variable_base() -> Any:
     return importlib.import_module("tensorflow.python.ops.resource_variable_ops").BaseResourceVariable
 
 
+def feature_cache(features: Any) -> Any:
+    """Returns the transformed features that feature columns read from; layers of Keras alone make it publicly."""
+    module = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")
+    return module.FeatureTransformationCache(features)
+
+
 class SyncSettings(NamedTuple):
     """The arguments of a SyncReplicasOptimizer: the optimizer inside, and the numbers of replicas."""
 

@@ -30,7 +30,14 @@ _MODULES = {
     **{f"{kind}Head": "head.regression_head" for kind in ("Regression", "LogisticRegression", "PoissonRegression")},
     "classifier_parse_example_spec": "canned.parsing_utils",
     "regressor_parse_example_spec": "canned.parsing_utils",
+    **dict.fromkeys(("binary_classification_head", "multi_class_head", "regression_head"), "canned.head"),
 }
+_OTHER_NAMES = {
+    "binary_classification_head": "_binary_logistic_head_with_sigmoid_cross_entropy_loss",
+    "multi_class_head": "_multi_class_head_with_softmax_cross_entropy_loss",
+    "regression_head": "_regression_head",
+}
+"""The package's own names of the functions that `tf.contrib.estimator` had."""
 
 
 def canned(name: str) -> Any:
@@ -46,7 +53,7 @@ def canned(name: str) -> Any:
             f"ps_train.estimator.{name} needs tensorflow-estimator {VERSION} and tf-keras, but {missing}: "
             "pip install 'ps_train[estimator]', or write a model_fn."
         )
-    return getattr(_package().module(_MODULES[name]), name)
+    return getattr(_package().module(_MODULES[name]), _OTHER_NAMES.get(name, name))
 
 
 @functools.cache

@@ -17,9 +17,8 @@ _INSTEAD = {
     "contrib.crf": "install tensorflow-addons, or write the function in the script",
     "contrib.opt": "use an optimizer of tf.train",
     "contrib.eager": "eager execution is not a part of graph programs; remove it",
-    "contrib.estimator.binary_classification_head": "write the loss and the metrics in model_fn; install "
-    "ps_train[estimator] for canned estimators",
-    "contrib.feature_column": "use tf.feature_column; sequence layers are not supported",
+    "contrib.estimator": "use tf.estimator; pip install 'ps_train[estimator]' adds heads and canned estimators",
+    "contrib.feature_column": "use tf.feature_column",
     "contrib.layers": "use tf.layers or tf.nn",
     "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator",
     "examples": "copy the module beside the script",

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.legacy import contrib_layers, layers
 from ps_train.legacy.absent_names import refusal
+from ps_train.legacy.contrib_sequences import sequence_input_layer
 
 
 def index_table_from_tensor(
@@ -146,6 +147,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "estimator": ({}, of_estimator),
         "learn": ({}, _learn(estimator)),
         "training": ({"HParams": HParams}, None),
+        "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
     }
     modules = {name: ContribModule(f"tensorflow.contrib.{name}", *part) for name, part in parts.items()}
     return ContribModule("tensorflow.contrib", modules)

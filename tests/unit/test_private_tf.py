@@ -262,6 +262,11 @@ class TestUse:
     def test_a_resource_variable_has_the_base_by_which_lookups_know_it(self) -> None:
         assert isinstance(resource("w"), private_tf.resource_variable_base())
 
+    def test_a_cache_has_the_features_that_columns_read(self) -> None:
+        column = tf.feature_column.numeric_column("x")
+        dense = column.get_dense_tensor(private_tf.feature_cache({"x": tf.constant([[2], [3]])}), None)
+        assert dense.dtype == tf.float32 and dense.shape == [2, 1]
+
     def test_a_sync_optimizer_has_its_arguments(self) -> None:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)

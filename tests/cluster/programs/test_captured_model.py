@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import estimator
 from ps_train.programs.captured_model import CapturedModel
-from ps_train.programs.program import Program
+from ps_train.programs.program import ENGINE_ENDS_JOB, Program
 from ps_train.programs.survey import survey_program
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
@@ -134,6 +134,15 @@ def test_point_69_slots_of_partitioned_variables_have_the_keys_of_tensorflows_sa
         names = [name for name in trained.get_variable_names() if not name.startswith("ps_train/")]
         assert len(names) == 1 + 3 * 3 + 2  # the step, variables with two slots each, and the powers of beta
         assert trained.get_variable_value("global_step") == steps
+
+
+def test_point_85_hooks_know_that_the_engine_ends_the_job() -> None:
+    program = program_of(minimize)
+    model = CapturedModel(program, survey_program(program), is_chief=False)
+    cluster = InProcessCluster(model, 1, 1, None, 64, epochs=1)
+    with cluster.steps[0].graph.as_default():
+        assert model.hooks() == []
+        assert v1.get_collection(ENGINE_ENDS_JOB)
 
 
 def by_adam(loss: tf.Tensor) -> Any:

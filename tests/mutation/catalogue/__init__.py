@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutation.catalogue import floors, graph, roles, updates
+from tests.mutation.catalogue import floors, graph, programs, roles, updates
 
-MUTATIONS = [*updates.MUTATIONS, *graph.MUTATIONS, *roles.MUTATIONS, *floors.MUTATIONS]
+MUTATIONS = [*updates.MUTATIONS, *graph.MUTATIONS, *roles.MUTATIONS, *floors.MUTATIONS, *programs.MUTATIONS]

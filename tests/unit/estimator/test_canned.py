@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ps_train import estimator
 from ps_train.estimator import canned
+from ps_train.legacy.contrib import make_contrib
 from ps_train.specs.stock_package import missing_package
 from tests.support.long import long
 
@@ -100,6 +101,19 @@ def test_a_head_makes_the_spec_of_a_model_fn(tmp_path: pathlib.Path) -> None:
     config = estimator.RunConfig(str(tmp_path), engine="ps_train")
     model = estimator.Estimator(model_fn, config=config).train(input_fn, steps=30)
     assert model.evaluate(input_fn, steps=10)["accuracy"] > 0.9
+
+
+@needs_package
+def test_the_head_of_contrib_makes_a_spec_too(tmp_path: pathlib.Path) -> None:
+    head = make_contrib(lambda: estimator).estimator.binary_classification_head()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> estimator.EstimatorSpec:
+        logits = tf.compat.v1.feature_column.linear_model(features, [number])
+        optimizer = tf.compat.v1.train.FtrlOptimizer(0.1)
+        return head.create_estimator_spec(features, mode, logits, tf.expand_dims(labels, 1), optimizer)
+
+    model = estimator.Estimator(model_fn, config=estimator.RunConfig(str(tmp_path), engine="ps_train"))
+    assert model.train(input_fn, steps=30).evaluate(input_fn, steps=10)["accuracy"] > 0.9
 
 
 @needs_package

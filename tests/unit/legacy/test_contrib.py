@@ -78,7 +78,7 @@ def test_the_global_step_is_tensorflows(run):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("", "slim"), ("layers", "embed_sequence"), ("estimator", "binary_classification_head"), ("data", "Counter")],
+    [("", "slim"), ("layers", "embed_sequence"), ("estimator", "SVM"), ("data", "Counter")],
 )
 def test_an_absent_name_is_refused_in_one_line(module, name):
     owner = getattr(CONTRIB, module) if module else CONTRIB
