@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import dataclasses
 import enum
+import functools
 import json
 import logging
 import sys
@@ -25,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from ps_train.cluster.spec import Address
-from ps_train.coordination.connect import NotReadyError, check_reachable
+from ps_train.coordination.connect import NotReadyError, check_reachable, retry_until
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import LivenessTracker
 from ps_train.errors import JobFailedError, LostTaskError, UnreachableError
@@ -205,6 +206,11 @@ class Membership:
         deadline = time.monotonic() + _LEAVE_SECS
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+    def wait_for_ps(self, timeout_secs: float) -> None:
+        """Waits until every ps answers; raises UnreachableError after that time, and warns every 10 s before."""
+        for index, address in enumerate(self._ps):
+            retry_until(functools.partial(check_reachable, address), timeout_secs, f"ps:{index} ({address})")
 
     def connected_store(self, index: int) -> KeyValueStore:
         """Returns another client of a ps's store, once this task has announced itself there.

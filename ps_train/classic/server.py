@@ -127,10 +127,8 @@ _current: list[Server] = []
 
 def current_server() -> Server | None:
     """Returns the last server of this process that is of a training task and has not left; None if there is none."""
-    for server in reversed(_current):
-        if server.membership is not None and not server.membership.has_left:
-            return server
-    return None
+    present = (server for server in reversed(_current) if server.membership and not server.membership.has_left)
+    return next(present, None)
 
 
 def num_workers() -> int:
@@ -142,24 +140,24 @@ def num_workers() -> int:
 def session_config(master: str, config: Any) -> Any:
     """Returns a session's configuration with device filters: the session sees all ps and its own task, no other.
 
-    Without them TensorFlow waits, at the begin of a session, for every worker, also for one that has ended.
+    Without them TensorFlow waits, at the begin of a session, for every worker, also for one that has ended; and for a
+    ps it waits for ever.  Raises UnreachableError if a ps does not answer within the server's limits.
 
     Args:
       master: the target of the session.
       config: a `ConfigProto` or None; one with filters of its own is not changed.
     """
     server = current_server()
-    if server is None or master != _text(server.target) or (config is not None and config.device_filters):
+    if server is None or server.membership is None or master != tf.compat.as_text(server.target):
+        return config
+    server.membership.wait_for_ps(server.limits.startup_secs)
+    if config is not None and config.device_filters:
         return config
     found = v1.ConfigProto()
     if config is not None:
         found.CopyFrom(config)
     found.device_filters.extend(["/job:ps", f"/job:{server.cluster.job_name}/task:{server.cluster.task_index}"])
     return found
-
-
-def _text(target: str | bytes) -> str:
-    return target.decode() if isinstance(target, bytes) else target
 
 
 def _log_busy_port(definition: Any, job_name: str | None, task_index: int | None) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import time
+
 import pytest
 
-from ps_train.classic.membership import JobEndDetector, Limits, ScriptStatus, State, statuses_in
+from ps_train.classic.membership import JobEndDetector, Limits, Membership, ScriptStatus, State, statuses_in
+from ps_train.cluster.spec import Address
 from ps_train.errors import JobFailedError, UnreachableError
 
 LIMITS = Limits(silent_secs=60, restart_secs=10, absent_secs=30, startup_secs=600)
@@ -79,3 +83,21 @@ def test_a_job_to_which_no_worker_comes_is_given_up():
 def test_records_are_read_among_others():
     items = {"script/worker:0": RUNNING.to_json(), "steps": "[1, {}]"}
     assert statuses_in(items) == {"worker:0": RUNNING}
+
+
+def test_a_session_waits_for_every_ps_but_not_for_ever():
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))  # nobody listens there
+        ps = [Address("127.0.0.1", one.getsockname()[1]) for one in (there, reserved)]
+        start = time.monotonic()
+        member(ps[:1]).wait_for_ps(60.0)
+        with pytest.raises(UnreachableError, match=rf"gave up after 0\.3s waiting for ps:1 \({ps[1]}\)"):
+            member(ps).wait_for_ps(0.3)
+        assert 0.3 <= time.monotonic() - start < 30
+
+
+def member(ps):
+    """A member that announces itself to nobody."""
+    found = Membership("worker:0", [])
+    found._ps = ps
+    return found

@@ -30,12 +30,17 @@ def test_without_a_server_there_is_one_worker_and_no_filter():
 
 
 def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
+    waited = []
+
     class Stand:
         target = "grpc://localhost:9"
         cluster = ScriptCluster({"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "localhost:9"}}, "worker", 1)
 
         class membership:
-            has_left = False
+            has_left, wait_for_ps = False, waited.append
+
+        class limits:
+            startup_secs = 600.0
 
     monkeypatch.setattr(module, "_current", [Stand()])
     assert num_workers() == 2
@@ -43,7 +48,8 @@ def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
     assert list(found.device_filters) == ["/job:ps", "/job:worker/task:1"] and found.allow_soft_placement
     own = v1.ConfigProto(device_filters=["/job:ps"])
     assert session_config("grpc://localhost:9", own) is own
-    assert session_config("grpc://elsewhere:9", None) is None
+    assert waited == [600.0] * 2
+    assert session_config("grpc://elsewhere:9", None) is None and len(waited) == 2
 
 
 def test_a_busy_port_is_named(caplog):
