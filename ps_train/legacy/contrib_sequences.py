@@ -71,10 +71,9 @@ def sequence_input_layer(
             width = column.variable_shape.num_elements()
             values.append(tf.reshape(dense, tf.concat([tf.shape(dense)[:2], [width]], 0)))
             lengths.append(length)
+        made = v1.global_variables(f"{v1.get_variable_scope().name}/")
         for name in weight_collections or ():
-            v1.get_default_graph().get_collection_ref(name).extend(
-                v1.get_collection(v1.GraphKeys.GLOBAL_VARIABLES, v1.get_variable_scope().name + "/")
-            )
+            v1.get_default_graph().get_collection_ref(name).extend(made)
         same = [v1.assert_equal(lengths[0], length) for length in lengths[1:]]
         with tf.control_dependencies(same):
             return tf.concat(values, -1), tf.identity(lengths[0])

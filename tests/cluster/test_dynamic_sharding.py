@@ -34,6 +34,7 @@ def assert_each_was_used(cluster, times):
         np.testing.assert_array_equal(counts, np.full(len(counts), times))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps, num_workers, run", [long(1, 1, "1"), long(2, 2, "1"), (2, 3, "4")])
 def test_of_some_epochs_every_example_is_used_as_many_times(num_ps, num_workers, run):
     fields = {**EPOCHS, "epochs": 3, "steps_per_run": run, "shuffle_buffer": 100}
@@ -117,6 +118,7 @@ def test_as_long_as_a_worker_owns_a_shard_no_other_is_given_it():
     assert second.shares.has_work()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_a_push_of_what_others_have_used_meanwhile_changes_nothing(update, num_ps):

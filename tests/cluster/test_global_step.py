@@ -13,7 +13,11 @@ from tests.support.long import long
 from tests.support.models import Linear
 
 STEPS, RUN = 32, 8
-every_mode = pytest.mark.parametrize("mode", [m for m in MODES.values() if "backup_workers" not in m], ids=str)
+every_mode = pytest.mark.parametrize(
+    "mode",
+    [long(m) if m.get("max_steps_ahead") == 0 else m for m in MODES.values() if "backup_workers" not in m],
+    ids=str,
+)
 
 
 class Falling(Linear):
@@ -51,7 +55,7 @@ def test_a_rate_that_falls_is_that_of_the_update_on_every_ps(mode: dict, num_ps:
         np.testing.assert_allclose(cluster.values()[name], -sum_of_rates(STEPS), rtol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("run", [1, RUN])
+@pytest.mark.parametrize("run", [long(1), RUN])
 @pytest.mark.parametrize("backup_workers", [0, long(1)])
 def test_under_sync_the_rate_is_that_of_the_round_whichever_worker_completes_it(run: int, backup_workers: int) -> None:
     cluster = trained(Falling(), {"update": "sync", "backup_workers": backup_workers}, 2, 2, run)

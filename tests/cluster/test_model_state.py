@@ -66,7 +66,7 @@ def check(cluster: InProcessCluster, batches: list[tuple[np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize(
     "fields",
-    [{"update": "async"}, {"update": "bounded", "max_steps_ahead": 2}, {"update": "sync"}],
+    [{"update": "async"}, long({"update": "bounded", "max_steps_ahead": 2}), {"update": "sync"}],
     ids=["async", "bounded", "sync"],
 )
 @pytest.mark.parametrize(

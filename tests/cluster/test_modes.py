@@ -25,7 +25,7 @@ MODES = {
 }
 RATE = 0.05
 
-_LIKE_OTHERS = ("bounded, lead 0", "sync, 1 backup")
+_LIKE_OTHERS = ("bounded, lead 0", "bounded, lead 2", "sync, 1 backup")
 every_mode = pytest.mark.parametrize(
     "mode", [long(mode) if name in _LIKE_OTHERS else mode for name, mode in MODES.items()], ids=MODES.keys()
 )

@@ -231,6 +231,7 @@ def test_what_is_filled_in_parts_begins_with_the_same_values(
         np.testing.assert_array_equal(parts[name], value, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 3])
 def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_on(tmp_path, num_ps: int) -> None:
     settings = {"optimizer": "rowwise_adagrad", "batch_size": 12}

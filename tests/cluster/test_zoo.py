@@ -34,7 +34,7 @@ ALWAYS = {
     "with_ragged",
     "words_and_flags",
 }
-ALWAYS_DRAWN = {"branch", "function_twice", "of_the_module", "stateless_of_the_step"}
+ALWAYS_DRAWN = {"branch", "function_twice", "of_the_module"}
 of_every_kind = pytest.mark.parametrize("shape", [s if s.name in ALWAYS else long(s) for s in ZOO.values()], ids=str)
 
 

@@ -19,7 +19,7 @@ MODELS = "--model=tests.support.bad_models:"
         long("TestDataOfLists", ["data() returned list [1, 2, 3]"]),
         long("NoLoss", ["NoLoss.loss is None, not a method"]),
         long("OptimizerByName", ["optimizer() returned str 'sgd'"]),
-        ("HooksOfNumbers", ["hooks() returned list", "SessionRunHook"]),
+        long("HooksOfNumbers", ["hooks() returned list", "SessionRunHook"]),
     ],
 )
 def test_a_mistake_costs_one_line_before_any_step(processes: Processes, model: str, texts: list[str]) -> None:

@@ -53,6 +53,7 @@ def test_point_65_the_end_of_one_input_does_not_end_the_others(processes: Proces
     assert (steps_made(chief), steps_made(worker), job.saved_step) == (60, 7, 67)
 
 
+@pytest.mark.long
 def test_point_68_a_sync_replicas_optimizer_makes_rounds(processes: Processes, tmp_path: pathlib.Path) -> None:
     job = Job(processes, tmp_path, 2, max_steps=40, sync=2, engine="ps_train")
     chief, worker, *_ = tasks = job.start_all()

@@ -67,6 +67,7 @@ def test_a_chief_that_is_killed_while_it_holds_the_pushes_does_not_stop_the_work
     assert_exact(cluster, least=2)
 
 
+@pytest.mark.long
 def test_all_checkpoints_are_counted_at_the_end(processes: Processes) -> None:
     model_dir = processes.directory / "m"
     run = processes.run("--max_steps=30", "--save_steps=10", "--keep_checkpoints=100", f"--model_dir={model_dir}")

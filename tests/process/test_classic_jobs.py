@@ -48,6 +48,7 @@ def test_asynchronous_training_ends_at_exactly_the_last_step_and_the_ps_end(proc
     assert found[0][0] == [3.0 * own for _, _, own in found]
 
 
+@pytest.mark.long
 def test_point_68_each_update_is_the_mean_of_one_gradient_of_each_worker(processes):
     ps, workers = start(processes, 2, 30, "plain")
     assert [worker.wait(200) for worker in workers] == [0, 0]

@@ -34,6 +34,7 @@ def progresses(chief: Process) -> None:
     eventually(lambda: chief.lines[-1] != now and chief.lines[-1].startswith("step "), 20, "progress")
 
 
+@pytest.mark.long
 def test_an_undeclared_worker_takes_part_and_leaves_and_every_update_is_made_once(
     processes: Processes,
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_job_that_is_stopped_and_resumed_has_its_last_checkpoint_scored_by_eva
     assert scored(late)[-1] == end
 
 
+@pytest.mark.long
 def test_a_job_whose_processes_are_all_killed_ends_its_evaluator_within_recovery_secs(processes: Processes) -> None:
     model_dir = processes.directory / "model"
     job = processes.run("--num_workers=1", f"--model_dir={model_dir}", "--max_steps=100000000", *QUICK)

@@ -105,6 +105,7 @@ def test_a_dead_chief_ends_the_job_within_bounds(processes: Processes, update: s
     assert "worker:0" in ps.output
 
 
+@pytest.mark.long
 def test_a_ps_whose_workers_were_all_killed_gives_up(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 1, "--max_steps=100000000", "--log_secs=0.2", "--recovery_timeout_secs=3")
     (ps,), (worker,) = cluster.start_all()

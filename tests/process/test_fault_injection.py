@@ -50,6 +50,7 @@ def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_
         assert counts(path) == {float(step)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_pushes_that_are_lost_are_counted_and_the_job_still_makes_exactly_its_steps(
     processes: Processes, update: str

@@ -114,6 +114,7 @@ def test_a_mistake_is_raised_with_its_cause_and_nothing_is_left(processes: Proce
     assert "Traceback" not in run.output and run.descendants() == []
 
 
+@pytest.mark.long
 def test_an_unguarded_call_in_the_module_of_the_model_is_refused_once(processes: Processes) -> None:
     path = script(processes, "ps_train.fit('users_script:Net', num_workers=1, model_dir='m')")
     run = processes.command([sys.executable, str(path)])

@@ -63,6 +63,7 @@ def test_training_goes_on_without_a_worker_that_sleeps_or_is_killed_and_with_it_
         assert process.wait(20) == 130, process.output
 
 
+@pytest.mark.long
 @waiting_modes
 def test_a_worker_without_input_leaves_and_the_job_ends_with_all_of_its_steps(
     processes: Processes, update: str

@@ -30,7 +30,7 @@ def trained(tmp_path: pathlib.Path, bits: int, *cases: str) -> list[dict]:
 @pytest.mark.parametrize(
     "mode, num_ps, steps_per_run, bits",
     [
-        ("async", 1, 1, 10),
+        long("async", 1, 1, 10),
         long("async", 2, 2, 8),
         long("bounded", 1, 1, 8),
         long("bounded", 2, 2, 8),

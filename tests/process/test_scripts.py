@@ -49,6 +49,7 @@ def test_point_87_the_tutorials_program_runs_to_its_last_step(processes):
     assert max(accuracies) > 0.8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [long([]), ["--sync_replicas"]], ids=["async", "sync"])
 def test_point_87_the_supervised_program_runs(processes, flags):
     done = run(processes, *CLUSTER, "--compat", str(SCRIPTS / "softmax_supervised.py"), "--train_steps=60", *flags)

@@ -106,6 +106,7 @@ def test_even_a_child_that_is_stopped_dies_with_a_launcher_that_is_killed(proces
     eventually(lambda: not launcher.descendants(), 10, "the children's end")
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_in_a_step_still_ends_on_a_signal(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 1, ENDLESS, "--log_secs=0.2", "--recovery_timeout_secs=60")
     (ps,), (worker,) = cluster.start_all()

@@ -100,6 +100,7 @@ def tmux() -> Iterator[Any]:
     call("kill-server")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [80, long(40)])
 def test_the_screen_of_a_terminal_has_one_progress_line_and_no_remains_of_others(
     columns: int, processes: Processes, tmux: Any

@@ -30,6 +30,7 @@ def check_export(model_dir: pathlib.Path) -> None:
     assert served(tf.constant([example]))["probability"].numpy()[0, 0] > 0.8
 
 
+@pytest.mark.long
 def test_it_learns_and_exports_in_one_process(processes: Processes, tmp_path: pathlib.Path) -> None:
     run = processes.command([*COMMAND, f"--model_dir={tmp_path}/m"])
     assert run.wait(110) == 0, run.output

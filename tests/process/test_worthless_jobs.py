@@ -54,6 +54,7 @@ def test_data_that_disappear_before_a_job_is_resumed_are_an_error_too(processes:
     assert "data('train', data_dir='') has no examples" in error_of(resumed)
 
 
+@pytest.mark.long
 def test_a_test_split_without_examples_has_no_score(processes: Processes) -> None:
     for test, times in (("none", 2), ("no_examples", 1)):
         job = run(processes, "arrays", test, "--ignore_checkpoints")
@@ -67,7 +68,7 @@ def test_a_test_split_without_examples_has_no_score(processes: Processes) -> Non
     ("train", "test", "flags", "text"),
     [
         ("arrays", "repeated", (), "data('test', data_dir='') returned a dataset that repeats itself"),
-        ("repeated", "arrays", ("--epochs=2",), "epochs=2 would never end"),
+        long("repeated", "arrays", ("--epochs=2",), "epochs=2 would never end"),
         ("batched", "arrays", (), "data('train', data_dir='') returned a dataset that is batched already"),
     ],
 )
@@ -86,6 +87,7 @@ def test_data_that_repeat_themselves_are_trained_on_until_max_steps(processes: P
     assert result_of(processes)["global_step"] == 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, long(3)])
 def test_a_test_split_that_does_not_end_is_scored_for_a_limited_time(processes: Processes, workers: int) -> None:
     began = time.monotonic()

@@ -25,9 +25,9 @@ AHEAD = {"steps_per_run": "4", "prefetch_pulls": 1}
 
 UPDATES = [
     pytest.param("async", {}, id="async"),
-    pytest.param("async", {"steps_per_run": "4"}, id="async in runs"),
+    pytest.param("async", {"steps_per_run": "4"}, id="async in runs", marks=pytest.mark.long),
     pytest.param("async", AHEAD, id="async, pulling ahead"),
-    pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded"),
+    pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded", marks=pytest.mark.long),
     pytest.param("sync", {}, id="sync"),
 ]
 

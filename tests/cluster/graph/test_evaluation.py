@@ -53,6 +53,7 @@ def together(cluster: InProcessCluster, count: int) -> dict[str, float]:
     return metric_values(session, scoring)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2, long(4)])
 def test_metrics_of_clicks_are_those_of_the_whole_stream(tmp_path: pathlib.Path, count: int) -> None:
     write_files(str(tmp_path), lines=3_000)

@@ -52,7 +52,7 @@ def of_cities(make, directory):
     return UserModel(forward, words=True)
 
 
-@pytest.mark.parametrize("make", [of_tensors, of_a_file, of_buckets])
+@pytest.mark.parametrize("make", [long(of_tensors), of_a_file, long(of_buckets)])
 def test_words_are_looked_up_in_training_scoring_and_serving(make, tmp_path: pathlib.Path) -> None:
     model = of_cities(make, tmp_path)
     cluster = check_training(model, tmp_path, accumulate=2 if make is of_a_file else 1)
@@ -61,6 +61,7 @@ def test_words_are_looked_up_in_training_scoring_and_serving(make, tmp_path: pat
     assert len(np.unique(expected)) == len(CITIES)
 
 
+@pytest.mark.long
 def test_the_file_of_a_table_is_a_part_of_what_is_exported(tmp_path: pathlib.Path) -> None:
     model = of_cities(of_a_file, tmp_path)
     cluster = check_training(model, tmp_path)

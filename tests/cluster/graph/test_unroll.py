@@ -24,7 +24,11 @@ from tests.support.tables import Bags
 from tests.support.vocabularies import Visits
 
 RUN = 5
-every_mode_of_one = pytest.mark.parametrize("mode", [m for m in MODES.values() if "backup_workers" not in m], ids=str)
+every_mode_of_one = pytest.mark.parametrize(
+    "mode",
+    [long(m) if m.get("max_steps_ahead") == 0 else m for m in MODES.values() if "backup_workers" not in m],
+    ids=str,
+)
 one_or_two_ps = pytest.mark.parametrize("num_ps", [long(1), 2])
 
 

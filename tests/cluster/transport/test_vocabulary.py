@@ -18,7 +18,7 @@ from tests.support.long import long
 from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
 RATE = 0.05
-OPTIMIZERS = ["sgd", long("momentum"), "adagrad", long("ftrl"), "lazy_adam", long("rowwise_adagrad")]
+OPTIMIZERS = [long("sgd"), long("momentum"), "adagrad", long("ftrl"), long("lazy_adam"), long("rowwise_adagrad")]
 
 
 def started(model: Visits, num_ps: int = 1, workers: int = 1, directory=None, **fields) -> InProcessCluster:
@@ -74,8 +74,8 @@ def test_every_optimizer_does_to_ids_that_come_and_go_what_numpy_does(optimizer:
 @pytest.mark.parametrize(
     "declared",
     [
-        {"capacity": 100},
-        {"capacity": 20},
+        long({"capacity": 100}),
+        long({"capacity": 20}),
         {"capacity": 20, "admit_after": 3},
         {"capacity": 100, "expire_steps": 2},
     ],
@@ -105,6 +105,7 @@ def test_an_id_is_admitted_at_the_first_update_without_admit_after() -> None:
     assert book(trained(ids_of([7, 7, 8, 9]), capacity=10).values()).keys() == {7, 8, 9}
 
 
+@pytest.mark.long
 def test_an_id_is_admitted_at_the_nth_update_that_uses_it_however_often_each_of_them_does() -> None:
     steps = [[7, 7, 7, 8], [7, 1, 2, 3], [7, 4, 5, 6]]
     known = [book(trained(ids_of(*steps[:n]), capacity=10, admit_after=3).values()).keys() for n in (1, 2, 3)]

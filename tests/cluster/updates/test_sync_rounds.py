@@ -173,6 +173,7 @@ def test_when_all_have_left_a_replica_that_comes_again_trains_alone(num_ps: int)
     np.testing.assert_allclose(cluster.values()["w"], after_update(w, model, 1, 2), atol=1e-6)
 
 
+@pytest.mark.long
 @one_or_two_ps
 def test_a_joining_replica_does_not_wait_for_a_round_that_no_replica_is_left_to_make(num_ps: int) -> None:
     cluster, _ = made(num_ps)
@@ -248,6 +249,7 @@ def standing(cluster: InProcessCluster) -> list[int]:
     return cluster.read("ps_train/round_state_0")[0].tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_after_a_reset_all_are_members_a_waiting_one_goes_on_and_a_late_push_does_not_count(num_ps: int) -> None:
     cluster, model = made(num_ps)

@@ -59,7 +59,7 @@ def trained(make: Make, directory: pathlib.Path, engine: str, max_steps: int) ->
 
 
 @needs_package
-@pytest.mark.parametrize("make", [combined, linear, long(baseline)], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [combined, long(linear), long(baseline)], ids=lambda make: make.__name__)
 def test_both_engines_go_on_from_the_same_checkpoint_to_the_same_values(tmp_path: pathlib.Path, make: Make) -> None:
     trained(make, tmp_path / "ours", "tensorflow", 3)
     shutil.copytree(tmp_path / "ours", tmp_path / "tensorflows")
@@ -72,6 +72,7 @@ def test_both_engines_go_on_from_the_same_checkpoint_to_the_same_values(tmp_path
         np.testing.assert_array_equal(ours.get_variable_value(name), tensorflows.get_variable_value(name), name)
 
 
+@pytest.mark.long
 @needs_package
 def test_a_deep_model_with_batch_norm_is_trained_scored_used_and_exported(tmp_path: pathlib.Path) -> None:
     model = trained(deep, tmp_path / "m", "ps_train", 100)
@@ -84,6 +85,7 @@ def test_a_deep_model_with_batch_norm_is_trained_scored_used_and_exported(tmp_pa
     assert set(exported.signatures) >= {"serving_default", "predict", "regression"}
 
 
+@pytest.mark.long
 @needs_package
 def test_a_head_makes_the_spec_of_a_model_fn(tmp_path: pathlib.Path) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> estimator.EstimatorSpec:

@@ -31,10 +31,7 @@ def test_a_namespace_has_what_it_lists(name):
     assert namespace.__all__ and all(hasattr(namespace, listed) for listed in namespace.__all__)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("tpu", "does not train on TPUs"), ("DNNClassifier", "tensorflow-estimator 2.15.0"), ("Estimater", "__all__")],
-)
+@pytest.mark.parametrize(("name", "text"), [("tpu", "does not train on TPUs"), ("Estimater", "__all__")])
 def test_a_name_that_is_not_there_says_why(name, text):
     with pytest.raises(AttributeError, match=text) as raised:
         getattr(estimator, name)

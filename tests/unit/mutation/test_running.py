@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from tests.mutation.__main__ import ROOT
 from tests.mutation.running import NOTICED
 
@@ -35,6 +37,7 @@ CODE = "def one():\n    return 1\n\n\ndef other():\n    return 1\n"
 TEST = "import thing\n\n\ndef test_one():\n    assert thing.one() == 1\n"
 
 
+@pytest.mark.long
 def test_outcomes_are_told_apart_and_the_project_is_not_changed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "thing.py").write_text(CODE)

@@ -57,6 +57,7 @@ def test_point_66_all_variables_are_bitwise_those_of_the_stock_estimator(tmp_pat
     assert slots <= values_of(tmp_path).keys()
 
 
+@pytest.mark.long
 def test_point_69_each_continues_the_checkpoint_of_the_other(tmp_path, stock_at_10):
     ours = tmp_path / "ours"
     train(ours, 10)
