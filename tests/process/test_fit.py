@@ -146,6 +146,7 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
     assert ("INTERRUPTED" in run.output) == (signum == signal.SIGINT)  # SIGTERM ends the script itself
 
 
+@pytest.mark.long
 def test_tasks_of_a_cluster_take_part_by_the_environment(processes: Processes) -> None:
     path = script(processes, "show(ps_train.fit('tests.support.models:Linear', max_steps=200, model_dir='m'))", IMPORT)
     ports = free_ports(3)

@@ -85,6 +85,7 @@ def test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_t
     assert count(run.value(run.on(0))) == MAX_STEPS, "it holds the global step, too"
 
 
+@pytest.mark.long
 def test_the_tables_and_local_variables_of_a_worker_outlive_the_session_that_lost_a_ps(processes: Processes) -> None:
     flags = ["--model=tests.support.models:Remembering", "--batch_size=1", "--max_steps=400", "--steps_per_run=1"]
     run = Disturbed(processes, 1, *flags)
