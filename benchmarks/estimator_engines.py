@@ -104,12 +104,14 @@ def alone(workload: str, secs: float) -> None:
     import tensorflow.compat.v1 as v1
 
     with tf.Graph().as_default():
-        v1.train.create_global_step()
-        with v1.variable_scope("", use_resource=True):
+        # As in a cluster, variables have another device than the model: TensorFlow then looks up rows alone.
+        setter = v1.train.replica_device_setter(ps_tasks=1, ps_device="/cpu:1", worker_device="/cpu:0")
+        with v1.device(setter), v1.variable_scope("", use_resource=True):
+            v1.train.create_global_step()
             features, labels = v1.data.make_one_shot_iterator(input_of(workload)).get_next()
             model_fn = model_fn_of(lambda mode, loss, train_op: train_op, workload)
             train_op = model_fn(features, labels, "train")
-        with v1.Session() as session:
+        with v1.Session(config=v1.ConfigProto(device_count={"CPU": 2})) as session:
             session.run(v1.global_variables_initializer())
             step = session.make_callable(train_op)
             end = time.monotonic() + secs / 2
