@@ -58,7 +58,8 @@ def cluster_of(shape: Shape, num_ps: int, workers: int, **fields) -> InProcessCl
 
 def check(shape: Shape, cluster: InProcessCluster, batches: list) -> None:
     """The values of all variables, those of optimizers among them, are a plain session's after these batches."""
-    plain = train_plainly(shape.plain(), lambda: shape.optimizer("", RATE), cluster.initial, batches, with_step=True)
+    rate = cluster.job.learning_rate or RATE
+    plain = train_plainly(shape.plain(), lambda: shape.optimizer("", rate), cluster.initial, batches, with_step=True)
     found = {name: np.asarray(value) for name, value in cluster.values().items()}
     plain = {name: np.asarray(value) for name, value in plain.items()}
     assert {piece.variable for piece in cluster.plan.slices} <= plain.keys()
@@ -100,8 +101,10 @@ def test_one_worker_makes_the_steps_of_a_plain_session_everywhere(shape: Shape, 
 @every_shape
 @pytest.mark.parametrize("num_ps", [1, 2])
 def test_the_loop_makes_the_steps_of_a_plain_session(shape: Shape, num_ps: int) -> None:
+    """At a rate at which none of the models diverges in so many steps."""
     with control_flow_of(shape):
-        cluster = cluster_of(shape, num_ps, 1, steps_per_run="auto", max_steps=5 * STEPS)
+        fields = {"steps_per_run": "auto", "max_steps": 5 * STEPS, "learning_rate": RATE / 100}
+        cluster = cluster_of(shape, num_ps, 1, **fields)
         run_worker(cluster, 0, pace_for(cluster), lambda: False)
         check(shape, cluster, batches_of(shape, BATCH, 5 * STEPS))
 
