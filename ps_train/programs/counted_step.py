@@ -20,7 +20,7 @@ from ps_train.placement.model_variable import ModelVariable
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.graph_walk import ancestors
 
-_ADDS, _READS = ("AssignAddVariableOp", "AssignAdd"), ("ReadVariableOp", "VarIsInitializedOp", "Identity")
+_ADDS, _WRITES = "AssignAddVariableOp", ("Assign", "ResourceCountUpTo")
 
 
 class CountedStep(ModelVariable):
@@ -55,9 +55,9 @@ def check_counting(train_op: tf.Operation, step: Any) -> None:
     """
     total = 0
     for op in ancestors(train_op, with_control=True):
-        if not any(source is step.handle for source in op.inputs) or op.type in _READS:
+        if not op.type.startswith(_WRITES) or op.inputs[0] is not step.handle:
             continue
-        delta = tf.get_static_value(op.inputs[1]) if op.type in _ADDS else None
+        delta = tf.get_static_value(op.inputs[1]) if op.type == _ADDS else None
         if delta is None:
             raise CaptureError(f"{op.name} ({op.type}) sets the global step")
         total += int(delta)

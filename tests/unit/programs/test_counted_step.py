@@ -39,7 +39,12 @@ def beside(step: Any) -> tf.Operation:
     return minimize(step)
 
 
-@pytest.mark.parametrize("train", [minimize, by_hand, read_only, beside])
+def read_in_a_branch(step: Any) -> tf.Operation:
+    rate = v1.cond(tf.random.uniform([]) < 0.5, lambda: 0.1 / tf.cast(step, tf.float32), lambda: 0.01)
+    return tf.group(minimize(step), rate)
+
+
+@pytest.mark.parametrize("train", [minimize, by_hand, read_only, read_in_a_branch, beside])
 def test_counting_by_one_or_not_at_all_is_left_to_the_engine(train: Callable[[Any], tf.Operation]) -> None:
     step = v1.train.create_global_step()
     check_counting(train(step), step)
