@@ -10,7 +10,8 @@ version = re.search(r'__version__ = "(.+)"', (here / "ps_train/__init__.py").rea
 assert version is not None
 
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
-tools = ["build", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "tensorboard"]
+tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium"]
+tools = ["build", "mypy", "ruff", "tensorboard"]
 
 setup(
     name="ps_train",
@@ -22,9 +23,13 @@ setup(
     license_files=["LICENSE", "ps_train/data/digits.LICENSE"],
     python_requires=">=3.10",
     packages=find_packages(include=["ps_train", "ps_train.*"]),
-    package_data={"ps_train": ["py.typed"], "ps_train.data": ["digits.npz", "digits.LICENSE"]},
+    package_data={
+        "ps_train": ["py.typed"],
+        "ps_train.data": ["digits.npz", "digits.LICENSE"],
+        "ps_train.observe": ["page_files/*"],
+    },
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
-    extras_require={"estimator": estimator, "dev": [*tools, *estimator]},
+    extras_require={"estimator": estimator, "dev": [*tools, *tests, *estimator]},
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[
         "Development Status :: 3 - Alpha",

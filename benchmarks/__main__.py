@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import big_table, breakdown, compare, growth, modes, options, slow, startup, wire
+from benchmarks import big_table, breakdown, compare, growth, modes, options, slow, startup, status_page, wire
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
         "growth": growth.run,
         "modes": modes.run,
         "slow": slow.run,
+        "status": status_page.run,
         "breakdown": breakdown.run,
         "big_table": big_table.run,
     }

@@ -25,6 +25,7 @@ WHAT = {
     "growth": "more and more workers, and a model of them",
     "modes": "the update modes with one slow worker of four",
     "slow": "the same with delay and a rate limit between tasks",
+    "status": "what an open status page costs",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
@@ -64,7 +65,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-_DEFAULT_WORKLOADS = {"startup": startup.DEFAULT_WORKLOAD}
+_DEFAULT_WORKLOADS = {"startup": startup.DEFAULT_WORKLOAD, "status": "small"}
 """Where it is not those that are compared."""
 
 _QUICK = ["--workloads=small", "--contenders=ours-async,classic-async,single-2x1", "--repeats=1", "--secs=2"]

@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ps_train import data, embeddings, estimator, metrics, optimizers, run, train
+    from ps_train import data, doctor, embeddings, estimator, metrics, optimizers, run, train
     from ps_train.config.job import Job
     from ps_train.config.task import Task
     from ps_train.data.arrays import Arrays
@@ -37,6 +37,7 @@ __all__ = [
     "TrainingError",
     "__version__",
     "data",
+    "doctor",
     "embeddings",
     "estimator",
     "fit",

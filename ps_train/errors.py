@@ -30,6 +30,10 @@ EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
 
+DOCTOR_HINT = "try python -m ps_train.doctor with the same flags"
+"""The end of an error about a task that does not answer when a job starts."""
+
+
 def exit_code_of_signal(signum: int) -> int:
     """Returns 128 + signum, the shell's exit code for a process that a signal ended."""
     return 128 + signum

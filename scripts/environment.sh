@@ -21,6 +21,25 @@ prepare_environment() {
   fi
 }
 
+# prepare_browser: installs Chromium from Debian for the browser tests where that is possible, else says why it is not.
+prepare_browser() {
+  local skipped="the browser tests will be skipped"
+  if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+    return 0
+  elif ! command -v apt-get >/dev/null; then
+    echo "$skipped: no chromium and no apt-get on this machine"
+  elif [ "$(id -u)" != 0 ]; then
+    echo "$skipped: no chromium, and only root can install it: apt-get install chromium chromium-driver"
+  else
+    echo "installing chromium for the browser tests"
+    local apt=(timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o DPkg::Lock::Timeout=30)
+    export DEBIAN_FRONTEND=noninteractive
+    "${apt[@]}" update >/dev/null 2>&1 || true # an old list may do
+    "${apt[@]}" install -y --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null 2>&1 ||
+      echo "$skipped: apt-get could not install chromium (no network?)"
+  fi
+}
+
 # installed_python: the interpreter of .venv, else the one on PATH.
 installed_python() {
   if [ -x "$root/.venv/bin/python" ]; then

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as v1
 
 from ps_train.errors import ModelError
+from ps_train.runtime.lifecycle import record_event
 from ps_train.user_code import shown, user_code
 
 
@@ -42,6 +43,7 @@ class SaveListeners:
 
     def after(self, session: v1.Session, step: int) -> None:
         """Tells that the checkpoint of a step is written, which ends the training if a listener returns True."""
+        record_event("saved", f"checkpoint of step {step}")
         for name, result in self._tell("after_save", session, step):
             if result is True:
                 self._stop(name)

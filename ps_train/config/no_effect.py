@@ -9,6 +9,7 @@ from __future__ import annotations
 from ps_train.config.fields import source_of
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
+from ps_train.config.output_fields import parse_profile
 from ps_train.config.task import Task
 
 
@@ -33,4 +34,7 @@ def flags_without_effect(job: Job, task: Task) -> list[str]:
                 )
     if job.timeline_dir and "steps_per_run" in job.sources and job.steps_per_run not in ("auto", "1"):
         lines.append(f"{described(job, 'steps_per_run')} has no effect: with --timeline_dir each step is a call.")
+    first = parse_profile(job.profile)
+    if first is not None and first[0] >= job.max_steps:
+        lines.append(f"{described(job, 'profile')} has no effect: the job ends at max_steps={job.max_steps}.")
     return lines

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from ps_train.config.fields import job_field
+from ps_train.config.limits import HEALTH_RULES, are_limits
 from ps_train.config.metric_rule import parse_early_stop, parse_export
 from ps_train.config.validators import Check, above, at_least, one_of, optional
 
 _RECOVERIES = ("partial", "consistent")
+_MOST_PROFILED = 1000
 _EARLY_STOP = Check(
     "METRIC:EVALUATIONS, for example auc:3", lambda text: not text or parse_early_stop(text) is not None
+)
+_LIMITS = Check(f"RULE:NUMBER,... with rules of {', '.join(HEALTH_RULES)}", are_limits)
+_PORT = Check("-1, or a number from 0 to 65535", lambda port: -1 <= port <= 65535)
+
+
+def parse_profile(text: str) -> tuple[int, int] | None:
+    """Returns the first step and the number of steps of a profile; None if the text is not STEP:COUNT."""
+    found = re.fullmatch(r"([0-9]{1,15}):([0-9]{1,4})", text)
+    return (int(found[1]), int(found[2])) if found and 1 <= int(found[2]) <= _MOST_PROFILED else None
+
+
+_PROFILE = Check(
+    f"STEP:COUNT with 1 to {_MOST_PROFILED} steps, for example 200:20",
+    lambda text: not text or parse_profile(text) is not None,
 )
 _EXPORTS = Check("one of final, latest, best, or best:METRIC", lambda text: parse_export(text) is not None)
 
@@ -88,6 +105,29 @@ class OutputFields:
     )
     timeline_dir: str = job_field(
         "", "output", "Write when each step of each worker began and ended, into one CSV file per worker, here."
+    )
+    events_json: str = job_field(
+        "", "output", "Append each lifecycle event to this file of the chief's machine, one JSON object a line."
+    )
+    health_limits: str = job_field(
+        "",
+        "output",
+        "Limits of the rules of health, such as sync_share:0.3,input_share:0.2; see docs/HEALTH.md.",
+        _LIMITS,
+    )
+    status_port: int | None = job_field(
+        None,
+        "output",
+        "Port of the chief's status page; 0: a free one; -1: no page. [local mode: 0; else -1]",
+        optional(_PORT),
+    )
+    status_host: str = job_field("127.0.0.1", "output", "Address on which the chief serves the status page.")
+    profile: str = job_field(
+        "",
+        "output",
+        "STEP:COUNT, such as 200:20: record every operation of so many steps of each worker, from this global step on, "
+        "into one trace in model_dir, and print where their time goes.",
+        _PROFILE,
     )
     verbose: bool = job_field(
         False, "output", "Show more: environment settings, start-up phases, TensorFlow's log.", common=True

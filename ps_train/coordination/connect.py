@@ -19,7 +19,7 @@ from ps_train.coordination import records
 from ps_train.coordination.job_diff import cluster_fields, diff_configs
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.records import Identity
-from ps_train.errors import LostTaskError, RefusedError, UnreachableError
+from ps_train.errors import DOCTOR_HINT, LostTaskError, RefusedError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def connect_all_ps(
         try:
             stores.append(retry_until(attempt, left, f"{expected} ({address})"))
         except UnreachableError as error:
-            raise UnreachableError(f"{error} (startup_timeout_secs={timeout_secs:g})") from None
+            raise UnreachableError(f"{error} (startup_timeout_secs={timeout_secs:g}); {DOCTOR_HINT}") from None
     return stores
 
 

@@ -23,6 +23,7 @@ from ps_train.coordination.liveness import LivenessTracker
 from ps_train.coordination.ps_liveness import PsLiveness
 from ps_train.coordination.records import Identity, ModelReady, Outcome, StopRequest, TaskState, TaskStatus
 from ps_train.errors import JobFailedError, LostTaskError, PsTrainError, RefusedError, UnreachableError
+from ps_train.runtime.lifecycle import event
 from ps_train.runtime.signals import MainThreadEvents
 
 log = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ class Heartbeat:
     Attributes:
       ps_liveness: the liveness, process and generation of each ps.
       stop_request: the first request to end the job early; None until there is one.
+      observe: called with the index of a ps and its records whenever they were read.
       is_trained: True once the chief has ended the training, so that no further steps are made.
     """
 
@@ -129,6 +131,7 @@ class Heartbeat:
         self._leaving: TaskState | None = None  # the last state; the lease may not have it yet while ps 0 is silent
         self.stop_request: StopRequest | None = None
         self.is_trained = False
+        self.observe: Callable[[int, Mapping[str, str]], None] = lambda index, found: None
         self._stopped = threading.Event()
         self.ps_liveness = PsLiveness(
             [store.name for store in stores], [store.incarnation for store in stores], job.recovery_timeout_secs
@@ -168,7 +171,7 @@ class Heartbeat:
             return self.set_state()
         with self._write_locks[index]:  # or an older state could be written after a newer one
             status = self._lease.status
-            published = dataclasses.replace(status, state=self._leaving or status.state)
+            published = dataclasses.replace(status, state=self._leaving or status.state, telemetry={})
             self._stores[index].set(records.task_key(status.task), published.to_json())
 
     def announce_leaving(self, state: TaskState = TaskState.LEAVING) -> None:
@@ -201,6 +204,7 @@ class Heartbeat:
                     self._monitor.extend_deadlines(asked - answered)
                 self._read_records(index, found, asked)
                 self._react(found, from_first_ps=index == 0)
+                self.observe(index, found)
                 answered = time.monotonic()
             except RefusedError as error:
                 return self._events.set_terminal_error(error)
@@ -219,7 +223,7 @@ class Heartbeat:
         name = f"ps:{index} ({address})"
         if name != store.name:
             store.reconnect_to(address.target, name)
-            _log(self.ps_liveness.record_move(index, name))
+            _log(self.ps_liveness.record_move(index, name), "restarted", index)
 
     def probe_ps(self) -> None:
         """Finds out at once which ps no longer accept connections.  Called when a ps has just been lost."""
@@ -237,7 +241,7 @@ class Heartbeat:
 
     def _record_silence(self, index: int, cause: str) -> None:
         line = self.ps_liveness.record_silence(index, cause)
-        _log(line if self._events.terminal_error is None else None)
+        _log(line if self._events.terminal_error is None else None, "lost", index)
 
     def _read_records(self, index: int, found: Mapping[str, str], asked: float) -> None:
         """Records which process answered, and its generation."""
@@ -247,7 +251,9 @@ class Heartbeat:
         identity = Identity.from_json(found[records.IDENTITY])
         check_identity(identity, f"ps:{index}", store.name, self._lease.status.task, self._job.shared_fields())
         generation = ModelReady.from_json(found[records.READY]).generation if records.READY in found else ""
-        _log(self.ps_liveness.record_answer(index, identity.incarnation, generation, asked))
+        known = self.ps_liveness.incarnations()[index]
+        kind = "joined" if identity.incarnation == known else "restarted"
+        _log(self.ps_liveness.record_answer(index, identity.incarnation, generation, asked), kind, index)
 
     def _react(self, found: Mapping[str, str], from_first_ps: bool) -> None:
         if records.OUTCOME in found:
@@ -269,9 +275,9 @@ def _try_write(write: Callable[[int], object], index: int) -> None:
         log.info("a record could not be written: %s", error)
 
 
-def _log(line: str | None) -> None:
+def _log(line: str | None, kind: str, index: int) -> None:
     if line is not None:
-        log.warning("%s", line)
+        log.warning("%s", line, extra=event(kind, f"ps:{index}"))
 
 
 def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:

@@ -34,18 +34,26 @@ class KeyValueStore:
       timeout_secs: seconds that one call may take.
       device_filters: of the client's sessions.  A server that knows a whole cluster needs them: it would otherwise wait
         for all its tasks.
+      table: name of the table on the ps; `items` returns all that a table holds, so large values have their own.
 
     Attributes:
       name: of the ps in errors.
       incarnation: of the ps's process; "" until it is known (see `connect.connect_ps`).
     """
 
-    def __init__(self, target: str, name: str, timeout_secs: float = 3.0, device_filters: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        target: str,
+        name: str,
+        timeout_secs: float = 3.0,
+        device_filters: Sequence[str] = (),
+        table: str = "ps_train_board",
+    ) -> None:
         self.name = name
         self.incarnation = ""
         graph = tf.Graph()
         with graph.as_default():
-            self._build()
+            self._build(table)
         milliseconds = int(timeout_secs * 1000)
         self._graph = graph
         self._config = v1.ConfigProto(operation_timeout_in_ms=milliseconds, device_filters=device_filters)
@@ -81,9 +89,9 @@ class KeyValueStore:
         """Closes the session to the ps."""
         self._session.close()
 
-    def _build(self) -> None:
+    def _build(self, name: str) -> None:
         # The table maps numbers to strings (TensorFlow has none from strings to strings), so an entry holds its key.
-        table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.string, shared_name="ps_train_board")
+        table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.string, shared_name=name)
         self._key = v1.placeholder(tf.int64, [], "key")
         self._value = v1.placeholder(tf.string, [], "value")
         self._expected = v1.placeholder(tf.string, [], "expected")
@@ -102,7 +110,7 @@ class KeyValueStore:
 
         self._found = find()
         self._insert = insert()
-        self._compared_and_set = tf.CriticalSection(shared_name="ps_train_board_lock").execute(compare_and_set)
+        self._compared_and_set = tf.CriticalSection(shared_name=f"{name}_lock").execute(compare_and_set)
         self._all = tf.raw_ops.LookupTableExportV2(table_handle=table, Tkeys=tf.int64, Tvalues=tf.string).values
 
     def _run(self, fetches: Any, feeds: Mapping[Any, Any]) -> Any:

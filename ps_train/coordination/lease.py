@@ -14,6 +14,8 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ps_train.cluster.polling import poll_until
 from ps_train.coordination import records
@@ -34,12 +36,14 @@ class Lease:
 
     Attributes:
       status: the status last published.
+      telemetry: returns the measurements that each heartbeat carries.
     """
 
     def __init__(self, store: KeyValueStore, status: TaskStatus) -> None:
         self._store = store
         self._key = records.task_key(status.task)
         self.status = status
+        self.telemetry: Callable[[], dict[str, Any]] = dict
         self._lock = threading.Lock()
 
     def acquire(self, lease_secs: float) -> None:
@@ -73,7 +77,10 @@ class Lease:
         with self._lock:
             old = self.status
             self.status = new = dataclasses.replace(
-                old, heartbeat=old.heartbeat + 1, state=old.state if state is None else state
+                old,
+                heartbeat=old.heartbeat + 1,
+                state=old.state if state is None else state,
+                telemetry=self.telemetry(),
             )
             before = self._store.compare_and_set(self._key, old.to_json(), new.to_json())
             if before and TaskStatus.from_json(before).process_id != old.process_id:

@@ -17,6 +17,7 @@ from ps_train.coordination.membership import Membership, MembershipChange
 from ps_train.coordination.records import TaskStatus
 from ps_train.coordination.stall_detector import StallDetector
 from ps_train.errors import PsTrainError, TooFewWorkersError
+from ps_train.runtime.lifecycle import event
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,8 @@ class MembershipMonitor:
         """Logs the changes and begins what follows from them; returns an error if too few workers remain."""
         changes = self._membership.update(statuses, now)
         for change in changes:
-            log.warning("%s %s; %s", change.location, change.reason, self._consequence())
+            kind = event("joined" if change.present else "lost", change.task)
+            log.warning("%s %s; %s", change.location, change.reason, self._consequence(), extra=kind)
         error = self._too_few(changes)
         if error is None:  # with an error the job ends, and no replica needs to go on
             self._absent = self._membership.absent

@@ -43,6 +43,9 @@ SCORING = "scoring"
 OUTCOME = "outcome"
 """Key of `Outcome`.  The first one written counts."""
 
+TELEMETRY = "telemetry"
+"""Key of the measurements of a ps, which it writes to its own store; see `coordination/telemetry.py`."""
+
 
 class TaskState(str, enum.Enum):
     """A state of a training task.  Members equal their texts, which is what a record holds.
@@ -120,6 +123,7 @@ class TaskStatus(Record):
       host, pid: where the process runs.
       state: a `TaskState`; an unknown text in a record is kept, and equals none of them.
       heartbeat: a counter that grows while the task lives.
+      telemetry: measurements (`telemetry.py`), on ps 0 only.
       machine, started: identify the process that the pid means (`runtime/process_ids.py`).
     """
 
@@ -131,6 +135,7 @@ class TaskStatus(Record):
     heartbeat: int = 0
     machine: str = ""
     started: str = ""
+    telemetry: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def location(self) -> str:
         """Returns the task, host and pid for a message."""

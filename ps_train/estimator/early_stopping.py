@@ -21,7 +21,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.hooks.eval_events import read_eval_metrics
+from ps_train.observe.eval_events import read_eval_metrics
 from ps_train.programs.program import ENGINE_ENDS_JOB
 from ps_train.specs.estimator_like import check_estimator
 

@@ -9,7 +9,7 @@ from ps_train.estimator.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from ps_train.hooks.eval_events import read_eval_metrics
+from ps_train.observe.eval_events import read_eval_metrics
 
 __all__ = [
     "make_early_stopping_hook",

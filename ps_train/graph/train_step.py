@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import Batches, derived_seed
+from ps_train.data.shard_batches import ShardedBatches
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import ConfigError
 from ps_train.graph.local_state import LocalState, collect_local_state
@@ -31,10 +32,9 @@ from ps_train.placement.plan import Plan
 from ps_train.placement.seeded_graph import SeededGraph
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import CheckpointEntry, checkpoint_entries
-from ps_train.sharding.batches import ShardedBatches
-from ps_train.sharding.ownership import OwnershipTable
-from ps_train.sharding.progress import ShardProgress
 from ps_train.transport.dense import ReceivedPush
+from ps_train.transport.shard_ownership import OwnershipTable
+from ps_train.transport.shard_progress import ShardProgress
 from ps_train.transport.vocabulary import rebuild_all
 from ps_train.updates import make_update
 from ps_train.updates.apply_gradients import PsOptimizer

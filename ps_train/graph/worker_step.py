@@ -14,13 +14,13 @@ from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import Batches, DataSource, derived_seed, training_batches
+from ps_train.data.shard_batches import ShardedBatches
+from ps_train.data.shard_readers import reader_of
 from ps_train.graph.backward import PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.global_step import pulled_step
 from ps_train.private_tf import add_control_inputs
-from ps_train.sharding.batches import ShardedBatches
-from ps_train.sharding.readers import reader_of
 from ps_train.transport.dense import ReceivedPush, Transport, empty_push
 from ps_train.transport.row_exchange import RowExchange
 from ps_train.transport.sparse_mask import apply_masks, mask_name

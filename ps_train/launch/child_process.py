@@ -94,10 +94,8 @@ def start_process(
       environ: the environment.
       held: file descriptor of the socket that reserves the process's port; None if none is reserved.
     """
-    environment = {**environ, WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
+    environment = child_environment(environ, held)
     inherited = [] if held is None else [held]
-    if held is not None:
-        environment[HELD_PORT_VARIABLE] = str(held)
     if fork.can_fork():
         return ForkedProcess(work, environment, inherited)
     return subprocess.Popen(
@@ -111,6 +109,12 @@ def start_process(
         pass_fds=inherited,
         start_new_session=True,  # Ctrl-C reaches only the launcher, which forwards it
     )
+
+
+def child_environment(environ: Mapping[str, str], held: int | None) -> dict[str, str]:
+    """Returns the environment of a child that ends with this process and takes over the port of `held`."""
+    own = {**environ, WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
+    return own if held is None else {**own, HELD_PORT_VARIABLE: str(held)}
 
 
 def describe_exit(code: int) -> str:

@@ -24,11 +24,12 @@ from ps_train.config.job import Job
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal
 from ps_train.launch import fork
 from ps_train.launch.child_process import Child, ForkTarget, describe_exit, start_child
+from ps_train.launch.event_file import EventFile
 from ps_train.launch.fork import Process
-from ps_train.launch.output import lines_of
+from ps_train.launch.output import cause_in, lines_of
 from ps_train.launch.port_reservation import PortReservation
 from ps_train.launch.restart_policy import RestartPolicy
-from ps_train.runtime.console import ERROR_BEGINS, PROGRESS_BEGINS, Console, step_of
+from ps_train.runtime.console import PROGRESS_BEGINS, Console, step_of
 
 GRACE_SECS = 10.0
 """Seconds from a signal, or a child's failure, to SIGKILL for the remaining children."""
@@ -58,14 +59,15 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     code = launcher.prepare(environ)
     if code is not None:
         return code
-    job, arguments = _with_addresses(job, list(arguments), ports)
+    arguments = [*arguments, *(["--status_port=0"] if job.status_port is None else [])]
+    job, arguments = _with_addresses(job, arguments, ports)
     arguments += [] if job.model_dir else [f"--model_dir={new_directory(job)}"]
     if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
         arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
     tasks = [("ps", i, host) for i, host in enumerate(job.ps_hosts)]
     tasks += [("chief", i, host) for i, host in enumerate(job.chief_hosts)]
     tasks += [("worker", i, host) for i, host in enumerate(job.worker_hosts)]
-    return launcher.run(tasks, arguments, environ)
+    return launcher.run(tasks, arguments, {**environ, **launcher.events_file.environment()})
 
 
 def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
@@ -104,7 +106,7 @@ class _Launcher:
         template: ForkTarget,
     ) -> None:
         self._console, self._ports, self._restarts, self._schedule = console, ports, restarts, schedule
-        self._template = template
+        self._template, self.events_file = template, EventFile()
         self._children: list[Child] = []
         self._starts: dict[str, Callable[[], Child]] = {}
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
@@ -149,6 +151,7 @@ class _Launcher:
             return self._watch()
         finally:
             self._kill_all()
+            self.events_file.close()
 
     def _start(
         self, job_name: str, index: int, address: str, arguments: list[str], environ: Mapping[str, str]
@@ -220,7 +223,9 @@ class _Launcher:
         """Injects the faults of --inject_fault that are due at a step."""
         for fault in self._schedule.due(step):
             child = next(child for child in self._children if child.name == fault.task)
-            self._console.error(f"ps_train: {fault.text} strikes at step {step}")
+            line = f"{fault.text} strikes at step {step}"
+            self._console.error(f"ps_train: {line}")
+            self.events_file.add("fault", fault.task, line)
             child.send(signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
             if fault.amount:
                 self._later(fault.amount, "wake", child)
@@ -242,9 +247,9 @@ class _Launcher:
         if delay is None:
             return False
         times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.max_restarts}"
-        self._console.error(
-            f"ps_train: {child.name} {describe_exit(code)}; it will restart in {delay:g}s (restart {times})"
-        )
+        line = f"{child.name} {describe_exit(code)}; it will restart in {delay:g}s (restart {times})"
+        self._console.error(f"ps_train: {line}")
+        self.events_file.add("lost", child.name, line)
         self._paused.add(child.name)
         self._later(delay, "restart", child.name)
         return True
@@ -288,13 +293,5 @@ class _Launcher:
             self._console.error(f"ps_train: the last lines of {child.name}:")
             for line in lines[-_SHOWN_LINES:]:
                 self._console.error(f"  {line}")
-        self._console.error(
-            f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {_find_cause(lines)}"
-        )
+        self._console.error(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {cause_in(lines)}")
         return code if code > 0 else EXIT_FAILED
-
-
-def _find_cause(lines: Sequence[str]) -> str:
-    """Returns the last error line of a child's output; TensorFlow's own log may have written lines after it."""
-    errors = [line.removeprefix(ERROR_BEGINS) for line in lines if line.startswith(ERROR_BEGINS)]
-    return errors[-1] if errors else lines[-1]

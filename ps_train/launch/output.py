@@ -13,9 +13,10 @@ import codecs
 import io
 import os
 import selectors
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ps_train.launch.fork import Process
+from ps_train.runtime.console import ERROR_BEGINS
 
 _CHUNK = 1 << 16
 
@@ -52,3 +53,9 @@ class _Lines:
         if not chunk and self._begun:
             lines.append(self._begun)
         return lines
+
+
+def cause_in(lines: Sequence[str]) -> str:
+    """Returns the last error line of a child's output; TensorFlow's own log may have written lines after it."""
+    errors = [line.removeprefix(ERROR_BEGINS) for line in lines if line.startswith(ERROR_BEGINS)]
+    return errors[-1] if errors else lines[-1]

@@ -14,6 +14,8 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from ps_train.config.sizes import human_bytes as human_bytes
+
 MAX_IMBALANCE = 1.2
 """Target for the bytes of the fullest ps over the mean.  Variables are cut further until the plan meets it."""
 
@@ -183,15 +185,6 @@ def _max_parts(variable: VariableSpec) -> int:
 def _more_parts(variable: VariableSpec, parts: int, num_ps: int) -> int:
     """Returns the next number of slices: first one for each ps, then twice the present number."""
     return min(variable.max_parts, num_ps if parts < num_ps else 2 * parts)
-
-
-def human_bytes(count: float) -> str:
-    """Returns a number of bytes as text with a unit, such as "1.5 MiB"."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
 
 
 def _place(variables: Sequence[VariableSpec], parts: Mapping[str, int], num_ps: int) -> Plan:

@@ -18,7 +18,7 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.metric_rule import parse_export
 from ps_train.errors import ModelError, cause_of
-from ps_train.hooks.eval_events import EVAL_DIRECTORY, read_eval_metrics
+from ps_train.observe.eval_events import EVAL_DIRECTORY, read_eval_metrics
 
 log = logging.getLogger(__name__)
 

@@ -40,9 +40,9 @@ from ps_train.errors import (
 )
 from ps_train.graph.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
 from ps_train.graph.sources import check_test_data, test_source, training_source
-from ps_train.hooks.eval_events import EVAL_DIRECTORY
-from ps_train.hooks.run_end import metrics_line
 from ps_train.model import Model, load_model
+from ps_train.observe.eval_events import EVAL_DIRECTORY
+from ps_train.observe.run_end import metrics_line
 from ps_train.placement.plain import plain_graph
 from ps_train.roles.eval_exports import EvalExports
 from ps_train.runtime import gc_control

@@ -5,6 +5,7 @@ It never calls `Server.join()`, which never returns.  It reads its own store a f
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 
@@ -14,11 +15,12 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.coordination import records
-from ps_train.coordination.heartbeat import outcome_error, task_statuses
+from ps_train.coordination.heartbeat import HEARTBEAT_SECS, outcome_error, task_statuses
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import LivenessTracker
 from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState, TaskStatus
-from ps_train.errors import EXIT_DONE, LostTaskError, PsTrainError, UnreachableError, exit_code_of_signal
+from ps_train.coordination.telemetry import TelemetrySource
+from ps_train.errors import DOCTOR_HINT, EXIT_DONE, LostTaskError, PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
 from ps_train.runtime.signals import MainThreadEvents
@@ -52,7 +54,9 @@ class AllWorkersGoneDetector:
         heartbeats = sorted((status.process_id, status.heartbeat) for status in task_statuses(items))
         silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
         if not heartbeats and silent_secs > self._job.startup_timeout_secs:
-            return UnreachableError(f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs)")
+            return UnreachableError(
+                f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs); {DOCTOR_HINT}"
+            )
         if heartbeats and silent_secs > self._job.recovery_timeout_secs:
             return LostTaskError(
                 f"no heartbeat of any worker for {silent_secs:.0f}s (recovery_timeout_secs): all of them are gone"
@@ -78,8 +82,12 @@ def run(job: Job, task: Task, console: Console) -> int:
 def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThreadEvents) -> int:
     detector, stop_requested = AllWorkersGoneDetector(job, time.monotonic()), False
     items: dict[str, str] = {}
+    telemetry, due = TelemetrySource(), 0.0
     while True:
         items = _read_records(store, items)
+        if time.monotonic() >= due:
+            due = time.monotonic() + HEARTBEAT_SECS
+            _send(store, telemetry)
         if records.OUTCOME in items:
             _wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[records.OUTCOME]))
@@ -93,6 +101,14 @@ def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThr
         if failure is not None:
             raise failure
         time.sleep(_LOOK_SECS)
+
+
+def _send(store: KeyValueStore, telemetry: TelemetrySource) -> None:
+    """Writes the measurements of this process into its store."""
+    try:
+        store.set(records.TELEMETRY, json.dumps(telemetry.read()))
+    except LostTaskError as error:
+        log.debug("%s", error)
 
 
 def _all_have_left(statuses: list[TaskStatus], cluster: Cluster) -> bool:

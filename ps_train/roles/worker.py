@@ -17,24 +17,25 @@ from typing import Any
 from ps_train.checkpoint.export import prepare_export
 from ps_train.checkpoint.files import prepare_directory
 from ps_train.cluster.resolver import ClusterResolver
+from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.job_values import NO_LIMIT, described
 from ps_train.config.task import Task
 from ps_train.coordination import records
 from ps_train.coordination.connect import connect_all_ps
 from ps_train.coordination.directory_lock import DirectoryLock, held_directory
-from ps_train.coordination.heartbeat import FailureDetector, Heartbeat, JobEnded, outcome_error
+from ps_train.coordination.heartbeat import FailureDetector, Heartbeat
 from ps_train.coordination.job_diff import diff_configs, job_fingerprint
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.lease import Lease
 from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
 from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState, new_task_status
 from ps_train.coordination.run_status import RunState, StatusFile
+from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.data.pipeline import DataSource
+from ps_train.data.shard_readers import described_shards
 from ps_train.errors import (
-    EXIT_CONFIG,
     EXIT_DONE,
-    PsTrainError,
     RefusedError,
     SaveError,
     TooFewWorkersError,
@@ -43,12 +44,14 @@ from ps_train.errors import (
 from ps_train.graph.model_check import check_model, warn_of_not_finite
 from ps_train.graph.sources import training_source
 from ps_train.model import Model, ignores_data_dir, load_model
+from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import ModelVariables, trace
+from ps_train.roles.job_end import code_of, declare_outcome, exit_code, is_config
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
+from ps_train.runtime.lifecycle import Recorder, attach
 from ps_train.runtime.signals import GRACE_SECS, MainThreadEvents
-from ps_train.sharding.readers import described_shards
 from ps_train.training.chief_duties import ChiefDuties
 from ps_train.training.context import TrainingContext
 from ps_train.training.worker_duties import WorkerDuties
@@ -79,6 +82,7 @@ def run(job: Job, task: Task, console: Console, model: Model | None = None) -> i
     cluster.address(task)  # raises ConfigError for an unknown task
     is_chief = task == cluster.chief
     model = load_model(job.model, job.model_arguments(), job.sources) if model is None else model
+    check_file_systems(job)
     if not is_chief:
         return _run(job, task, resolver, console, model)
     directory = prepare_directory(job.model_dir)
@@ -93,40 +97,54 @@ def _run(
 ) -> int:
     """Joins the job and trains; a task with the lock of its model directory is the chief."""
     cluster, is_chief = resolver.cluster, lock is not None
-    check_file_systems(job)
     source = training_source(model, job)
     variables = trace(model, source, job.batch_size, job.seed)
     if is_chief:
         _check_as_chief(model, job, variables, source)
     plan = make_plan(variables.specs(), len(cluster.ps))
+    recorder = attach(Recorder(job.events_json if is_chief else ""))
+    observer = JobObserver(job, cluster, plan, recorder, lock.directory) if lock is not None else None
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
     lease = Lease(stores[0], new_task_status(str(task)))
     lease.acquire(job.heartbeat_timeout_secs)
-    if is_chief:
+    if observer is not None:
         console.line(plan.table())
+        observer.start(console)
         _describe(stores[0], description, str(task))
-    events = MainThreadEvents()
-    membership = MembershipMonitor(job, cluster, time.monotonic(), BackgroundTask() if is_chief else lambda work: None)
-    detector = FailureDetector(
-        {str(cluster.chief): job.recovery_timeout_secs}, job.startup_timeout_secs, time.monotonic()
-    )
+    events, (membership, detector) = MainThreadEvents(), _monitors(job, cluster, is_chief)
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership if is_chief else detector)
     context = TrainingContext(
         job, task, resolver, cluster, model, source, variables, plan, description, stores,
-        heartbeat, events, console, lock.directory if lock is not None else "",
+        heartbeat, events, console, lock.directory if lock is not None else "", _measured(lease, recorder), observer,
     )  # fmt: skip
     training = WorkerTraining(context)
     chief = ChiefDuties(training, membership) if is_chief else None
     training.duties = chief if chief is not None else WorkerDuties(training)
-    heartbeat.start()
-    if lock is not None:
+    if observer is not None and lock is not None:
+        observer.watch(heartbeat)
         lock.watch(events.set_terminal_error)
+    heartbeat.start()
     try:
         return _train_as_chief(training, chief, context) if chief is not None else _supervise(training, None, context)
     finally:
+        training.profile.close()
         heartbeat.stop()
         events.close()
+
+
+def _monitors(job: Job, cluster: Cluster, is_chief: bool) -> tuple[MembershipMonitor, FailureDetector]:
+    """Returns the monitor of the chief and that of another worker."""
+    now, silence = time.monotonic(), {str(cluster.chief): job.recovery_timeout_secs}
+    membership = MembershipMonitor(job, cluster, now, BackgroundTask() if is_chief else lambda work: None)
+    return membership, FailureDetector(silence, job.startup_timeout_secs, now)
+
+
+def _measured(lease: Lease, recorder: Recorder) -> TelemetrySource:
+    """Makes the heartbeats of this task carry its measurements and events."""
+    telemetry = TelemetrySource(recorder)
+    lease.telemetry = telemetry.read
+    return telemetry
 
 
 def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:
@@ -148,12 +166,21 @@ def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: Train
         if not isinstance(
             error, RefusedError
         ):  # a refused chief does not own the status: another process may be the chief
-            status.end(RunState.FAILED, cause=describe(error), config=_is_config(error))
+            _end(status, context, RunState.FAILED, cause=describe(error), config=is_config(error))
         raise
     finally:
         chief.close()
-    status.end(RunState.DONE if code == EXIT_DONE else RunState.STOPPED, signum=max(0, code - exit_code_of_signal(0)))
+    state = RunState.DONE if code == EXIT_DONE else RunState.STOPPED
+    _end(status, context, state, signum=max(0, code - exit_code_of_signal(0)))
     return code
+
+
+def _end(status: StatusFile, context: TrainingContext, state: RunState, cause: str = "", **how: Any) -> None:
+    """Tells the evaluator and the status page how the run ended."""
+    status.end(state, cause=cause, **how)
+    if context.observer is not None:
+        context.observer.end(state.value, cause or None)
+        context.observer.stop()
 
 
 def _describe(store: KeyValueStore, description: Mapping[str, Any], task: str) -> None:
@@ -181,7 +208,7 @@ def _supervise(training: WorkerTraining, chief: ChiefDuties | None, context: Tra
         if events.terminal_error is not None:
             if chief is not None and isinstance(events.terminal_error, TooFewWorkersError):
                 _save(chief, _LAST_SAVE_SECS)
-            return _exit_code(events.terminal_error, training)
+            return exit_code(events.terminal_error, training)
         if result.code is not None:
             context.heartbeat.announce_leaving()
             return result.code
@@ -222,7 +249,7 @@ def _leave_job(training: WorkerTraining, context: TrainingContext) -> int:
     log.warning("%s got signal %d: it leaves the job (elastic)", context.task, context.events.signum)
     training.leave_job(min(context.job.heartbeat_timeout_secs, _LEAVE_SECS))
     if context.events.terminal_error is not None:
-        return _exit_code(context.events.terminal_error, training)
+        return exit_code(context.events.terminal_error, training)
     context.heartbeat.announce_leaving(TaskState.LEFT)
     return EXIT_DONE
 
@@ -235,9 +262,9 @@ def _stop(chief: ChiefDuties, stop: StopRequest, context: TrainingContext) -> in
     """
     _save(chief, _SAVE_SECS)
     outcome = Outcome(OutcomeKind.STOPPED, by=stop.by, signum=stop.signum)
-    _declare_outcome(context, outcome)
+    declare_outcome(context, outcome)
     context.heartbeat.announce_leaving()
-    return _code_of(outcome)
+    return code_of(outcome)
 
 
 def _save(chief: ChiefDuties, within_secs: float) -> None:
@@ -245,39 +272,3 @@ def _save(chief: ChiefDuties, within_secs: float) -> None:
         chief.save_now(within_secs)
     except SaveError as error:
         log.error("%s: the job stops without this checkpoint", error)
-
-
-def _exit_code(error: BaseException, training: WorkerTraining) -> int:
-    """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
-    context = training.context
-    if isinstance(error, JobEnded):
-        if error.outcome.kind == OutcomeKind.DONE:
-            training.model_hooks.close(training.session)
-        context.heartbeat.announce_leaving()
-        if error.outcome.kind == OutcomeKind.DONE:
-            log.info("%s done: the job has ended", context.task)
-        return _code_of(error.outcome)
-    if not isinstance(error, RefusedError):
-        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=describe(error), config=_is_config(error))
-        _declare_outcome(context, outcome)
-    raise error
-
-
-def _is_config(error: BaseException) -> bool:
-    return isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
-
-
-def _code_of(outcome: Outcome) -> int:
-    if outcome.kind == OutcomeKind.FAILED:
-        raise outcome_error(outcome)
-    if outcome.kind == OutcomeKind.STOPPED:
-        log.warning("the job was stopped by a signal to %s", outcome.by)
-        return exit_code_of_signal(outcome.signum)
-    return EXIT_DONE
-
-
-def _declare_outcome(context: TrainingContext, outcome: Outcome) -> None:
-    """Writes the outcome into the store of every ps that answers, unless the store has one already."""
-    context.heartbeat.on_each_ps(
-        lambda index: context.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
-    )

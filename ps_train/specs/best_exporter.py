@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ps_train.hooks.eval_events import read_eval_metrics
+from ps_train.observe.eval_events import read_eval_metrics
 from ps_train.specs.exporter import SavedModelExporter, checked_exports_to_keep, exports_in, remove_old_exports
 
 log = logging.getLogger(__name__)

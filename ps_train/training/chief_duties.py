@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
+from ps_train.checkpoint.save_hook import SaveHook
 from ps_train.checkpoint.save_listeners import SaveListeners
 from ps_train.cluster.abandonable import run_within
 from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError
@@ -26,19 +27,18 @@ from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.kv_store import cause_of
 from ps_train.coordination.liveness import TaskLiveness
 from ps_train.coordination.membership_monitor import MembershipMonitor
+from ps_train.coordination.peer_states import PeerStates
 from ps_train.coordination.records import Outcome, OutcomeKind
-from ps_train.data.split import no_examples
-from ps_train.errors import JobFailedError, LostTaskError, SaveError
+from ps_train.errors import LostTaskError, SaveError
 from ps_train.graph.summaries import summaries_of
-from ps_train.hooks.counters import RunCounterValues, counter_tensors
-from ps_train.hooks.early_stop import early_stop_hooks
-from ps_train.hooks.fetches import StepFetches
-from ps_train.hooks.progress import ProgressHook
-from ps_train.hooks.result import PeerStates, RunSummary
-from ps_train.hooks.run_end import advice, metrics_line, read_result_step, write_result
-from ps_train.hooks.save import SaveHook
-from ps_train.hooks.summaries import SummaryHook, text_of
+from ps_train.observe.early_stop import early_stop_hooks
+from ps_train.observe.fetches import StepFetches
+from ps_train.observe.progress import ProgressHook
+from ps_train.observe.result import RunSummary
+from ps_train.observe.run_end import advice, check_trained, report_end
+from ps_train.observe.summaries import SummaryHook, text_of
 from ps_train.runtime import gc_control
+from ps_train.runtime.console import Progress
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalCoordinator
 from ps_train.training.loop import LoopExit
@@ -46,6 +46,7 @@ from ps_train.training.recovery import Recovery
 from ps_train.training.saver_setup import make_savers
 from ps_train.training.session import ready_records
 from ps_train.training.worker_training import POLL_SECS, WorkerTraining
+from ps_train.updates.counter_values import RunCounterValues, counter_tensors
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,8 @@ class ChiefDuties(Duties):
       membership: the monitor of the replicas.
     """
 
-    _early_end_reason = "all input ended"
-    """The reason for an end below max_steps."""
+    _gave_up = ""
+    """The tasks that the chief has given up waiting for, as the reason of an end below max_steps; "" for none."""
 
     def __init__(self, training: WorkerTraining, membership: MembershipMonitor) -> None:
         self._training, self._context, self._membership = training, training.context, membership
@@ -80,16 +81,14 @@ class ChiefDuties(Duties):
         self._counted = counter_tensors(self._step.counters)
         with tf.control_dependencies([self._step.ops.step_after]):
             fetches = StepFetches(self._step.loss, self._step.ops.step_after, counter_tensors(self._step.counters))
-        self._progress = ProgressHook(
-            fetches, job, self._counters_at, lambda progress: self._context.console.progress(progress.text()), directory
-        )
+        self._progress = ProgressHook(fetches, job, self._counters_at, self._show, directory)
         summaries = summaries_of(self._step.graph) if job.summary_steps else []
         self.summary_steps = job.summary_steps if summaries else 0
         self._progress.texts = {"job": text_of(job, self._context.plan)}
         self._listeners = SaveListeners(self._context.model.saving_listeners(), self._training.model_hooks.end_training)
         device = device_of(self._context.task)
         self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device, self._listeners)
-        self._saver = SaveHook(self._snapshots, fetches, job.save_steps, job.save_secs)
+        self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, job.save_secs)
         console, stores, task = self._context.console, self._context.stores, str(self._context.task)
         process_id = self._context.heartbeat.process_id
         self._recovery = Recovery(
@@ -98,6 +97,14 @@ class ChiefDuties(Duties):
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self._training.model_hooks.end_training)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, *stopping, *([written] if summaries else [])]
+
+    def _show(self, progress: Progress, counters: RunCounterValues) -> None:
+        self._context.console.progress(progress.text())
+        if self._context.observer is not None:
+            saves = self._snapshots.report()
+            self._context.observer.board.progress(
+                progress, counters, saves and {**saves, "last_step": self._saver.step}
+            )
 
     def _next_step(self) -> int:
         return self._training.loop.next_step if self._training.loop is not None else 0
@@ -169,7 +176,7 @@ class ChiefDuties(Duties):
                 last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
             if time.monotonic() > deadline:
                 log.warning("no longer waiting for %s (finish_timeout_secs)", ", ".join(others.training))
-                self._early_end_reason = "given up waiting for " + ", ".join(others.training)
+                self._gave_up = "given up waiting for " + ", ".join(others.training)
                 return False
             time.sleep(POLL_SECS)
         self._training.park_forever()
@@ -212,25 +219,22 @@ class ChiefDuties(Duties):
     def _finish(self) -> None:
         """Saves the last checkpoint, scores it, writes the result, and publishes the outcome."""
         job, console, session = self._context.job, self._context.console, self._unhooked_session()
+        if self._context.observer is not None:
+            self._context.observer.board.is_finishing = True
         start_time, first_step, first_examples = self._start or (0.0, 0, 0.0)
         wall_secs = time.monotonic() - start_time
         step, counted = session.run([self._step.global_step, self._counted])
         counters = self._counters_at(**counted)
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
-            self._check_trained(made, counters.examples)
+            check_trained(job, self._context.source.name, self._gave_up, made, counters.examples)
         self._save_last(session, int(step))
         metrics = EvalCoordinator(self._training.context, counters.examples).score(self._training.sessions)
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters, self._snapshots.report()
         )
-        for line in summary.lines(job, "ended by a hook" if self._training.has_ended else self._early_end_reason):
-            console.line(line)
-        if metrics:
-            console.line("test " + metrics_line(metrics))
-        # The previous chief may have been stopped before it wrote the result.
-        if made > 0 or read_result_step(self._context.directory) != step:
-            write_result(self._context.directory, summary.result(job))
+        reason = "ended by a hook" if self._training.has_ended else self._gave_up or "all input ended"
+        if report_end(summary, job, reason, self._context.directory, console, self._context.observer):
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if job.final_export_dir:
@@ -247,17 +251,6 @@ class ChiefDuties(Duties):
                 store.compare_and_set(records.OUTCOME, "", outcome.to_json())
             except LostTaskError as error:  # the model is saved; that ps is not needed now
                 log.warning("%s: it did not receive the news that the job is done", error)
-
-    def _check_trained(self, steps: int, examples: float) -> None:
-        """Refuses a job without an example in its input; `steps` are of this process, `examples` of the whole job."""
-        job, name = self._context.job, self._context.source.name
-        if self._early_end_reason != ChiefDuties._early_end_reason:
-            if not examples:
-                raise JobFailedError(f"no step was made: {self._early_end_reason}")
-        elif not examples or (not steps and not job.epochs):  # without --epochs, input that has an example has no end
-            raise no_examples(name)
-        elif not steps and not job.is_dynamic:
-            log.warning("no step was made: %s has no examples left; check --data_dir", name)
 
     def _unhooked_session(self) -> v1.Session:
         assert self._training.session is not None, "the session exists before training begins"

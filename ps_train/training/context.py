@@ -12,8 +12,10 @@ from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.coordination.heartbeat import Heartbeat
 from ps_train.coordination.kv_store import KeyValueStore
+from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.data.pipeline import DataSource
 from ps_train.model import Model
+from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
 from ps_train.runtime.console import Console
@@ -34,6 +36,8 @@ class TrainingContext:
       stores: the key-value store of each ps.
       events: events that wake the main thread.
       directory: the model directory; "" unless this task is the chief.
+      telemetry: the measurements of this task.
+      observer: the observer of the job, in the chief; else None.
     """
 
     job: Job
@@ -50,6 +54,8 @@ class TrainingContext:
     events: MainThreadEvents
     console: Console
     directory: str
+    telemetry: TelemetrySource
+    observer: JobObserver | None = None
 
     @property
     def is_chief(self) -> bool:

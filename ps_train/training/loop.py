@@ -96,6 +96,7 @@ class TrainingLoop:
       wrappers: each is applied to the functions that make calls, the first one innermost: to time or slow the calls.
 
     Attributes:
+      count: called with the number of steps and of examples of each call that has ended.
       global_step: the latest known global step.
       made_any: True once a step has been made.
       calls: number of calls that have begun, the running one included.
@@ -117,6 +118,8 @@ class TrainingLoop:
         self._bursts = bursts or BurstScheduler()
         self._wrappers = wrappers
         self._steps_per_call = functools.cache(step.steps_per_call)
+        self.count: Callable[[int, float], None] = lambda steps, examples: None
+        self._last_examples = 0.0
         self.global_step = first_step
         self.made_any = False
         self.calls = 0
@@ -175,7 +178,9 @@ class TrainingLoop:
         self._count_call(1)
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
         self.global_step, self._begun = int(fetched["step"]), 0
-        return float(fetched["examples"])
+        self._last_examples = float(fetched["examples"])
+        self.count(1, self._last_examples)
+        return self._last_examples
 
     def _count_call(self, length: int) -> None:
         """Counts a call of `length` steps before it is made."""
@@ -200,6 +205,7 @@ class TrainingLoop:
                 else:
                     self._count_call(length)
                     steps = run(self._steps_per_call(length))["examples"]
+                    self.count(length, float(sum(steps)) if steps else length * self._last_examples)
                     made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length
             examples = self._with_hooks(run_with_hooks)

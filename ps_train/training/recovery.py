@@ -30,6 +30,7 @@ from ps_train.coordination.step_budget import StepBudget
 from ps_train.errors import LostTaskError, RefusedError
 from ps_train.graph.train_step import TrainStep
 from ps_train.runtime.console import Console
+from ps_train.runtime.lifecycle import record_event
 from ps_train.runtime.process_ids import process_exited
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,9 @@ class Recovery:
             self.checkpoints.listeners.after(session, step)
             return step
         else:
-            self.console.line(f"resumed from {self.checkpoints.directory} at step {restored}")
+            line = f"resumed from {self.checkpoints.directory} at step {restored}"
+            record_event("restored", line)
+            self.console.line(line)
         return self._global_step(session)
 
     def _restore_lost(self, session: v1.Session, lost: Sequence[int], known_step: int | None) -> int:
@@ -172,7 +175,9 @@ class Recovery:
             )
         updates = "an unknown number of" if before is None else str(max(0, before - restored))
         part = " there" if len(lost) < len(self.stores) and self.job.recovery_mode == "partial" else ""
-        self.console.line(f"{names} restarted; restored step {restored}; {updates} updates lost{part}")
+        line = f"{names} restarted; restored step {restored}; {updates} updates lost{part}"
+        record_event("restored", line)
+        self.console.line(line)
 
     def _global_step(self, session: v1.Session) -> int:
         return int(session.run(self.step.global_step))

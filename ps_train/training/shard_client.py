@@ -20,16 +20,16 @@ import numpy as np
 import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
+from ps_train.data import shard_policy as policy
+from ps_train.data.shard_layout import Assignment
 from ps_train.graph.train_step import TrainStep
-from ps_train.sharding import policy
-from ps_train.sharding.layout import Assignment
 from ps_train.training.loop import StepSource
 from ps_train.updates.base import Replica
 
 
 @dataclasses.dataclass(frozen=True)
 class OwnershipSnapshot:
-    """Ownership and progress of all shards at one moment; see `sharding/ownership.py`.
+    """Ownership and progress of all shards at one moment; see `transport/shard_ownership.py`.
 
     Attributes:
       owners: int64 [shards], the owner of each shard.

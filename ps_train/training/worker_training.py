@@ -30,11 +30,11 @@ from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.graph.input import Input
+from ps_train.graph.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
-from ps_train.hooks.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.training.burst_size import BurstScheduler
-from ps_train.training.call_wrappers import call_wrappers
+from ps_train.training.call_wrappers import call_wrappers, make_profile
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
@@ -61,6 +61,7 @@ class WorkerTraining:
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.
       loop: the loop of the present session; None before it.
+      profile: with the tracer of this task's calls.
     """
 
     duties: Duties
@@ -74,6 +75,7 @@ class WorkerTraining:
         self._input_open = self.input_ended = False
         self._parked = threading.Event()
         self._eval_worker = EvalWorker(context)
+        self.profile = make_profile(context)
         self.model_hooks = NO_HOOKS
         self.begun = False
 
@@ -102,7 +104,7 @@ class WorkerTraining:
             except (*PS_LOST_ERRORS, LostConnectionError, LostTaskError) as error:
                 if isinstance(error, LostInputError):
                     self._input_open = False
-                    log.warning("%s: the input was interrupted when a ps was lost; it starts again", self.context.task)
+                    log.warning("%s: the input was interrupted when a ps was lost; it starts again", task)
                 self._wait_for_ps(cause_of(error))
 
     def _attempt(self, master: str, hooks: list[Any], chief_hooks: list[Any]) -> None:
@@ -128,6 +130,7 @@ class WorkerTraining:
         session = monitored_training_session(self.sessions, self.context.is_chief, hooks, chief_hooks, self._prepare)
         self.session, first_step = self._prepared
         self.loop = self._new_loop(first_step)
+        self.loop.count = self.context.telemetry.add
         self._calls.begin(self.loop)
         self.duties.train(session)
 
@@ -196,10 +199,7 @@ class WorkerTraining:
         self.budget = StepBudget(self.context.stores[0], max_steps, replicas, ready.generation)
 
     def open_input(self, step: int) -> None:
-        """Opens the input once: it belongs to this process and outlives a session.
-
-        The order of the examples depends on the step: a resumed job does not begin with the same examples.
-        """
+        """Opens the input once, for all sessions; its order depends on the step at which the job begins."""
         if self._input_open or self.shard_client:  # dynamic shards are opened whenever the loop begins
             return
         self._input_open = True
@@ -217,6 +217,7 @@ class WorkerTraining:
         if reason == LoopExit.STOPPED:
             self.park_forever()
         self._leave()
+        self.profile.finish()
         if self.model_hooks.have_ended and not self.context.is_chief:
             reason = LoopExit.INPUT
         elif self.shard_client is not None:  # shards may become free later
@@ -232,10 +233,7 @@ class WorkerTraining:
         poll_until(lambda: self.remove_replica(self.replica.index) or self.session_is_over(), math.inf, POLL_SECS)
 
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
-        """Removes a replica from the rounds until it makes a step again; returns True if that was possible.
-
-        The `session` defaults to the current one.
-        """
+        """Removes a replica until it makes a step again, in `session` or the current one; True if it was possible."""
         ops, session = self.step.ops, session or self.session
         if ops.remove is None or session is None:
             return True
@@ -251,11 +249,11 @@ class WorkerTraining:
         return EndingSource(source, lambda: self.has_ended)
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
-        job = self.context.job
-        saves, summaries = self.duties.save_steps, self.duties.summary_steps
-        bursts = BurstScheduler.of(job, saves, summaries, self.model_hooks.run_alone)
-        source, name = self.shard_client or self._step_source(), str(self.context.task)
-        return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, call_wrappers(job, name))
+        job, name = self.context.job, str(self.context.task)
+        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, self.model_hooks.run_alone)
+        source = self.shard_client or self._step_source()
+        wrappers = call_wrappers(job, name, self.profile.tracer.begin(first_step))
+        return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
 
     def park(self, within_secs: float) -> bool:
         """Stops making steps; called by another thread.  Returns True if training stopped in time."""
@@ -274,8 +272,8 @@ class WorkerTraining:
     def park_forever(self) -> None:
         """Blocks this thread; the main thread ends the process."""
         self._parked.set()
-        while True:
-            time.sleep(60)
+        self.profile.finish()
+        threading.Event().wait()
 
     def wait_for_more(self, reason: LoopExit) -> None:
         """Waits until steps are allocated again, and scores test data for the chief.

@@ -62,7 +62,7 @@ class ReceivedPush:
       parcels: the parcels of the push, in order.
       vectors: one vector for each parcel.
       rows: gradients of the rows of tables on this ps; None without tables.
-      progress: int64 [3], the batch's place in its shard (`sharding/batches.py`); None without dynamic sharding.
+      progress: int64 [3], the batch's place in its shard (`data/shard_batches.py`); None without dynamic sharding.
       state: the model's own state.
     """
 

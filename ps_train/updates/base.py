@@ -17,8 +17,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
 from ps_train.placement.variables import ps_device
-from ps_train.sharding.progress import ShardProgress
 from ps_train.transport.dense import Header, ReceivedPush
+from ps_train.transport.shard_progress import ShardProgress
 
 
 @dataclasses.dataclass(frozen=True)

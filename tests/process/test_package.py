@@ -28,7 +28,10 @@ def test_the_wheel_runs_outside_of_the_clone(processes: Processes) -> None:
     )
     (wheel,) = (processes.directory / "wheels").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for needed in ("ps_train/py.typed", "ps_train/data/digits.npz", "ps_train/data/digits.LICENSE"):
+    folder = ROOT / "ps_train" / "observe" / "page_files"
+    page_files = [str(path.relative_to(ROOT)) for path in folder.iterdir()]
+    assert len(page_files) == 8
+    for needed in ("ps_train/py.typed", "ps_train/data/digits.npz", "ps_train/data/digits.LICENSE", *page_files):
         assert needed in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"ps_train"}, "nothing else is installed"
     installed = processes.directory / "installed"

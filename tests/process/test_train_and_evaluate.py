@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from benchmarks.processes import free_ports
 from ps_train.coordination.run_status import RunState, read_status
-from ps_train.hooks.eval_events import read_eval_metrics
+from ps_train.observe.eval_events import read_eval_metrics
 from tests.support.long import long
 from tests.support.processes import ROOT, Process, Processes
 

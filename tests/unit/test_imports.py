@@ -18,16 +18,17 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 ROOMS = """
 errors metrics private_tf
 user_code
-config data optimizers
+config optimizers
+data
 model cluster embeddings
 models runtime placement
-sharding coordination launch
+coordination launch
 transport checkpoint
 updates
-graph hooks
+graph observe
 training
 roles
-__main__
+__main__ doctor
 programs classic
 specs
 train
@@ -184,6 +185,7 @@ STANDARD += [
     "runtime.process_ids",
     "runtime.malloc",
     "runtime.error_report",
+    "runtime.lifecycle",
     "cluster",
     "cluster.spec",
 ]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
-_BATCHES = "tests/unit/sharding/test_batches.py"
+_BATCHES = "tests/unit/data/test_shard_batches.py"
 _CONNECT = "tests/cluster/coordination/test_connect.py"
 _FLAGS = "tests/unit/config/test_flags.py"
 _GRADIENTS = "tests/cluster/test_gradients.py"
 _JOB = "tests/unit/config/test_job.py"
 _KV_STORE = "tests/cluster/coordination/test_kv_store.py"
-_LAYOUT = "tests/unit/sharding/test_layout.py"
+_LAYOUT = "tests/unit/data/test_shard_layout.py"
 _LEASE = "tests/cluster/coordination/test_lease.py"
 _PIPELINE = "tests/unit/data/test_pipeline.py"
-_POLICY = "tests/unit/sharding/test_policy.py"
+_POLICY = "tests/unit/data/test_shard_policy.py"
 _SPEC = "tests/unit/cluster/test_spec.py"
 _STEP_BUDGET = "tests/cluster/coordination/test_step_budget.py"
 _TABLES = "tests/cluster/test_tables.py"
@@ -197,7 +197,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a batch is counted by the size that was asked for",
-        "ps_train/sharding/batches.py",
+        "ps_train/data/shard_batches.py",
         "tf.where(used < total, header[1] + used, header[2])",
         "header[1] + used",
         (_BATCHES,),
@@ -205,7 +205,7 @@ MUTATIONS = [
     ),
     Mutation(
         "shards that were given before are read after a new beginning",
-        "ps_train/sharding/batches.py",
+        "ps_train/data/shard_batches.py",
         "self._assigned.clear()",
         "pass",
         (_BATCHES,),
@@ -213,7 +213,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a shard that another worker holds is handed out",
-        "ps_train/sharding/policy.py",
+        "ps_train/data/shard_policy.py",
         "free = owners == FREE",
         "free = owners == owners",
         (_POLICY,),
@@ -221,7 +221,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the epochs are over when the first ps has used all examples",
-        "ps_train/sharding/policy.py",
+        "ps_train/data/shard_policy.py",
         "(progress >= epochs * EPOCH).all()",
         "(progress[0] >= epochs * EPOCH).all()",
         (_POLICY,),
@@ -229,7 +229,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a shard is read beyond where another ps stands",
-        "ps_train/sharding/policy.py",
+        "ps_train/data/shard_policy.py",
         "min(end, int(reached[1])) if",
         "end if",
         (_POLICY,),
@@ -237,7 +237,7 @@ MUTATIONS = [
     ),
     Mutation(
         "one worker takes all that is left near the end",
-        "ps_train/sharding/policy.py",
+        "ps_train/data/shard_policy.py",
         "free // (2 * replicas)",
         "free",
         (_POLICY,),
@@ -245,7 +245,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the last shard is longer than the data",
-        "ps_train/sharding/layout.py",
+        "ps_train/data/shard_layout.py",
         "min(self.size, self.examples - assignment.shard * self.size)",
         "self.size",
         (_LAYOUT,),
@@ -253,7 +253,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the examples after the last whole shard are left out",
-        "ps_train/sharding/layout.py",
+        "ps_train/data/shard_layout.py",
         "-(-self.examples // self.size)",
         "self.examples // self.size",
         (_LAYOUT,),
@@ -261,7 +261,7 @@ MUTATIONS = [
     ),
     Mutation(
         "every pass has the same order",
-        "ps_train/sharding/layout.py",
+        "ps_train/data/shard_layout.py",
         "[seed, epoch]",
         "[seed, 0 * epoch]",
         (_LAYOUT,),
@@ -269,7 +269,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a shard of another seed has the same name",
-        "ps_train/sharding/layout.py",
+        "ps_train/data/shard_layout.py",
         'f"seed_{seed}"',
         '"seed"',
         (_LAYOUT,),
@@ -277,7 +277,7 @@ MUTATIONS = [
     ),
     Mutation(
         "shards are so large that there are few",
-        "ps_train/sharding/layout.py",
+        "ps_train/data/shard_layout.py",
         "min(_MOST_BATCHES, examples // (batch_size * _FEWEST_SHARDS))",
         "_MOST_BATCHES",
         (_LAYOUT,),

@@ -1,4 +1,4 @@
-"""Mutations of `training/`, `coordination/`, `hooks/`, `checkpoint/`, `runtime/` and `launch/`."""
+"""Mutations of `training/`, `coordination/`, `observe/`, `checkpoint/`, `runtime/` and `launch/`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MEMBERSHIP = "tests/unit/coordination/test_membership.py"
 _MEMBERSHIP_MONITOR = "tests/unit/coordination/test_membership_monitor.py"
 _PS_LIVENESS = "tests/unit/coordination/test_ps_liveness.py"
 _RECOVERY = "tests/process/test_recovery.py"
-_RESULT = "tests/unit/hooks/test_result.py"
-_SAVE = "tests/unit/hooks/test_save.py"
+_RESULT = "tests/unit/observe/test_result.py"
+_SAVE = "tests/unit/checkpoint/test_save_hook.py"
 _SHARD_CLIENT = "tests/cluster/training/test_shard_client.py"
 _SIGNALS = "tests/unit/runtime/test_signals.py"
 
@@ -141,7 +141,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the rate of a resumed run counts the steps of the runs before",
-        "ps_train/hooks/result.py",
+        "ps_train/observe/result.py",
         "round(self.steps_made / self.wall_secs, 3)",
         "round(self.step / self.wall_secs, 3)",
         (f"{_RESULT}::TestRunSummary",),
@@ -149,10 +149,10 @@ MUTATIONS = [
     ),
     Mutation(
         "a worker that starts is not waited for at the end",
-        "ps_train/hooks/result.py",
+        "ps_train/coordination/peer_states.py",
         "(TaskState.STARTING, TaskState.TRAINING, TaskState.RECOVERING)",
         "(TaskState.TRAINING, TaskState.RECOVERING)",
-        (f"{_RESULT}::TestPeerStates",),
+        ("tests/unit/coordination/test_peer_states.py",),
         within="PeerStates.from_records",
     ),
     Mutation(
@@ -346,7 +346,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a checkpoint is due only where its step is met exactly",
-        "ps_train/hooks/save.py",
+        "ps_train/checkpoint/save_hook.py",
         "step // self._every_steps > self._tried // self._every_steps",
         "step % self._every_steps == 0",
         (_SAVE,),
@@ -354,7 +354,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a checkpoint is saved again although there was no step",
-        "ps_train/hooks/save.py",
+        "ps_train/checkpoint/save_hook.py",
         " and step > self.step",
         "",
         (_SAVE,),
@@ -362,7 +362,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a second checkpoint is begun while one is written",
-        "ps_train/hooks/save.py",
+        "ps_train/checkpoint/save_hook.py",
         "if self._saves.busy:",
         "if False:",
         (_SAVE,),
@@ -370,7 +370,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a resumed job saves at once",
-        "ps_train/hooks/save.py",
+        "ps_train/checkpoint/save_hook.py",
         "self._tried, self.step = step, saved",
         "self._tried, self.step = 0, saved",
         (_SAVE,),

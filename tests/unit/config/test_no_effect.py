@@ -6,6 +6,7 @@ import pytest
 
 from ps_train.config import flags
 from ps_train.config.no_effect import flags_without_effect
+from ps_train.errors import ConfigError
 
 HOSTS = ("--ps_hosts=a:1", "--worker_hosts=b:2,c:3")
 
@@ -40,3 +41,15 @@ def test_steps_per_run_is_ignored_where_each_step_is_timed() -> None:
 def test_flags_of_the_job_and_of_other_tasks_are_not_named() -> None:
     for task in (("--job_name=ps", "--task_index=0"), ("--job_name=worker", "--task_index=1"), ()):
         assert lines_of(*HOSTS, *task, "--model_dir=/m", "--export_dir=/e", "--max_steps=5", "--log_secs=1") == []
+
+
+def test_a_profile_that_begins_at_the_end_of_the_job_is_named() -> None:
+    (line,) = lines_of("--profile=100:5", "--max_steps=100")
+    assert line == "profile=100:5 (from the command line) has no effect: the job ends at max_steps=100."
+    assert lines_of("--profile=99:5", "--max_steps=100") == lines_of("--max_steps=100") == []
+
+
+@pytest.mark.parametrize("text", ["5", "5:", ":5", "5:0", "5:1001", "-5:5", "a:b", "5:5:5", "5: 5"])
+def test_a_profile_is_step_and_count(text: str) -> None:
+    with pytest.raises(ConfigError, match="STEP:COUNT with 1 to 1000 steps, for example 200:20"):
+        flags.parse([f"--profile={text}"], {})

@@ -8,9 +8,9 @@ import pathlib
 import pytest
 
 from ps_train.coordination.membership import Membership
+from ps_train.coordination.peer_states import PeerStates
 from ps_train.coordination.records import Outcome, OutcomeKind, TaskState, TaskStatus
 from ps_train.coordination.run_status import RunState, Status, StatusFile, read_status
-from ps_train.hooks.result import PeerStates
 
 TEXTS = {
     TaskState: {"starting", "training", "recovering", "waiting", "input ended", "leaving", "left"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.programs import step_claims
-from ps_train.programs.step_claims import StepClaims
+from ps_train.programs.step_claims import RECLAIM_SECS, StepClaims
 
 
 class Worker:
@@ -102,7 +103,10 @@ def test_a_step_that_was_not_made_is_given_back(workers, end):
 
     with pytest.raises(type(end)):
         other.claims.step(None)(Context())
-    assert chief.make_step() and not chief.make_step() and not other.make_step()
+    began = time.monotonic()
+    assert chief.make_step()
+    assert time.monotonic() - began < RECLAIM_SECS / 2, "given back at once, not taken for lost"
+    assert not chief.make_step() and not other.make_step()
 
 
 def test_claims_of_a_lost_worker_are_made_again_by_the_chief(workers, monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ps_train.hooks.result import PeerStates
+from ps_train.coordination.peer_states import PeerStates
 from ps_train.training.chief_duties import ChiefDuties
 
 NONE, WAITING = PeerStates((), ()), PeerStates((), ("worker:1 on host-b, pid 42",))

@@ -24,7 +24,16 @@ def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
     numbers = np.arange(COUNT)
     with tf.Graph().as_default(), v1.Session() as session:
         batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
-        training = WorkerTraining(types.SimpleNamespace(job=Job(seed=seed)))  # type: ignore[arg-type]
+        cluster, console = types.SimpleNamespace(replicas=list), types.SimpleNamespace(line=print)
+        context = types.SimpleNamespace(
+            telemetry=types.SimpleNamespace(),
+            job=Job(seed=seed),
+            cluster=cluster,
+            task="worker:0",
+            directory="",
+            console=console,
+        )
+        training = WorkerTraining(context)  # type: ignore[arg-type]
         training.replica, training.shard_client = Replica(worker, 2, 2), None
         training._input = types.SimpleNamespace(  # type: ignore[assignment]
             begin=lambda seed: session.run(batches.initializer, batches.feeds(seed))

@@ -1,0 +1,88 @@
+"""Telemetry: the measurements that each task sends with its heartbeats, for the chief's status page.
+
+    source = TelemetrySource(recorder)                # in each task
+    source.add(steps=8, examples=256.0)               # a worker, as it goes on
+    record = source.read()                            # plain values for JSON, well below 4 KiB
+
+    rates = Rates()                                   # in the chief, one for each task
+    rates.update(record)                              # {"cpu": 0.4, "steps_per_sec": 60.0, ...}
+
+Each record has the sender's own uptime, so rates do not depend on when it is read, or on another clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ps_train.runtime.lifecycle import Recorder, with_ages
+from ps_train.runtime.process_stats import ProcessStats, available_cores, memory_limit
+
+_NEWEST_EVENTS = 5
+_RATES = {
+    "cpu_secs": "cpu",
+    "sent_bytes": "sent_bytes_per_sec",
+    "received_bytes": "received_bytes_per_sec",
+    "steps": "steps_per_sec",
+    "examples": "examples_per_sec",
+}
+"""Growing values of a record, and the names of their rates."""
+
+
+class TelemetrySource:
+    """The measurements of one task.
+
+    Args:
+      recorder: has the task's events; None for none.
+
+    Attributes:
+      steps: steps that the task has made.
+      examples: examples that it has used.
+      step_time: returns the parts of the newest traced step; see `docs/STATUS.md`.
+    """
+
+    def __init__(self, recorder: Recorder | None = None) -> None:
+        self._recorder, self._stats = recorder, ProcessStats()
+        self.steps, self.examples = 0, 0.0
+        self.step_time: Callable[[], Mapping[str, float] | None] = lambda: None
+
+    def add(self, steps: int, examples: float) -> None:
+        """Counts steps and examples of the worker."""
+        self.steps, self.examples = self.steps + steps, self.examples + examples
+
+    def read(self) -> dict[str, Any]:
+        """Returns the present measurements; never raises an OSError."""
+        found: dict[str, Any] = {"uptime": time.monotonic(), "cores": available_cores(), **self._stats.read()}
+        found |= {"steps": self.steps, "examples": self.examples, "memory_limit_bytes": memory_limit()}
+        if step_time := self.step_time():
+            found["step_time"] = dict(step_time)
+        if self._recorder is not None and (events := self._recorder.events()[-_NEWEST_EVENTS:]):
+            found["events"] = with_ages(events, time.time())
+        return found
+
+
+class Rates:
+    """Rates of one task, between the records that it sends.  A new process begins anew."""
+
+    _WINDOW_SECS = 5.0
+
+    def __init__(self) -> None:
+        self._before: list[Mapping[str, Any]] = []
+
+    def update(self, record: Mapping[str, Any]) -> dict[str, float | None]:
+        """Takes in a record; returns the rates over about the last 5 s, None where they are not known yet."""
+        kept = self._before
+        if kept and (record["uptime"] < kept[-1]["uptime"] or record["cpu_secs"] < kept[-1]["cpu_secs"]):
+            kept = []
+        if not kept or record["uptime"] > kept[-1]["uptime"]:
+            kept = [*kept, record]
+        while len(kept) > 2 and kept[1]["uptime"] <= record["uptime"] - self._WINDOW_SECS:
+            kept = kept[1:]
+        self._before = kept
+        secs = kept[-1]["uptime"] - kept[0]["uptime"]
+        first = kept[0]
+        return {
+            rate: max(0.0, kept[-1].get(name, 0.0) - first.get(name, 0.0)) / secs if secs > 0 else None
+            for name, rate in _RATES.items()
+        }

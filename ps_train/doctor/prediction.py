@@ -1,0 +1,153 @@
+"""The prediction of a job's speed: the event model, fitted to a sample of the job.
+
+    places = Places.of(cluster, cores_of, here)
+    rate = predicted_pushes(sample, places, lockstep, here_cores, network)
+
+A push stands for `accumulate` batches.  Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ps_train.cluster.event_model import (
+    MOST_WORKERS,
+    Costs,
+    fit,
+    recommended_ps,
+    steps_per_sec,
+    steps_per_sec_on,
+    workers_at_saturation,
+)
+from ps_train.cluster.spec import Cluster
+from ps_train.config.job import Job
+from ps_train.doctor.findings import OK, WARN, Finding
+from ps_train.doctor.sample import Sample
+
+_ROUND_TRIPS = 2
+"""Of a step: the pull and the push."""
+
+_LOCAL_BYTES_PER_SEC = 1 << 30
+"""Speed of a transfer within one machine, which the sample includes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """The machines of the tasks.
+
+    Attributes:
+      workers, servers: machine of each worker and of each ps.
+      cores: of each machine.
+    """
+
+    workers: tuple[str, ...]
+    servers: tuple[str, ...]
+    cores: dict[str, int]
+
+    @classmethod
+    def of(cls, cluster: Cluster, own: Sequence[str], here: int, known: dict[str, int]) -> Places:
+        """Returns the places of a cluster.
+
+        Args:
+          cluster: the host lists.
+          own: the tasks on this machine.
+          here: cores of this machine.
+          known: cores of other tasks' machines; those of unknown ones count as `here`.
+        """
+        tasks = cluster.tasks()
+        machines = {name: "" if name in own else address.host for name, address in tasks.items()}
+        cores = {"": here} | dict.fromkeys(machines.values(), here)
+        cores |= {machines[name]: count for name, count in known.items() if machines[name]}
+        listed = [machines[name] for name in tasks if not name.startswith("ps:")]
+        missing = range(len(listed), cluster.num_replicas)  # workers that the lists do not name
+        cores |= {f"worker {index}": here for index in missing}
+        workers = (*listed[: cluster.num_replicas], *(f"worker {index}" for index in missing))
+        return cls(workers, tuple(machines[name] for name in tasks if name.startswith("ps:")), cores)
+
+    @property
+    def is_one_machine(self) -> bool:
+        """True if all tasks share a machine."""
+        return len({*self.workers, *self.servers}) == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """The slowest measured way between a worker and a ps.
+
+    Attributes:
+      round_trip: seconds more than within one machine.
+      pull, push: bytes a second; 0 if not measured.
+      traffic_bytes: bytes that a step pulls, and pushes.
+    """
+
+    round_trip: float = 0.0
+    pull: float = 0.0
+    push: float = 0.0
+    traffic_bytes: int = 0
+
+    def secs(self) -> float:
+        """Returns the seconds of a step on the way, beyond those within one machine."""
+        total = _ROUND_TRIPS * max(0.0, self.round_trip)
+        for speed in (self.pull, self.push):
+            if speed:
+                total += max(0.0, self.traffic_bytes / speed - self.traffic_bytes / _LOCAL_BYTES_PER_SEC)
+        return total
+
+
+def fitted_costs(sample: Sample, cores: int, lockstep: bool) -> Costs:
+    """Returns the costs with which the event model gives the rate of a sample on a machine of so many cores."""
+    first = Costs(pause=0.0, latency=0.0, worker_cpu=sample.worker_cpu, ps_cpu=sample.ps_cpu)
+    return fit(
+        first, lambda costs: steps_per_sec(costs, sample.workers, sample.num_ps, cores, lockstep), sample.pushes_per_sec
+    )
+
+
+def predicted_pushes(costs: Costs, places: Places, network: Network, lockstep: bool) -> float:
+    """Returns the pushes a second of a job."""
+    latency = costs.latency + (0.0 if places.is_one_machine else network.secs())
+    costs = dataclasses.replace(costs, latency=latency)
+    return steps_per_sec_on(costs, places.workers, places.servers, places.cores, lockstep)
+
+
+def prediction_findings(job: Job, sample: Sample, places: Places, network: Network, cores: int) -> list[Finding]:
+    """Returns the findings about the speed: examples a second, and the number of workers that saturates the ps.
+
+    Args:
+      job: the job.
+      sample: the sample of the job on this machine.
+      places: the machines of the tasks.
+      network: between them.
+      cores: of this machine.
+    """
+    lockstep = job.update == "sync"
+    costs = fitted_costs(sample, cores, lockstep)
+    workers, servers = len(places.workers), len(places.servers)
+    rate = predicted_pushes(costs, places, network, lockstep)
+    where = "on this machine" if places.is_one_machine else "on their machines"
+    tasks = f"{_several(workers, 'worker')} and {servers} ps {where}"
+    text = (
+        f"about {rounded(rate * job.batch_size * job.accumulate)} examples/s with {tasks} "
+        f"(a step: {1e3 * sample.worker_cpu:.1f} ms of CPU on a worker, {1e3 * sample.ps_cpu:.1f} ms on the ps)"
+    )
+    apart = dataclasses.replace(costs, latency=costs.latency + network.secs())
+    ps_cores = min(places.cores[name] for name in places.servers)
+    full, fewest = workers_at_saturation(apart, servers, ps_cores), recommended_ps(apart, workers, ps_cores)
+    limit = f"{full} workers" if full < MOST_WORKERS else f"more than {MOST_WORKERS} workers"
+    saturation = f"{servers} ps of {_several(ps_cores, 'core')} saturate at {limit} on machines of their own"
+    found = [Finding(OK, "predict", text)]
+    if workers >= full and not places.is_one_machine:
+        return [*found, Finding(WARN, "saturate", saturation, f"use --num_ps={fewest} for {workers} workers")]
+    return [*found, Finding(OK, "saturate", f"{saturation}; num_ps={fewest} is enough for {workers}")]
+
+
+def rounded(value: float) -> str:
+    """Returns a number with two significant digits, since a prediction has no more."""
+    if value <= 0:
+        return "0"
+    text = f"{float(f'{value:.2g}'):,.1f}"
+    return text.removesuffix(".0")
+
+
+def _several(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,40 @@
+"""Events that only the launcher of a cluster on one machine knows: faults on purpose, and restarts.
+
+The launcher appends them to a file that ENVIRONMENT names; the chief reads what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ps_train.launch.event_file import ENVIRONMENT
+from ps_train.runtime.lifecycle import Event, Recorder
+
+
+class LauncherEvents:
+    """Reader of the launcher's events.
+
+    Args:
+      recorder: gets the events.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder, self._position = recorder, 0
+        self._path = os.environ.get(ENVIRONMENT, "")
+
+    def read(self) -> None:
+        """Takes in the events since the last reading; ignores a line that is not whole yet."""
+        if not self._path:
+            return
+        try:
+            with open(self._path) as file:
+                file.seek(self._position)
+                lines = file.read().splitlines(keepends=True)
+        except OSError:
+            return
+        for line in lines:
+            if not line.endswith("\n"):
+                return
+            self._position += len(line.encode())
+            self._recorder.add(Event(**json.loads(line)))

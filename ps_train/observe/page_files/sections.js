@@ -1,0 +1,294 @@
+// The sections of the page that show the present state.
+
+const STATES = {
+  starting: ["…", "muted"],
+  training: ["▶", "ok"],
+  recovering: ["↻", "warn"],
+  finishing: ["▶", "ok"],
+  done: ["✓", "ok"],
+  stopped: ["■", "warn"],
+  failed: ["✕", "bad"],
+  serving: ["✓", "ok"],
+  silent: ["✕", "bad"],
+  waiting: ["…", "muted"],
+  "input ended": ["■", "muted"],
+  leaving: ["■", "muted"],
+  left: ["■", "muted"],
+  lost: ["✕", "bad"],
+  absent: ["○", "muted"],
+};
+const ENDED = ["done", "stopped", "failed"];
+const HEALTH = { warn: ["▲", "warn", "warning"], unknown: ["?", "muted", "not known"], ok: ["✓", "ok", "ok"] };
+const PARTS = ["input", "pull", "compute", "push", "wait", "update", "other"];
+
+const figures = {},
+  last = { status: null, history: null };
+const isReport = $("data").textContent.trim() !== "";
+
+function figure(parent, key, title) {
+  return (figures[key] ??= new Figure($(parent), key, title));
+}
+
+function stateOf(text) {
+  const [symbol, kind] = STATES[text] ?? ["○", "muted"];
+  return text === null || text === undefined ? null : { text, symbol, kind };
+}
+
+function memory(used, limit) {
+  if (!isNumber(used)) return null;
+  return isNumber(limit) ? { text: `${bytes(used)} of ${bytes(limit)}`, bar: used / limit } : bytes(used);
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function showHeader(status) {
+  const { job, state, step, max_steps: most } = status;
+  const [symbol] = STATES[state] ?? ["○"];
+  setText($("model"), job.model ?? "a job");
+  setText($("state-symbol"), symbol);
+  setText($("state-text"), state ?? "not known");
+  $("state").className = `kind-${STATES[state]?.[1] ?? "muted"}`;
+  $("cause").hidden = !status.cause;
+  setText($("cause"), status.cause ?? "");
+  $("progress").hidden = !isNumber(most) || !isNumber(step);
+  if (!$("progress").hidden)
+    [$("progress").max, $("progress").value] = [Math.max(most, 1), Math.min(step, Math.max(most, 1))];
+  const progress = isNumber(most) && isNumber(step) ? share(Math.floor((step / most) * 100) / 100) : null;
+  document.title = [progress, state, job.model ?? "ps_train"].filter((part) => part !== null).join(" · ");
+  const save = status.save ?? {};
+  const facts = [
+    ["Mode", job.update],
+    ["Step", isNumber(most) ? `${count(step) ?? "–"} of ${count(most)}` : count(step)],
+    ["Time left (ETA)", ENDED.includes(state) ? "ended" : most === null ? "no end set" : duration(status.eta_secs)],
+    ["Running for", duration(status.elapsed_secs)],
+    ["Loss", number(status.loss)],
+    ["Steps/s", number(status.steps_per_sec)],
+    ["Examples/s", number(status.examples_per_sec)],
+    ...Object.entries(status.metrics ?? {}).map(([name, value]) => [name, number(value)]),
+    ["Waiting", status.waiting ? share(status.waiting.share) : undefined],
+    ["Staleness, mean", status.staleness ? number(status.staleness.mean) : undefined],
+    ["Batch size", count(job.batch_size)],
+    ["Updates skipped", count(status.skipped)],
+    ["Gradients dropped", count(status.dropped)],
+    ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],
+    [
+      "Hold of a save",
+      save.count ? `${duration(save.hold_secs_mean) ?? "–"}, most ${duration(save.hold_secs_max) ?? "–"}` : undefined,
+    ],
+  ].filter(([, value]) => value !== undefined);
+  const list = $("facts");
+  while (list.children.length > facts.length) list.lastChild.remove();
+  facts.forEach(([name, value], index) => {
+    const item = list.children[index] ?? list.appendChild(element("div", "", element("dt"), element("dd")));
+    setText(item.children[0], name);
+    show(item.children[1], value);
+  });
+  setText(
+    $("about"),
+    "Times of day are this machine's; " +
+      `${isReport ? "written" : "state of"} ${new Date(status.time * 1000).toLocaleString("en-GB")}. ` +
+      `${job.model_dir ?? "no model_dir"} · ps_train ${job.ps_train ?? "–"} · TensorFlow ${job.tensorflow ?? "–"}`,
+  );
+}
+
+function measured(value, unit) {
+  const text = { share, secs: duration }[unit] ?? number;
+  const shown = text(value);
+  return shown !== null && ["steps", "gradients"].includes(unit) ? `${shown} ${unit}` : shown;
+}
+
+function showHealth(rules) {
+  const order = Object.keys(HEALTH);
+  const sorted = [...rules].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
+  const many = (state) => rules.filter((rule) => rule.state === state).length;
+  const warnings = many("warn");
+  setText(
+    $("health-summary"),
+    !rules.length
+      ? "No rule has been looked at yet."
+      : `${warnings ? `▲ ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "✓ No warning"}, ` +
+          `${many("ok")} ok, ${many("unknown")} not known.`,
+  );
+  fill(
+    $("health-table").tBodies[0],
+    sorted.map((rule) => {
+      const [symbol, kind, text] = HEALTH[rule.state] ?? HEALTH.unknown;
+      return [
+        rule.task ? `${rule.title} (${rule.task})` : rule.title,
+        { text, symbol, kind },
+        measured(rule.value, rule.unit),
+        measured(rule.limit, rule.unit),
+        { text: [rule.text, rule.advice].filter(Boolean).join("\n"), className: "wide" },
+      ];
+    }),
+  );
+}
+
+function showTasks({ ps, workers, job }) {
+  const rest = (task) => [bytes(task.sent_bytes_per_sec), bytes(task.received_bytes_per_sec)];
+  fill(
+    $("ps-table").tBodies[0],
+    ps.map((task) => [
+      task.task,
+      stateOf(task.state),
+      number(task.cpu),
+      memory(task.rss_bytes, task.memory_limit_bytes),
+      ...rest(task),
+      isNumber(task.share)
+        ? { text: `${share(task.share)} (${bytes(task.variable_bytes) ?? "–"})`, bar: task.share }
+        : null,
+      count(task.variables),
+      task.address,
+    ]),
+  );
+  fill(
+    $("workers-table").tBodies[0],
+    workers.map((task) => [
+      task.is_chief ? `${task.task} (chief)` : task.task,
+      stateOf(task.state),
+      isNumber(task.heartbeat_age_secs) ? `${duration(task.heartbeat_age_secs)} ago` : null,
+      number(task.examples_per_sec),
+      number(task.steps_per_sec),
+      number(task.cpu),
+      memory(task.rss_bytes, task.memory_limit_bytes),
+      ...rest(task),
+      task.location,
+    ]),
+  );
+  const states = new Map(),
+    named = (state) =>
+      STATES[state]?.[1] === "bad"
+        ? ` (${workers
+            .filter((task) => task.state === state)
+            .map(({ task }) => task)
+            .join(", ")})`
+        : "";
+  for (const { state } of workers) states.set(state, (states.get(state) ?? 0) + 1);
+  setText(
+    $("workers-summary"),
+    `${workers.length} of ${job.num_workers ?? "?"} workers: ` +
+      `${[...states].map(([state, many]) => `${many} ${state}${named(state)}`).join(", ") || "none"}.`,
+  );
+}
+
+function showSteps({ step_time: times, waiting, staleness }) {
+  const rows = Object.entries(times ?? {}).map(([label, traced]) => ({
+    label,
+    traced,
+    parts: PARTS.map((part) => traced[part] ?? null),
+  }));
+  const notes = [
+    rows.length ? "" : "No worker has traced a step yet.",
+    staleness ? "" : "Staleness: none under synchronous updates.",
+    waiting ? "" : "Waiting: no worker waits for another in this mode.",
+  ];
+  setText($("steps-note"), notes.filter(Boolean).join(" "));
+  if (rows.length)
+    figure("step-charts", "parts", "Time of a step by part").update({
+      ...lying({ rows, names: PARTS, text: duration }),
+      summary:
+        rows
+          .slice(0, 3)
+          .map(({ label, traced }) => `${label} ${duration(traced.secs) ?? "not known"}`)
+          .join(", ") + (rows.length > 3 ? " and others" : ""),
+      table: () => ({
+        head: ["Worker", "Step", "Whole", ...PARTS],
+        rows: rows.map(({ label, traced, parts }) => [
+          label,
+          count(traced.step),
+          duration(traced.secs),
+          ...parts.map(duration),
+        ]),
+      }),
+    });
+  if (waiting) {
+    const shares = Object.entries({ all: waiting.share, ...waiting.per_worker });
+    figure("step-charts", "waiting", "Share of waiting").update({
+      ...lying({
+        rows: shares.map(([label, value]) => ({ label, parts: [value] })),
+        names: [""],
+        text: share,
+        limit: 1,
+      }),
+      summary: `${share(waiting.share) ?? "not known"} of the workers' time`,
+      table: () => ({ head: ["Worker", "Share"], rows: shares.map(([name, value]) => [name, share(value)]) }),
+    });
+  } else if (figures.waiting) figures.waiting.node.hidden = true;
+  $("histogram-option").hidden = !staleness;
+  if (staleness) showStaleness(staleness);
+  else if (figures.staleness) figures.staleness.node.hidden = true;
+}
+
+function showStaleness(staleness) {
+  const select = $("histogram-of"),
+    workers = Object.keys(staleness.per_worker ?? {});
+  if (
+    select.options.length !== workers.length + 1 ||
+    workers.some((name, index) => select.options[index + 1].value !== name)
+  ) {
+    const chosen = select.value;
+    select.replaceChildren(new Option("all workers", ""), ...workers.map((name) => new Option(name, name)));
+    select.value = workers.includes(chosen) ? chosen : "";
+  }
+  const chosen = staleness.per_worker?.[select.value] ?? staleness;
+  const counts = Object.entries(chosen.histogram ?? {})
+    .map(([value, times]) => [Number(value), times])
+    .sort((a, b) => a[0] - b[0]);
+  const [low, high] = [counts[0]?.[0] ?? 0, counts.at(-1)?.[0] ?? 0],
+    size = Math.ceil((high - low + 1) / 40);
+  const bars = [];
+  for (let start = low; start <= high; start += size)
+    bars.push({
+      label: size > 1 ? `${start}–${start + size - 1}` : String(start),
+      value: counts.reduce((sum, [value, times]) => sum + (value >= start && value < start + size ? times : 0), 0),
+    });
+  const row = (name, of) => [name, number(of.mean), number(of.p95), number(of.max), share(of.conflict_rate)];
+  figure("step-charts", "staleness", "Staleness of gradients").update({
+    ...upright({ bars, yText: number, xName: "updates between pull and apply" }),
+    summary:
+      `${select.value || "all workers"}: mean ${number(chosen.mean) ?? "not known"}, ` +
+      `95 % at most ${number(chosen.p95) ?? "not known"}, most ${number(chosen.max) ?? "not known"}`,
+    table: () => ({
+      head: ["Worker or staleness", "Mean (or gradients)", "95 %", "Most", "Conflicts"],
+      rows: [
+        row("all workers", staleness),
+        ...workers.map((name) => row(name, staleness.per_worker[name])),
+        ...bars.map(({ label, value }) => [`staleness ${label}`, count(value), "", "", ""]),
+      ],
+    }),
+  });
+}
+
+function showEvents(status) {
+  const events = [...status.events].reverse();
+  if (events.length) {
+    const { draw, kinds } = timeline({ events: status.events, from: status.start_time ?? Infinity, to: status.time });
+    const many = (kind) => events.filter((event) => event.kind === kind).length;
+    figure("event-charts", "events", "Timeline").update({
+      draw,
+      summary: kinds.map((kind) => `${many(kind)} ${kind}`).join(", "),
+      table: () => ({ head: ["Event", "Times"], rows: kinds.map((kind) => [kind, count(many(kind))]) }),
+    });
+  }
+  fill(
+    $("events-table").tBodies[0],
+    events.map(({ time, kind, task, text }) => {
+      const [symbol, look] = EVENTS[kind] ?? ["○", "muted"];
+      return [clock(time), { text: kind, symbol, kind: look }, task || null, { text, className: "wide" }];
+    }),
+  );
+  fill(
+    $("log-table").tBodies[0],
+    [...status.log].reverse().map(({ time, level, text }) => [
+      clock(time),
+      {
+        text: level,
+        symbol: level === "warning" ? "▲" : level === "error" ? "✕" : "",
+        kind: { warning: "warn", error: "bad" }[level] ?? "muted",
+      },
+      { text, className: "wide" },
+    ]),
+  );
+}

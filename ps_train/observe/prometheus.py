@@ -1,0 +1,90 @@
+"""The status of a job in Prometheus' text format, version 0.0.4.
+
+text(status)          # "# TYPE ps_train_global_step gauge", "ps_train_global_step 1200.0" and so on, in lines
+
+The format: https://github.com/prometheus/docs, "Exposition formats".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample = tuple[Mapping[str, str], Any]
+"""Labels and a value; a value of None is left out."""
+
+_TASK_VALUES = {
+    "cpu": ("cpu_cores", "Cores in use."),
+    "rss_bytes": ("resident_memory_bytes", "Resident memory."),
+    "sent_bytes_per_sec": ("sent_bytes_per_second", "Bytes sent over TCP connections."),
+    "received_bytes_per_sec": ("received_bytes_per_second", "Bytes received over TCP connections."),
+    "examples_per_sec": ("worker_examples_per_second", "Examples of a worker."),
+    "heartbeat_age_secs": ("heartbeat_age_seconds", "Time since a worker's last heartbeat."),
+    "variable_bytes": ("variable_bytes", "Bytes of the variables of a ps."),
+}
+
+
+def text(status: Mapping[str, Any]) -> str:
+    """Returns the content of /metrics for a status as `Board.status` gives it."""
+    lines: list[str] = []
+    for name, kind, help, samples in _families(status):
+        shown = [f"ps_train_{name}{_labels(labels)} {float(value)!r}" for labels, value in samples if value is not None]
+        if shown:
+            lines += [f"# HELP ps_train_{name} {help}", f"# TYPE ps_train_{name} {kind}", *shown]
+    return "\n".join(lines) + "\n"
+
+
+def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[Sample]]]:
+    job = status["job"]
+    info = {"model": job["model"], "update": job["update"], "version": job["ps_train"]}
+    yield "job_info", "gauge", "The job; always 1.", [(info, 1)]
+    yield "state", "gauge", "1 for the present state of the job.", [({"state": status["state"]}, 1)]
+    for name, key, kind, help in (
+        ("global_step", "step", "gauge", "Global step."),
+        ("max_steps", "max_steps", "gauge", "Global step at which the job ends."),
+        ("loss", "loss", "gauge", "Loss of the newest step of the chief."),
+        ("steps_per_second", "steps_per_sec", "gauge", "Global steps per second."),
+        ("examples_per_second", "examples_per_sec", "gauge", "Examples per second of all workers."),
+        ("skipped_gradients_total", "skipped", "counter", "Gradients that were not finite."),
+        ("dropped_gradients_total", "dropped", "counter", "Gradients that came too late."),
+    ):
+        yield name, kind, help, [({}, status[key])]
+    stale, waiting = status["staleness"] or {}, status["waiting"] or {}
+    yield "staleness_p95", "gauge", "95th percentile of the staleness.", [({}, stale.get("p95"))]
+    yield "conflict_rate", "gauge", "Share of updates with any staleness.", [({}, stale.get("conflict_rate"))]
+    yield "waiting_share", "gauge", "Share of the time spent waiting for other workers.", [({}, waiting.get("share"))]
+    metrics: list[Sample] = [({"name": name}, value) for name, value in status["metrics"].items()]
+    yield "metric", "gauge", "Newest metrics of an evaluation.", metrics
+    yield from _families_of_tasks(status)
+
+
+def _families_of_tasks(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[Sample]]]:
+    tasks = [*status["ps"], *status["workers"]]
+    up = [({"task": task["task"], "state": task["state"]}, 1) for task in tasks]
+    yield "task_state", "gauge", "1 for the present state of a task.", list(up)
+    for key, (name, help) in _TASK_VALUES.items():
+        yield name, "gauge", help, [({"task": task["task"]}, task.get(key)) for task in tasks]
+    parts: list[Sample] = [
+        ({"task": task, "part": part}, secs)
+        for task, found in status["step_time"].items()
+        for part, secs in found.items()
+        if part not in ("step", "secs", "transfer")
+    ]
+    yield "step_part_seconds", "gauge", "Parts of the newest traced step of a worker.", parts
+    rules: list[Sample] = [
+        ({"rule": found["rule"], "task": found["task"]}, 1 if found["state"] == "warn" else 0)
+        for found in status["health"]
+        if found["state"] != "unknown"
+    ]
+    yield "health_warning", "gauge", "1 where a rule of health warns.", rules
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    shown = [f'{name}="{_escaped(str(value))}"' for name, value in labels.items()]
+    return "{" + ",".join(shown) + "}" if shown else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

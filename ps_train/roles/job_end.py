@@ -1,0 +1,53 @@
+"""The end of a job for one training task: the outcome that it publishes, and its exit code."""
+
+from __future__ import annotations
+
+import logging
+
+from ps_train.coordination import records
+from ps_train.coordination.heartbeat import JobEnded, outcome_error
+from ps_train.coordination.records import Outcome, OutcomeKind
+from ps_train.errors import EXIT_CONFIG, EXIT_DONE, PsTrainError, RefusedError, exit_code_of_signal
+from ps_train.training.context import TrainingContext
+from ps_train.training.worker_training import WorkerTraining
+from ps_train.user_code import describe
+
+log = logging.getLogger(__name__)
+
+
+def exit_code(error: BaseException, training: WorkerTraining) -> int:
+    """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
+    context = training.context
+    if isinstance(error, JobEnded):
+        if error.outcome.kind == OutcomeKind.DONE:
+            training.model_hooks.close(training.session)
+        context.heartbeat.announce_leaving()
+        if error.outcome.kind == OutcomeKind.DONE:
+            log.info("%s done: the job has ended", context.task)
+        return code_of(error.outcome)
+    if not isinstance(error, RefusedError):
+        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=describe(error), config=is_config(error))
+        declare_outcome(context, outcome)
+    raise error
+
+
+def is_config(error: BaseException) -> bool:
+    """Returns True if the configuration was at fault, so that a restart cannot help."""
+    return isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
+
+
+def code_of(outcome: Outcome) -> int:
+    """Returns the exit code of an outcome; raises the error of a job that failed."""
+    if outcome.kind == OutcomeKind.FAILED:
+        raise outcome_error(outcome)
+    if outcome.kind == OutcomeKind.STOPPED:
+        log.warning("the job was stopped by a signal to %s", outcome.by)
+        return exit_code_of_signal(outcome.signum)
+    return EXIT_DONE
+
+
+def declare_outcome(context: TrainingContext, outcome: Outcome) -> None:
+    """Writes the outcome into the store of every ps that answers, unless the store has one already."""
+    context.heartbeat.on_each_ps(
+        lambda index: context.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
+    )

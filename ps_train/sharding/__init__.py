@@ -1,1 +1,0 @@
-"""Dynamic data sharding: the cut into shards, their owners, and their progress."""

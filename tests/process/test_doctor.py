@@ -1,0 +1,270 @@
+"""The doctor on healthy and on hostile surroundings: its lines, exit code and deadline, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from benchmarks.namespaces import _Namespaces
+from tests.support.processes import Process, Processes, eventually, free_ports
+
+pytestmark = pytest.mark.timeout(300)
+
+QUICK = ("--nopredict", "--wait_secs=1.5")
+
+
+def doctor(processes: Processes, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()):
+    return processes.command([*prefix, sys.executable, "-m", "ps_train.doctor", *arguments], env=env)
+
+
+def lines_of(process: Process, subject: str) -> list[str]:
+    """The findings about a subject."""
+    return [line for line in process.lines if line.split()[:2][1:] == [subject]]
+
+
+def leftovers() -> set[str]:
+    return {path.name for path in pathlib.Path(tempfile.gettempdir()).glob("ps_train_doctor_*")}
+
+
+def test_a_healthy_local_job(processes):
+    before = leftovers()
+    process = doctor(processes, "--num_ps=2", "--num_workers=2", "--optimizer=adam")
+    assert process.wait(200) == 0, process.output
+    assert "FAIL" not in process.output
+    assert "ps:0  " in process.output and "hidden1/weights" in process.output
+    for subject in ("versions", "cores", "files", "proxy", "public", "plan", "memory", "disk", "writing", "reach"):
+        assert lines_of(process, subject), subject
+    assert "75.0 KiB of variables, 15" in lines_of(process, "plan")[0]
+    assert re.search(r"round trip \d+\.\d\d ms; pull .*/s, push .*/s", lines_of(process, "transport")[0])
+    assert re.search(r"is 0\.\d+s (ahead of|behind) this host", lines_of(process, "clock")[0])
+    assert re.search(r"about [\d,.]+ examples/s with 2 workers and 2 ps on this machine", process.output)
+    assert re.search(r"2 ps of \d+ cores? saturate at (more than )?\d+ workers", process.output)
+    assert "nothing found that would stop this job" in process.lines[-1]
+    assert not processes.orphans() and leftovers() == before and not (processes.directory / "runs").exists()
+
+
+def test_the_plan_needs_no_network(processes):
+    cluster = ["--ps_hosts=no-such-host.invalid:2222", "--worker_hosts=also-none.invalid:2222", "--model_dir=m"]
+    process = doctor(processes, *cluster, "--plan_only")
+    assert process.wait(100) == 0, process.output
+    assert lines_of(process, "plan") and lines_of(process, "memory") and lines_of(process, "disk")
+    assert not lines_of(process, "names") and not lines_of(process, "reach") and not lines_of(process, "predict")
+
+
+def cluster_flags(ps: list[str], workers: list[str]) -> list[str]:
+    return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}", "--model_dir=m"]
+
+
+def test_doctors_of_a_ps_and_of_two_workers_measure_each_other(processes):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    flags = [*cluster_flags(hosts[:1], hosts[1:]), "--wait_secs=100"]
+    ps = doctor(processes, *flags, "--job_name=ps", "--task_index=0")
+    workers = [doctor(processes, *flags, "--nopredict", "--job_name=worker", f"--task_index={i}") for i in range(2)]
+    for process in (ps, *workers):
+        assert process.wait(200) == 0, process.output
+    assert [line.split()[2] for line in lines_of(ps, "workers")] and len(lines_of(ps, "workers")) == 2
+    for index, process in enumerate(workers):
+        assert f"is reached from worker:{index}: its doctor answers" in process.output
+        assert f"is worker:{index}, {hosts[1 + index]}" in process.output
+        assert lines_of(process, "transport")[0].startswith("ok") and "has the same versions" in process.output
+    assert bool(lines_of(workers[0], "disk")) and not lines_of(workers[1], "disk")  # the chief alone saves
+
+
+@contextlib.contextmanager
+def silent_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def http_port():
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        found = re.search(r"port (\d+)", server.stdout.readline())
+        yield int(found[1])
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_ports_that_are_closed_silent_or_of_another_program(processes):
+    closed, own = free_ports(2)
+    with silent_port() as silent, http_port() as http:
+        ps = [f"127.0.0.1:{port}" for port in (closed, silent, http)]
+        flags = [*cluster_flags(ps, [f"127.0.0.1:{own}"]), "--job_name=worker", "--task_index=0"]
+        process = doctor(processes, *flags, *QUICK)
+        assert process.wait(90) == 2, process.output
+    first, second, third = lines_of(process, "reach")
+    assert "FAIL" in first and ps[0] in first and "connection refused" in first and "start the doctor" in first
+    assert "FAIL" in second and ps[1] in second and "says nothing" in second
+    assert "FAIL" in third and ps[2] in third and "an HTTP server" in third
+    assert "3 findings must be corrected" in process.lines[-1]
+
+
+@pytest.mark.long
+def test_a_host_without_a_task_looks_at_names_and_ports(processes):
+    with silent_port() as busy:
+        flags = cluster_flags([f"127.0.0.1:{busy}", "no-such-host.invalid:2222"], [f"127.0.0.1:{free_ports(1)[0]}"])
+        process = doctor(processes, *flags, *QUICK)
+        assert process.wait(90) == 2, process.output
+    assert "would be ps:0, worker:0, by its addresses" in lines_of(process, "task")[0]
+    assert "'no-such-host.invalid' of ps:1 is not resolved" in lines_of(process, "names")[0]
+    assert f"port {busy} of ps:0" in lines_of(process, "port")[0] and "held by pid" in lines_of(process, "port")[0]
+
+
+def test_a_running_ps_is_left_alone(processes):
+    ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
+    flags = cluster_flags([ps], [worker])
+    running = processes.run(*flags, "--job_name=ps", "--task_index=0", "--startup_timeout_secs=200")
+    running.wait_for("serves on")
+    process = doctor(processes, *flags, "--job_name=worker", "--task_index=0", "--nopredict", "--wait_secs=30")
+    assert process.wait(120) == 0, process.output
+    assert "a ps of a running job answers" in process.output and "round trip" in lines_of(process, "transport")[0]
+    assert running.process.poll() is None
+
+
+@pytest.mark.long
+def test_a_ps_needs_no_model_and_waits_no_longer_than_it_is_told(processes):
+    ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
+    flags = [f"--ps_hosts={ps}", f"--worker_hosts={worker}", "--job_name=ps", "--task_index=0", "--wait_secs=1"]
+    process = doctor(processes, *flags, "--model=not.here:Net")
+    assert process.wait(90) == 0, process.output
+    assert lines_of(process, "model")[0].startswith("warn") and "not.here:Net" in lines_of(process, "model")[0]
+    assert "the doctor of worker:0 did not come within 1s" in lines_of(process, "workers")[0]
+
+
+@pytest.mark.long
+def test_a_proxy_in_the_way_is_said_and_gone_round(processes):
+    env = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    process = doctor(processes, "--nopredict", env=env)
+    assert process.wait(100) == 0, process.output
+    assert lines_of(process, "proxy")[0].startswith("warn") and "no_proxy=" in lines_of(process, "proxy")[0]
+    assert lines_of(process, "transport")[0].startswith("ok")
+
+
+@pytest.mark.long
+def test_few_open_files_stop_the_checks_before_tensorflow_aborts(processes):
+    script = (
+        "import resource, sys, runpy; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
+        "sys.argv = ['doctor', '--num_ps=1']; runpy.run_module('ps_train.doctor', run_name='__main__', alter_sys=True)"
+    )
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64
+    process = processes.command([sys.executable, "-c", script])
+    assert process.wait(90) == 2, process.output
+    assert "64 open files allowed" in lines_of(process, "files")[0]
+
+
+def test_a_model_that_fails_is_one_line_as_in_the_job(processes):
+    process = doctor(processes, "--model=tests.support.models:Raises", "--nopredict")
+    assert process.wait(90) == 2, process.output
+    (line,) = lines_of(process, "model")
+    assert line.startswith("FAIL") and "my own mistake" in line
+
+
+@pytest.mark.long
+def test_variables_that_do_not_fit_are_a_failure_and_no_sample_is_taken(processes):
+    flags = ["--model=benchmarks.workloads.big:Big", "--model_arg=rows=2000000000", "--optimizer=adagrad"]
+    process = doctor(processes, *flags)
+    assert process.wait(120) == 2, process.output
+    assert lines_of(process, "memory")[0].startswith("FAIL")
+    assert "no prediction" in lines_of(process, "predict")[0]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_a_signal_ends_it_at_once_and_leaves_nothing(processes, signum):
+    before = leftovers()
+    process = doctor(processes, "--num_workers=1")
+    process.wait_for("transport", 120)
+    eventually(lambda: leftovers() - before and len(process.descendants()) > 1, 120, "the sample of the job")
+    process.send(signum)
+    assert process.wait(10) == 128 + signum
+    eventually(lambda: not process.descendants(), 10, "the end of its children")
+    assert leftovers() == before
+
+
+@pytest.mark.long
+def test_the_death_of_the_doctor_is_the_end_of_its_children(processes):
+    before = leftovers()
+    process = doctor(processes, "--num_workers=1")
+    process.wait_for("reach", 120)
+    process.send(signal.SIGKILL)
+    eventually(lambda: not process.descendants(), 20, "the end of its children")
+    for name in leftovers() - before:
+        shutil.rmtree(pathlib.Path(tempfile.gettempdir()) / name, ignore_errors=True)
+
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None,
+    reason="network namespaces need root and the programs ip and tc",
+)
+
+
+def call(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{' '.join(command)} failed: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def two_hosts(delay_ms: int):
+    """Two namespaces joined by a pair of interfaces; the packets of each side are delayed."""
+    namespaces = _Namespaces()
+    try:
+        names = [namespaces.add(f"d{number}") for number in (1, 2)]
+        ends = [f"dv{os.getpid() % 10_000_000}{letter}" for letter in "ab"]
+        call(
+            "ip", "link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1]
+        )
+        for number, (name, end) in enumerate(zip(names, ends, strict=True), start=1):
+            call("ip", "-n", name, "address", "add", f"10.78.0.{number}/24", "dev", end)
+            call("ip", "-n", name, "link", "set", end, "up")
+            if delay_ms:
+                call("tc", "-n", name, "qdisc", "add", "dev", end, "root", "netem", "delay", f"{delay_ms}ms")
+        yield [("ip", "netns", "exec", name) for name in names]
+    finally:
+        namespaces.remove()
+
+
+@needs_namespaces
+def test_the_delay_of_a_network_shows_in_the_round_trip(processes):
+    flags = ["--ps_hosts=10.78.0.1:2222", "--worker_hosts=10.78.0.2:2222", "--model_dir=m", "--wait_secs=100"]
+    with two_hosts(delay_ms=15) as (first, second):
+        ps = doctor(processes, *flags, "--job_name=ps", "--task_index=0", prefix=first)
+        worker = doctor(processes, *flags, "--job_name=worker", "--task_index=0", "--nopredict", prefix=second)
+        assert ps.wait(200) == 0 and worker.wait(200) == 0, ps.output + worker.output
+    (line,) = lines_of(worker, "transport")
+    found = re.search(r"round trip ([\d.]+) ms", line)
+    assert found is not None and 29.5 <= float(found[1]) < 200 and line.startswith("warn")
+    assert lines_of(ps, "task")[0].startswith("ok") and lines_of(worker, "task")[0].startswith("ok")
+
+
+@pytest.mark.long
+@needs_namespaces
+def test_a_firewall_that_drops_is_a_failure_within_the_deadline(processes):
+    flags = ["--ps_hosts=10.78.0.1:2222,10.78.0.9:2222", "--worker_hosts=10.78.0.2:2222", "--model_dir=m"]
+    with two_hosts(delay_ms=0) as (_, second):
+        name = second[-1]
+        call("ip", "-n", name, "neighbour", "add", "10.78.0.9", "lladdr", "02:00:00:00:00:09", "dev", device_of(name))
+        process = doctor(processes, *flags, prefix=second)
+        assert process.wait(90) == 2, process.output
+    refused, dropped = lines_of(process, "reach")
+    assert refused.startswith("warn") and "10.78.0.1:2222" in refused and "refused" in refused
+    assert dropped.startswith("FAIL") and "no answer within 3s" in dropped and "open the port" in dropped
+    assert "would be worker:0" in lines_of(process, "task")[0]
+
+
+def device_of(namespace: str) -> str:
+    listed = subprocess.run(["ip", "-n", namespace, "-o", "link"], capture_output=True, text=True).stdout
+    return next(found[1] for line in listed.splitlines() if (found := re.match(r"\d+: (dv\w+)", line)))

@@ -1,0 +1,73 @@
+"""The prediction from a sample: on one machine, and on machines of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from ps_train.cluster.spec import Cluster
+from ps_train.config.job import Job
+from ps_train.doctor.prediction import (
+    Network,
+    Places,
+    fitted_costs,
+    predicted_pushes,
+    prediction_findings,
+    rounded,
+)
+from ps_train.doctor.sample import Sample
+
+NO_NETWORK = Network()
+SAMPLE = Sample(workers=1, num_ps=1, pushes_per_sec=50.0, worker_cpu=0.012, ps_cpu=0.004)
+
+
+def places(num_ps, workers, own=(), cores=2, known=None):
+    job = Job(ps_hosts=tuple(f"p{i}:1" for i in range(num_ps)), worker_hosts=tuple(f"w{i}:1" for i in range(workers)))
+    return Places.of(Cluster.of(job), own, cores, known or {})
+
+
+def test_the_sample_itself_is_predicted_exactly():
+    here = places(1, 1, own=["ps:0", "worker:0"])
+    assert here.is_one_machine
+    costs = fitted_costs(SAMPLE, 2, lockstep=False)
+    assert predicted_pushes(costs, here, NO_NETWORK, False) == pytest.approx(50, rel=0.03)
+
+
+def test_workers_on_one_machine_share_its_cores():
+    own = ["ps:0", *(f"worker:{i}" for i in range(8))]
+    rate = predicted_pushes(fitted_costs(SAMPLE, 2, False), places(1, 8, own), NO_NETWORK, False)
+    assert rate == pytest.approx(2 / 0.016, rel=0.1)
+
+
+def test_workers_apart_add_up_until_the_ps_is_full():
+    costs = fitted_costs(SAMPLE, 2, False)
+    assert predicted_pushes(costs, places(1, 4), NO_NETWORK, False) == pytest.approx(200, rel=0.1)
+    assert predicted_pushes(costs, places(1, 64), NO_NETWORK, False) == pytest.approx(2 / 0.004, rel=0.05)
+    assert predicted_pushes(costs, places(1, 64, known={"ps:0": 4}), NO_NETWORK, False) == pytest.approx(1000, rel=0.1)
+
+
+def test_the_network_makes_a_step_longer_but_not_on_one_machine():
+    costs = fitted_costs(SAMPLE, 2, False)
+    slow = Network(round_trip=0.01, pull=10e6, push=10e6, traffic_bytes=100_000)
+    assert slow.secs() == pytest.approx(0.02 + 0.02, rel=0.02)
+    assert predicted_pushes(costs, places(1, 1), slow, False) == pytest.approx(1 / 0.06, rel=0.05)
+    assert predicted_pushes(costs, places(1, 1, ["ps:0", "worker:0"]), slow, False) == pytest.approx(50, rel=0.03)
+
+
+def test_workers_that_the_lists_do_not_name_count():
+    job = Job(ps_hosts=("p:1",), worker_hosts=("0=w:1",), num_workers=3)
+    assert len(Places.of(Cluster.of(job), ["worker:0"], 2, {}).workers) == 3
+
+
+def test_the_findings_say_rate_saturation_and_number_of_ps():
+    job = Job(ps_hosts=("p0:1",), worker_hosts=tuple(f"w{i}:1" for i in range(64)), batch_size=10)
+    found = prediction_findings(job, SAMPLE, places(1, 64), NO_NETWORK, 2)
+    assert [one.level for one in found] == ["ok", "warn"]
+    assert "about 5,000 examples/s with 64 workers and 1 ps on their machines" in found[0].text
+    assert "1 ps of 2 cores saturate at" in found[1].text and found[1].advice.startswith("use --num_ps=")
+    few = prediction_findings(job, SAMPLE, places(1, 2), NO_NETWORK, 2)
+    assert few[1].level == "ok" and "num_ps=1 is enough for 2" in few[1].text
+
+
+@pytest.mark.parametrize(("value", "text"), [(23_456, "23,000"), (7.23, "7.2"), (0, "0"), (189, "190"), (12.0, "12")])
+def test_a_prediction_has_two_digits(value, text):
+    assert rounded(value) == text

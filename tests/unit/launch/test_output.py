@@ -1,0 +1,37 @@
+"""The lines of a child process, and the one among them that tells why it failed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ps_train.launch.output import cause_in, lines_of
+
+PROGRAM = r"""
+import os
+os.write(1, b"first\nsec")
+os.write(2, "ps_train: error: größer\n".encode())
+os.write(1, b"ond\r\nno end")
+os.write(2, b"\xff\n")
+"""
+
+
+def test_both_streams_are_read_to_their_end_in_whole_lines():
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        found = list(lines_of(process))
+    assert [line.rstrip() for is_error, line in found if not is_error] == ["first", "second", "no end"]
+    assert [line for is_error, line in found if is_error] == ["ps_train: error: größer", "\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (["ps_train: error: the disk is full", "2026-01-01 W tensorflow: noise"], "the disk is full"),
+        (["ps_train: error: first", "ps_train: error: last", "noise"], "last"),
+        (["Segmentation fault"], "Segmentation fault"),
+    ],
+)
+def test_the_cause_is_the_last_error_of_ours_or_the_last_line(lines, cause):
+    assert cause_in(lines) == cause
