@@ -135,6 +135,16 @@ def adagrad_rate(optimizer: Any) -> tf.Tensor:
     return optimizer._learning_rate_tensor
 
 
+def momentum_of(optimizer: Any) -> tuple[Any, bool]:
+    """Returns the momentum of a MomentumOptimizer, and whether it is Nesterov's; the public API does not."""
+    return optimizer._momentum, optimizer._use_nesterov
+
+
+def learning_rate_of(optimizer: Any) -> Any:
+    """Returns the learning rate that a MomentumOptimizer was made with; the public API does not return it."""
+    return optimizer._learning_rate
+
+
 class AdamTerms(NamedTuple):
     """Tensors and variables of an AdamOptimizer during an update."""
 

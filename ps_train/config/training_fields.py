@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ps_train.config.codec_spec import CASTS, NONE, push_codec
 from ps_train.config.fields import job_field
 from ps_train.config.validators import above, at_least, integer_or, one_of, optional
 
@@ -114,6 +115,22 @@ class TrainingFields:
         "gradients",
         "When a loss or gradient is not finite: stop the whole job, or skip that gradient and count it.",
         one_of(_ON_NAN),
+        shared=True,
+    )
+
+    pull_codec: str = job_field(
+        NONE,
+        "transport",
+        "Type in which values travel to a worker; the ps keeps float32.",
+        one_of((NONE, *CASTS)),
+        shared=True,
+    )
+    push_codec: str = job_field(
+        NONE,
+        "transport",
+        "How gradients travel to a ps: bfloat16, float16, int8, or top_k:0.01 for the largest hundredth of the values. "
+        "What a push leaves out is added to the next gradient.",
+        push_codec,
         shared=True,
     )
 

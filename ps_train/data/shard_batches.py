@@ -7,7 +7,7 @@
     session.run([sharded.batches.features, sharded.batches.progress])
 
 Each batch comes with its progress, int64 [3]: the shard, and the shard's cursor before and after the batch.  A ps
-applies the batch's update only if the shard stands at the cursor before it (`transport/shard_progress.py`).  A batch
+applies the batch's update only if the shard stands at the cursor before it (`checkpoint/shard_progress.py`).  A batch
 never spans two shards.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from ps_train.config.measured_network import write_network
+from ps_train.cluster.measured_network import write_network
 from ps_train.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.doctor.network import Answer, advice_for
 from ps_train.doctor.prediction import Network

@@ -9,10 +9,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.shard_progress_hook import ShardProgressHook
 from ps_train.cluster.calls import PS_LOST_ERRORS
 from ps_train.errors import ModelError
 from ps_train.model import Model
-from ps_train.transport.shard_progress_hook import ShardProgressHook
 from ps_train.user_code import shown, user_code
 
 

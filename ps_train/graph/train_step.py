@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.shard_ownership import OwnershipTable
+from ps_train.checkpoint.shard_progress import ShardProgress
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import Batches, derived_seed
@@ -32,13 +34,13 @@ from ps_train.placement.plan import Plan
 from ps_train.placement.seeded_graph import SeededGraph
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import CheckpointEntry, checkpoint_entries
-from ps_train.transport.dense import ReceivedPush
-from ps_train.transport.shard_ownership import OwnershipTable
-from ps_train.transport.shard_progress import ShardProgress
+from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.vocabulary import rebuild_all
 from ps_train.updates import make_update
-from ps_train.updates.apply_gradients import PsOptimizer
+from ps_train.updates.apply_gradients import OptimizerFactory, PsOptimizer
 from ps_train.updates.base import ParameterShard, RunCounters, StepOps, UpdateMode
+from ps_train.updates.momentum_correction import WithoutMomentum
+from ps_train.updates.residuals import Residuals
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class TrainStep:
       is_endless: True if the input never ends.
       calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
       local: the state that the model keeps on this worker.
+      residuals: what the pushes have left out; None without a push codec.
       assigned: the source of the batches under dynamic sharding, else None.
       ownership: the owners of the data's shards under dynamic sharding, else None.
     """
@@ -82,6 +85,7 @@ class TrainStep:
     is_endless: bool
     calls_begun: tf.Tensor
     local: LocalState
+    residuals: Residuals | None = None
     assigned: ShardedBatches | None = None
     ownership: OwnershipTable | None = None
 
@@ -116,7 +120,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
         state = make_ps_state(spec, update)
         with tf.device(spec.device):
             worker = build_worker_step(spec, update, state)
-        ops, ownership, entries = _build_update(spec, update, state, worker)
+        ops, residuals, ownership, entries = _build_update(spec, update, state, worker)
         initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
         uninitialized = tf.stack([tf.logical_not(v1.is_variable_initialized(entry.variable)) for entry in entries])
@@ -140,20 +144,25 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             assigned=worker.assigned,
             ownership=ownership,
             local=collect_local_state(),
+            residuals=residuals,
         )
 
 
 def _build_update(
     spec: GraphSpec, update: UpdateMode, state: PsState, worker: WorkerStep
-) -> tuple[StepOps, OwnershipTable | None, list[CheckpointEntry]]:
-    """Builds the update of a step; returns its operations, the owners of shards, and the checkpoint's variables."""
+) -> tuple[StepOps, Residuals | None, OwnershipTable | None, list[CheckpointEntry]]:
+    """Builds the update of a step; returns operations, residuals, owners of shards, and the checkpoint's entries."""
     progress = _make_progress(worker.assigned, worker.received)
-    optimizers = _make_optimizers(spec, state)
-    ops = update.build(_shards(state, optimizers, progress), worker.received, spec.replica)
+    optimizers = _make_optimizers(spec, state, worker.momenta)
+    shards = _shards(state, optimizers, progress)
+    ops = update.build(shards, worker.received, spec.replica)
+    ops = dataclasses.replace(ops, train=[*ops.train, *worker.kept])
+    with tf.device(spec.device):
+        residuals = Residuals(worker.encodings, shards, update.scaled) if worker.encodings else None
     ownership = _make_ownership(worker.assigned, progress, state.update_counts[0])
     if ownership is not None:
         ops = _with_release(ops, ownership)
-    return ops, ownership, _all_entries(spec.plan, state, optimizers, worker.assigned, progress)
+    return ops, residuals, ownership, _all_entries(spec.plan, state, optimizers, worker.assigned, progress)
 
 
 def _check_accumulate(job: Job, variables: ModelVariables) -> None:
@@ -187,12 +196,15 @@ def _initialize(ps: int, spec: GraphSpec, state: PsState) -> tf.Operation:
         return rebuild_all(vocabularies)
 
 
-def _make_optimizers(spec: GraphSpec, state: PsState) -> list[PsOptimizer]:
-    """Returns the optimizers of each ps."""
+def _make_optimizers(spec: GraphSpec, state: PsState, momenta: Collection[str]) -> list[PsOptimizer]:
+    """Returns the optimizers of each ps; `momenta` names the variables whose momentum is on the worker."""
+    model: OptimizerFactory = spec.model
+    if momenta:
+        model = WithoutMomentum(model, {piece.name for name in momenta for piece in spec.plan.slices_of(name)})
     strict = [name for name, table in spec.variables.tables_by_name().items() if not table.allows_dense_updates]
     tables = frozenset(piece.name for name in strict for piece in spec.plan.slices_of(name))
     return [
-        PsOptimizer(ps, spec.job, spec.model, state.variables, update_count, tables, state.vocabularies)
+        PsOptimizer(ps, spec.job, model, state.variables, update_count, tables, state.vocabularies)
         for ps, update_count in enumerate(state.update_counts)
     ]
 

@@ -214,7 +214,7 @@ def _ends(placed: _Placed | None, ps: int) -> list[tf.Operation]:
 
     The latter is the case under `bounded`, where a step ends at the token gate on the first ps.
     """
-    ends = placed.step.train if placed else []
+    ends = [op for op in placed.step.train if _ps_of(op) is not None] if placed else []
     return [op for op in ends if _ps_of(op) == ps] or ends
 
 

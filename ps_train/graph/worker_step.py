@@ -21,13 +21,18 @@ from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.global_step import pulled_step
 from ps_train.private_tf import add_control_inputs
-from ps_train.transport.dense import ReceivedPush, Transport, empty_push
+from ps_train.transport.codecs.feedback import Momentum
+from ps_train.transport.coding import coding_of
+from ps_train.transport.dense import Transport
+from ps_train.transport.push_encoding import PushEncoding
+from ps_train.transport.received_push import ReceivedPush, empty_push
 from ps_train.transport.row_exchange import RowExchange
 from ps_train.transport.sparse_mask import apply_masks, mask_name
 from ps_train.updates import finite
 from ps_train.updates.base import Replica, UpdateMode
 from ps_train.updates.chain import transforms_of
 from ps_train.updates.drop_push import drop_pushes
+from ps_train.updates.momentum_correction import momenta_of
 
 Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
 """A function that takes the vectors of a push and returns the vectors to send instead."""
@@ -44,6 +49,9 @@ class WorkerStep:
       examples: float32 scalar, number of examples that the step stands for.
       received: the push as each ps receives it, by ps index.
       calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
+      kept: operations of the step that keep what the push has left out.
+      encodings: the encodings of the pushes, with what they have left out.
+      momenta: variable name to momentum, for variables whose velocity the worker adds up.
     """
 
     batches: Batches
@@ -52,6 +60,9 @@ class WorkerStep:
     examples: tf.Tensor
     received: list[ReceivedPush]
     calls_begun: tf.Tensor
+    kept: list[tf.Operation]
+    encodings: list[PushEncoding]
+    momenta: dict[str, Momentum]
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> WorkerStep:
@@ -63,7 +74,9 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
       state: the variables on the ps.
     """
     job, replica = spec.job, spec.replica
-    transport = Transport(spec.plan, spec.variables, state.variables, detect_torn=update.lockstep)
+    momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
+    coding = coding_of(job, replica.index, momenta)
+    transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
     with tf.device("/device:CPU:0"):
         assigned = _assigned_batches(job, spec.source) if job.is_dynamic else None
         batches = assigned.batches if assigned else _static_batches(job, spec.source, replica, update.lockstep)
@@ -72,7 +85,8 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = _make_calls_begun()
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
-    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies)
+    tables = spec.variables.tables()
+    exchange = RowExchange(spec.plan, tables, state.variables, state.vocabularies, coding.pulled_as)
     inputs = PulledInputs(
         values,
         state.variables,
@@ -91,7 +105,9 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     pushes = transport.push(gradients, backward.examples, update.scaled, guard, rows)
     pushed_state = transport.push_state(backward.state if replica.index == 0 else None)
     received = [dataclasses.replace(p, progress=batches.progress, state=pushed_state[p.ps]) for p in pushes]
-    return WorkerStep(batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value())
+    kept, residuals = transport.kept, [encoding for encoding in transport.encodings if encoding is not None]
+    begun = calls_begun.read_value()
+    return WorkerStep(batches, assigned, backward.loss, backward.examples, received, begun, kept, residuals, momenta)
 
 
 def _make_calls_begun() -> Any:

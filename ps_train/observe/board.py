@@ -18,11 +18,12 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train import __version__
+from ps_train.cluster.measured_network import read_network
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.job_values import NO_LIMIT
-from ps_train.config.measured_network import read_network
 from ps_train.coordination.records import TaskState
+from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.eval_events import EvalLog
 from ps_train.observe.health import Limits, findings
 from ps_train.observe.history import History
@@ -30,7 +31,6 @@ from ps_train.observe.tasks import TaskBoard
 from ps_train.placement.plan import Plan
 from ps_train.runtime.console import Progress
 from ps_train.runtime.lifecycle import Recorder
-from ps_train.updates.counter_values import RunCounterValues
 
 VERSION = 1
 """Version of the JSON; see `docs/STATUS.md`."""

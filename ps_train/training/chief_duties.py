@@ -31,6 +31,7 @@ from ps_train.coordination.peer_states import PeerStates
 from ps_train.coordination.records import Outcome, OutcomeKind
 from ps_train.errors import LostTaskError, SaveError
 from ps_train.graph.summaries import summaries_of
+from ps_train.observe.counter_values import RunCounterValues, counter_tensors
 from ps_train.observe.early_stop import early_stop_hooks
 from ps_train.observe.fetches import StepFetches
 from ps_train.observe.progress import ProgressHook
@@ -46,7 +47,6 @@ from ps_train.training.recovery import Recovery
 from ps_train.training.saver_setup import make_savers
 from ps_train.training.session import ready_records
 from ps_train.training.worker_training import POLL_SECS, WorkerTraining
-from ps_train.updates.counter_values import RunCounterValues, counter_tensors
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +212,8 @@ class ChiefDuties(Duties):
     def _save_last(self, session: v1.Session, step: int) -> None:
         self._snapshots.wait(session)
         self._saver.poll()
-        if step != self._saver.step:
+        residuals = self._step.residuals
+        if (residuals is not None and residuals.apply(session)) or step != self._saver.step:
             self._snapshots.save(session)
         self._listeners.end(session, step)
 

@@ -29,7 +29,7 @@ from ps_train.updates.base import Replica
 
 @dataclasses.dataclass(frozen=True)
 class OwnershipSnapshot:
-    """Ownership and progress of all shards at one moment; see `transport/shard_ownership.py`.
+    """Ownership and progress of all shards at one moment; see `checkpoint/shard_ownership.py`.
 
     Attributes:
       owners: int64 [shards], the owner of each shard.

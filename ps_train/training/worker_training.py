@@ -217,6 +217,8 @@ class WorkerTraining:
         if reason == LoopExit.STOPPED:
             self.park_forever()
         self._leave()
+        if self.step.residuals is not None and self.session is not None:
+            self.step.residuals.send(self.session)
         self.profile.finish()
         if self.model_hooks.have_ended and not self.context.is_chief:
             reason = LoopExit.INPUT

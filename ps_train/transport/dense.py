@@ -15,15 +15,19 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
+from ps_train.transport.codecs.cast import saturating_cast
+from ps_train.transport.codecs.feedback import local_zeros
+from ps_train.transport.coding import NO_CODING, Coding
 from ps_train.transport.model_state import PushedState
-from ps_train.transport.parcels import Parcel, pack, with_header
+from ps_train.transport.parcels import Parcel, narrowed, pack, with_header
 from ps_train.transport.precision import is_narrow
+from ps_train.transport.push_encoding import HEADER_SIZE
+from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.row_exchange import RowPush
 from ps_train.transport.sparse_mask import mask_name, mask_slice
 
@@ -35,81 +39,6 @@ BEGUN = "ps_train_begun"
 """Prefix of the name of the operation that a step's batch waits for; see `placement/call_started.py`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Header:
-    """The header of a push, float32 scalars.
-
-    Attributes:
-      examples: number of examples that the gradients stand for.
-      skipped: number of gradients that were left out because they were not finite.
-      torn: not 0 if the gradients' values were read at different versions on different ps (with `detect_torn` only).
-    """
-
-    examples: tf.Tensor
-    skipped: tf.Tensor
-    torn: tf.Tensor
-
-
-HEADER_SIZE = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class ReceivedPush:
-    """One push as one ps receives it.
-
-    Attributes:
-      ps: index of the ps.
-      parcels: the parcels of the push, in order.
-      vectors: one vector for each parcel.
-      rows: gradients of the rows of tables on this ps; None without tables.
-      progress: int64 [3], the batch's place in its shard (`data/shard_batches.py`); None without dynamic sharding.
-      state: the model's own state.
-    """
-
-    ps: int
-    parcels: tuple[Parcel, ...]
-    vectors: tuple[tf.Tensor, ...]
-    rows: RowPush | None = None
-    progress: tf.Tensor | None = None
-    state: PushedState = dataclasses.field(default_factory=PushedState)
-
-    def on_ps(self) -> ReceivedPush:
-        """Returns identities of the tensors on the ps (the device scope of the caller), which copy no data."""
-        # A control dependency on the original tensors would send a message of its own.
-        vectors = tuple(tf.identity(vector) for vector in self.vectors)
-        rows = self.rows and dataclasses.replace(self.rows, gradients=tf.identity(self.rows.gradients))
-        progress = None if self.progress is None else tf.identity(self.progress)
-        return dataclasses.replace(self, vectors=vectors, rows=rows, progress=progress, state=self.state.on_ps())
-
-    def is_nothing(self) -> tf.Tensor:
-        """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""
-        assert self.progress is not None, "sharding is dynamic"
-        return self.progress[0] < 0
-
-    def masked_by(self, wanted: tf.Tensor) -> ReceivedPush:
-        """Returns this push where `wanted` (bool scalar) is true, else a push of zeros, which has no examples."""
-
-        def masked(vector: tf.Tensor) -> tf.Tensor:
-            return vector * tf.cast(wanted, vector.dtype)
-
-        rows = self.rows and dataclasses.replace(self.rows, gradients=masked(self.rows.gradients))
-        return dataclasses.replace(self, vectors=tuple(masked(vector) for vector in self.vectors), rows=rows)
-
-    def tensors(self) -> list[tf.Tensor]:
-        """Returns all tensors of the push."""
-        rows = [self.rows.message, self.rows.gradients] if self.rows else []
-        return [*self.vectors, *rows, *self.state.vectors, *([] if self.progress is None else [self.progress])]
-
-    def gradients(self) -> tuple[dict[str, Any], Header]:
-        """Returns, on the ps, slice name to gradient (IndexedSlices for tables) and the header."""
-        gradients, header = unpack(self.parcels, self.vectors)
-        return gradients | (self.rows.gradients_by_slice() if self.rows else {}), header
-
-    def header(self) -> Header:
-        """Returns the header alone, without splitting the vectors."""
-        return header_of(self.parcels, self.vectors)
-
-
 class Transport:
     """Pull and push of one replica's step.
 
@@ -118,37 +47,66 @@ class Transport:
       model_variables: the model's variables.
       variables: slice name to variable.
       detect_torn: whether `Header.torn` is computed.
+      coding: the encoding of values and gradients.
 
     Attributes:
       pushed: for each ps the parcels that it receives in a push.
+      encodings: for each ps the encoding of its pushes; None where nothing is encoded.
+      kept: operations of `push` that keep what the push leaves out; they are part of the step.
     """
 
     def __init__(
-        self, plan: Plan, model_variables: ModelVariables, variables: Mapping[str, Any], detect_torn: bool = False
+        self,
+        plan: Plan,
+        model_variables: ModelVariables,
+        variables: Mapping[str, Any],
+        detect_torn: bool = False,
+        coding: Coding = NO_CODING,
     ) -> None:
-        pulled, with_gradient = set(model_variables.dense_trainable()), set(model_variables.with_gradient())
-        table_ps = {piece.ps for name in model_variables.tables() for piece in plan.slices_of(name)}
-        self._plan = plan
-        self._variables = variables
-        self._pulled = [pack([s for s in plan.slices_on(ps) if s.variable in pulled], ps) for ps in range(plan.num_ps)]
-        if detect_torn and plan.num_ps > 1:
-            read = [bool(some) or ps in table_ps or ps == 0 for ps, some in enumerate(self._pulled)]
-            self._pulled = [with_header(some, ps, 1) if read[ps] else [] for ps, some in enumerate(self._pulled)]
+        self._plan, self._variables, self._coding = plan, variables, coding
+        self._pulled = self._pack_pulled(model_variables, detect_torn)
         self._torn: tf.Tensor | None = None
         self._first_answers: dict[int, tf.Tensor] = {}
-        self._shapes = {name: variable.spec.shape for name, variable in model_variables.variables.items()}
         sparse = set(model_variables.sparse())
         self._masks = {mask_name(name): [mask_slice(piece) for piece in plan.slices_of(name)] for name in sparse}
         state = set(model_variables.state())
-        self._state: list[tuple[Parcel, ...]] = []
+        self._state = [
+            tuple(pack([s for s in plan.slices_on(ps) if s.variable in state], ps)) for ps in range(plan.num_ps)
+        ]
+        with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
             there = [s for s in plan.slices_on(ps) if s.variable in with_gradient]
-            parcels = pack(there + [mask_slice(s) for s in there if s.variable in sparse], ps)
+            encoded = coding.encoded_parcels(there, ps, sparse)
+            alone = {piece.name for parcel in encoded for piece in parcel.slices}
+            plain = [s for s in there if s.name not in alone]
+            parcels = encoded + pack(plain + [mask_slice(s) for s in plain if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
-            self._state.append(tuple(pack([s for s in plan.slices_on(ps) if s.variable in state], ps)))
             needed = parcels or ps == 0 or ps in table_ps or self._state[ps]
             self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
+        self.encodings = [coding.encoding_of(parcels) for parcels in self.pushed]
+        self.kept: list[tf.Operation] = []
+
+    def _pack_pulled(self, model_variables: ModelVariables, detect_torn: bool) -> list[list[Parcel]]:
+        """Returns for each ps the parcels that a step pulls."""
+        plan, dtype = self._plan, self._coding.pulled_as
+        names, state = set(model_variables.dense_trainable()), set(model_variables.state())
+
+        def travelling(piece: Slice) -> Slice:
+            # The model adds to its own state, where rounding would add up.
+            is_narrowed = piece.dtype == "float32" and piece.variable not in state
+            return narrowed(piece, dtype) if is_narrowed else piece
+
+        pulled = [
+            pack([travelling(s) for s in plan.slices_on(ps) if s.variable in names], ps) for ps in range(plan.num_ps)
+        ]
+        if not detect_torn or plan.num_ps == 1:
+            return pulled
+        table_ps = _table_ps(plan, model_variables)
+        return [
+            with_header(some, ps, 1, ("float32", dtype.name)) if some or ps in table_ps or ps == 0 else []
+            for ps, some in enumerate(pulled)
+        ]
 
     def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
         """Returns variable name to value of all trainable variables, on the worker (the device scope of the caller).
@@ -161,7 +119,10 @@ class Transport:
         versions: list[tf.Tensor] = []
         for parcel in (parcel for parcels in self._pulled for parcel in parcels):
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
-                read = {piece.name: self._read(piece, backups) for piece in parcel.slices}
+                read = {
+                    piece.name: saturating_cast(self._read(piece, backups), tf.as_dtype(parcel.dtype))
+                    for piece in parcel.slices
+                }
                 version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
                 vector = parcel.join(read, version)
             found, version = parcel.split(vector)
@@ -175,7 +136,8 @@ class Transport:
         whole = {}
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.slices_of(name)]
-            whole[name] = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+            value = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+            whole[name] = tf.cast(value, self._variables[self._plan.slices_of(name)[0].name].dtype)
         return whole
 
     def begun(self, after: Sequence[tf.Tensor], count: Any) -> tf.Operation:
@@ -235,10 +197,32 @@ class Transport:
         sent_rows = [
             some and dataclasses.replace(some, gradients=next(sparse)) for some in rows or [None] * len(self.pushed)
         ]
+        number = self._count_push() if self._coding.pushed is not None else None
         return [
-            ReceivedPush(ps, tuple(some), tuple(next(dense) for _ in some), sent_rows[ps])
+            self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number)
             for ps, some in enumerate(self.pushed)
         ]
+
+    def _count_push(self) -> tf.Tensor:
+        """Returns the number of this push among the replica's, int64 scalar: a part of the codec's seed."""
+        count = local_zeros("ps_train/pushes", [], tf.int64)
+        number = count.read_value()
+        with tf.control_dependencies([number]):
+            self.kept.append(count.assign_add(1, read_value=False))
+        return number
+
+    def _sent(
+        self, ps: int, vectors: tuple[tf.Tensor, ...], rows: RowPush | None, number: tf.Tensor | None
+    ) -> ReceivedPush:
+        """Returns a push to one ps, encoded if it has a number."""
+        encoding = self.encodings[ps]
+        if number is not None:
+            seed = tf.stack([tf.constant(self._coding.seed + (ps << 20), tf.int64), number])
+            rows = rows and rows.encoded(self._coding.rows, seed)
+            if encoding is not None:
+                vectors, kept = encoding.encode(vectors, seed)
+                self.kept += kept
+        return ReceivedPush(ps, tuple(self.pushed[ps]), vectors, encoding, rows)
 
     def push_state(self, values: Mapping[str, tf.Tensor] | None) -> list[PushedState]:
         """Sends the model's own state to its ps and returns, for each ps, the part that is sent there.
@@ -251,6 +235,11 @@ class Transport:
             PushedState(parcels, tuple(parcel.join(pieces) for parcel in parcels) if values is not None else ())
             for parcels in self._state
         ]
+
+
+def _table_ps(plan: Plan, model_variables: ModelVariables) -> set[int]:
+    """Returns the ps that hold slices of tables."""
+    return {piece.ps for name in model_variables.tables() for piece in plan.slices_of(name)}
 
 
 def _scaled(vector: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
@@ -266,30 +255,3 @@ def _vector(
 ) -> tf.Tensor:
     vector = parcel.join(pieces, tf.stack(header) if parcel.header else None)
     return _scaled(vector, scale)
-
-
-def empty_push(parcel: Parcel) -> np.ndarray[Any, Any]:
-    """Returns the vector sent in place of a skipped gradient: zeros, and a 1 in the header's `skipped`."""
-    vector = np.zeros(parcel.length, tf.as_dtype(parcel.dtype).as_numpy_dtype)
-    if parcel.header:
-        vector[parcel.length - HEADER_SIZE + 1] = 1
-    return vector
-
-
-def unpack(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> tuple[dict[str, tf.Tensor], Header]:
-    """Splits a push's vectors, on the ps, into slice name to gradient and the header."""
-    gradients: dict[str, tf.Tensor] = {}
-    header = None
-    for parcel, vector in zip(parcels, vectors, strict=True):
-        found, last = parcel.split(vector)
-        if last is not None:
-            header = Header(*tf.unstack(last, HEADER_SIZE))
-        gradients |= found
-    assert header is not None, "every ps that is pushed to gets a header"
-    return gradients, header
-
-
-def header_of(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> Header:
-    """Returns the header of a push alone, without splitting the vectors."""
-    vector = next(vector for parcel, vector in zip(parcels, vectors, strict=True) if parcel.header)
-    return Header(*tf.unstack(vector[-HEADER_SIZE:], HEADER_SIZE))

@@ -27,6 +27,10 @@ _ALIGNED_BYTES = 64
 (`SplitHasAlignedOutputsInFirstDimension` in its kernel)."""
 
 
+_LONG = 8
+"""A vector is padded to its `multiple` if it is so many times as long."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Parcel:
     """Slices of one ps and dtype that travel as one vector, with an optional header at its end.
@@ -38,19 +42,27 @@ class Parcel:
       ps: index of the ps.
       dtype: name of the dtype of all slices.
       slices: the slices, in the order in which they lie in the vector.
-      header: number of elements of the header; 0 without one.
+      header: float32 numbers of the header; 0 without one.  A parcel of 16-bit numbers has two elements for each.
+      is_encoded: whether a codec encodes the vector; such a parcel has no header.
+      multiple: padding of a long vector, in elements; see `Codec.multiple`.
     """
 
     ps: int
     dtype: str
     slices: tuple[Slice, ...]
     header: int = 0
+    is_encoded: bool = False
+    multiple: int = 1
 
     @property
     def sizes(self) -> list[int]:
         """Numbers of elements of the vector's parts, in order: slices, padding, header."""
         pieces = [piece.size for piece in self.slices]
-        return pieces + [size for size in (self.padding, self.header) if size]
+        return pieces + [size for size in (self.padding, self._header_size) if size]
+
+    @property
+    def _header_size(self) -> int:
+        return self.header * tf.float32.size // tf.as_dtype(self.dtype).size if self.header else 0
 
     @property
     def length(self) -> int:
@@ -65,23 +77,23 @@ class Parcel:
     @property
     def padding(self) -> int:
         """Number of padding elements before the header."""
-        if not self.aligned:
-            return 0
-        unit = _ALIGNED_BYTES // tf.as_dtype(self.dtype).size
-        return -(sum(piece.size for piece in self.slices) + self.header) % unit
+        size = sum(piece.size for piece in self.slices) + self._header_size
+        if size >= _LONG * self.multiple > _LONG:
+            return -size % self.multiple
+        return -size % (_ALIGNED_BYTES // tf.as_dtype(self.dtype).size) if self.aligned else 0
 
     def join(self, values: Mapping[str, tf.Tensor], header: tf.Tensor | None = None) -> tf.Tensor:
         """Joins slices and header into one vector; a single part is not copied.
 
         Args:
           values: slice name to its elements, a vector.
-          header: the header's elements, a vector; None for a parcel without a header.
+          header: the header, a float32 vector; None for a parcel without a header.
         """
         parts = [values[piece.name] for piece in self.slices]
         if self.padding:
             parts.append(tf.zeros([self.padding], self.dtype))
         if header is not None:
-            parts.append(header)
+            parts.append(tf.reshape(tf.bitcast(header, self.dtype), [-1]))
         return tf.concat(parts, 0) if len(parts) > 1 else parts[0]
 
     def split(self, vector: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
@@ -92,7 +104,12 @@ class Parcel:
         if rest:
             parts += _split(parts.pop(), rest)
         pairs = zip(self.slices, parts[: len(self.slices)], strict=True)
-        return {piece.name: tf.reshape(part, piece.shape) for piece, part in pairs}, parts[-1] if self.header else None
+        header = self._header_of(parts[-1]) if self.header else None
+        return {piece.name: tf.reshape(part, piece.shape) for piece, part in pairs}, header
+
+    def _header_of(self, part: tf.Tensor) -> tf.Tensor:
+        elements = self._header_size // self.header
+        return tf.bitcast(tf.reshape(part, [-1, elements]) if elements > 1 else part, tf.float32)
 
 
 def _split(vector: tf.Tensor, sizes: list[int]) -> list[tf.Tensor]:
@@ -125,12 +142,22 @@ def _parcel(ps: int, dtype: str, slices: list[Slice]) -> Parcel:
     return Parcel(ps, dtype, tuple(sorted(slices, key=_is_aligned, reverse=True)))
 
 
-def with_header(parcels: list[Parcel], ps: int, size: int) -> list[Parcel]:
-    """Returns the parcels with a header of `size` elements in the first joined float32 parcel.
+def pack_encoded(slices: Sequence[Slice], ps: int, multiple: int) -> list[Parcel]:
+    """Packs float32 slices of one ps into parcels that a codec encodes."""
+    return [dataclasses.replace(parcel, is_encoded=True, multiple=multiple) for parcel in pack(slices, ps)]
 
-    Without such a parcel the header travels in an additional one.
+
+def narrowed(piece: Slice, dtype: tf.DType) -> Slice:
+    """Returns a slice with another dtype."""
+    return dataclasses.replace(piece, dtype=dtype.name, bytes=piece.size * dtype.size)
+
+
+def with_header(parcels: list[Parcel], ps: int, size: int, dtypes: Sequence[str] = ("float32",)) -> list[Parcel]:
+    """Returns the parcels with a header of `size` numbers in the first joined parcel of one of the dtypes.
+
+    Without such a parcel the header travels in an additional one, of float32.  Encoded parcels carry none.
     """
     for number, parcel in enumerate(parcels):
-        if parcel.dtype == "float32" and parcel.slices[0].bytes < ALONE_BYTES:
+        if parcel.dtype in dtypes and not parcel.is_encoded and parcel.slices[0].bytes < ALONE_BYTES:
             return [*parcels[:number], dataclasses.replace(parcel, header=size), *parcels[number + 1 :]]
     return [*parcels, Parcel(ps, "float32", (), header=size)]

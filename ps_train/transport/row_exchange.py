@@ -27,6 +27,9 @@ from ps_train.embeddings.deferred_lookups import FetchedRows
 from ps_train.embeddings.id_encoding import unique as unique_keys
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.variables import ps_device
+from ps_train.transport.codecs.cast import saturating_cast
+from ps_train.transport.codecs.codec import Codec
+from ps_train.transport.codecs.wire import as_one, from_one
 from ps_train.transport.vocabulary import Vocabulary
 
 Widths = Mapping[str, int]
@@ -42,7 +45,8 @@ class RowPush:
       widths: numbers in a key, for all slices of open vocabularies.
       message: int32 [n], the received row indices, on the ps; see the module.
       pulled: slice name to the rows read by the pull, on the ps.
-      gradients: float32 [m], on the worker to be sent, or on the ps as received.
+      gradients: float32 [m], on the worker to be sent, or on the ps as received; encoded where it travels so.
+      codec: the codec of `gradients`; None where they are not encoded.
     """
 
     slices: tuple[Slice, ...]
@@ -50,6 +54,22 @@ class RowPush:
     message: tf.Tensor
     pulled: dict[str, tf.Tensor]
     gradients: tf.Tensor
+    codec: Codec | None = None
+
+    def encoded(self, codec: Codec | None, seed: tf.Tensor) -> RowPush:
+        """Returns the push with encoded gradients; the same push without a codec."""
+        if codec is None:
+            return self
+        wire = as_one(codec.encode(self.gradients, seed))
+        return dataclasses.replace(self, gradients=wire, codec=codec)
+
+    def on_ps(self) -> RowPush:
+        """Returns the push with its gradients on the ps (the device scope of the caller), decoded there."""
+        gradients = tf.identity(self.gradients)
+        if self.codec is not None:
+            length = tf.add_n([tf.size(rows) for rows in self.pulled.values()])
+            gradients = self.codec.decode(from_one(gradients, self.codec.dtypes), length)
+        return dataclasses.replace(self, gradients=gradients, codec=None)
 
     def gradients_by_slice(self) -> dict[str, tf.IndexedSlices]:
         """Returns the gradients by slice name; see `by_slice`."""
@@ -103,6 +123,7 @@ class RowExchange:
       names: all tables of the model, in the same order in every process.
       variables: slice name to variable.
       vocabularies: slice name to open vocabulary.
+      pulled_as: dtype in which rows travel to the worker.
 
     Attributes:
       widths: numbers in a key, by the names of open vocabularies' slices.
@@ -115,7 +136,9 @@ class RowExchange:
         names: Sequence[str],
         variables: Mapping[str, Any],
         vocabularies: Mapping[str, Vocabulary] | None = None,
+        pulled_as: tf.DType = tf.float32,
     ) -> None:
+        self._pulled_as = pulled_as
         self._variables, self._vocabularies = variables, vocabularies or {}
         self.widths = {name: vocabulary.width for name, vocabulary in self._vocabularies.items()}
         self._slices_of = {name: plan.slices_of(name) for name in names}
@@ -184,7 +207,8 @@ class RowExchange:
             message = tf.identity(message)
             with tf.control_dependencies([after]):
                 pulled, flags = self._read_on_ps(slices, message)
-            vector = _joined([*pulled.values(), *flags.values()])
+            vector = saturating_cast(_joined([*pulled.values(), *flags.values()]), self._pulled_as)
+        vector = tf.cast(vector, tf.float32)
         shapes: list[list[Any]] = [[self._sizes[piece.name], *piece.shape[1:]] for piece in slices]
         found = _split(vector, shapes + [[self._sizes[name]] for name in flags])
         rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}

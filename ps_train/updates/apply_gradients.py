@@ -13,14 +13,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.errors import ModelError
-from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.variables import ps_device, scatter_rows
 from ps_train.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
@@ -39,6 +38,16 @@ def _key_with_group(group: str, kind: str, number: int) -> str:
 
 def _key_with_variable(group: str, variable: str, kind: str) -> str:
     return f"{variable}/{kind}"
+
+
+class OptimizerFactory(Protocol):
+    """The part of a model that makes its optimizers; see `ps_train.Model`."""
+
+    default_optimizer: str
+    default_learning_rate: float
+
+    def optimizer(self, name: str, learning_rate: Any) -> Any:
+        """Returns the optimizer, or several by groups of variables."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +89,7 @@ class PsOptimizer:
         self,
         ps: int,
         job: Job,
-        model: Model,
+        model: OptimizerFactory,
         variables: Mapping[str, Any],
         update_count: tf.Variable,
         tables: frozenset[str] = frozenset(),

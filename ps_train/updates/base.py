@@ -14,11 +14,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.shard_progress import ShardProgress
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
 from ps_train.placement.variables import ps_device
-from ps_train.transport.dense import Header, ReceivedPush
-from ps_train.transport.shard_progress import ShardProgress
+from ps_train.transport.received_push import Header, ReceivedPush
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.shard_progress import RoundProgress
 from ps_train.placement.call_started import after_all_started
 from ps_train.placement.mutex import mutex_of, with_mutex
 from ps_train.placement.variables import ps_device
-from ps_train.transport.dense import ReceivedPush
-from ps_train.transport.shard_progress import RoundProgress
+from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.base import ParameterShard, Replica
 from ps_train.updates.gradient_accumulator import GradientAccumulator
 from ps_train.updates.quorum import JOINING, LEFT, MEMBER, UNKNOWN, UNWANTED, WANTED, FollowerRoundState, RoundState

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.placement.variables import ps_device, zeros_variable
-from ps_train.transport.dense import ReceivedPush
+from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.updates.sync_rounds import CoordinatorShard, FollowerShard
 from ps_train.updates.wait_time import now_on_ps, record

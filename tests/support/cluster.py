@@ -53,7 +53,7 @@ class InProcessCluster:
             **{"keep_checkpoints": 3, "shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
-        self._model, self.targets = model, [server.target for server in servers[num_ps:]]
+        self.model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
         traced = self._traced = trace(model, source, self.job.batch_size, self.job.seed)
@@ -114,8 +114,8 @@ class InProcessCluster:
     def scoring(self, share: DataShard = WHOLE, worker: int = 0) -> tuple[v1.Session, EvalGraph]:
         """What a worker scores a share of the test data with."""
         task = Task("worker", worker)
-        source = DataSource(lambda: self._model.data("test", ""))
-        scoring = build_eval_graph(self._model, source, self._traced, self.plan, device_of(task), share)
+        source = DataSource(lambda: self.model.data("test", ""))
+        scoring = build_eval_graph(self.model, source, self._traced, self.plan, device_of(task), share)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
         return POOL.session(self.targets[worker], scoring.graph, config), scoring

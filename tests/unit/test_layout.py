@@ -30,7 +30,7 @@ COVERED_BY = {
     "embeddings/deferred_lookups.py": "tests/cluster/test_tables.py",
     "embeddings/index.py": "tests/cluster/transport/test_vocabulary.py",
     "transport/row_allocator.py": "tests/cluster/transport/test_vocabulary.py",
-    "transport/shard_ownership.py": "tests/cluster/test_dynamic_sharding.py",
+    "checkpoint/shard_ownership.py": "tests/cluster/test_dynamic_sharding.py",
     "transport/model_state.py": "tests/cluster/test_model_state.py",
     "checkpoint/contents.py": "tests/cluster/checkpoint/test_files.py",
     "placement/initial_tensor.py": "tests/unit/placement/test_user_variables.py",

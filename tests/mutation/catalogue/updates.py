@@ -147,7 +147,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a batch that is out of turn is used",
-        "ps_train/transport/shard_progress.py",
+        "ps_train/checkpoint/shard_progress.py",
         "tf.equal(self.progress.read_value()[tf.maximum(batch[0], 0)], batch[1])",
         "tf.equal(batch[1], batch[1])",
         (f"{_DYNAMIC_SHARDING}::test_a_push_of_what_others_have_used_meanwhile_changes_nothing",),
@@ -155,7 +155,7 @@ MUTATIONS = [
     ),
     Mutation(
         "two replicas bring the same examples into one round",
-        "ps_train/transport/shard_progress.py",
+        "ps_train/checkpoint/shard_progress.py",
         " & ~taken",
         "",
         (f"{_DYNAMIC_SHARDING}::test_of_two_pushes_of_the_same_examples_in_a_round_one_counts",),
@@ -163,7 +163,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the cursor stays at the beginning of a batch that was used",
-        "ps_train/transport/shard_progress.py",
+        "ps_train/checkpoint/shard_progress.py",
         "present[:, :1], present[:, 2]",
         "present[:, :1], present[:, 1]",
         (f"{_DYNAMIC_SHARDING}::test_under_sync_too",),
@@ -171,7 +171,7 @@ MUTATIONS = [
     ),
     Mutation(
         "tickets of a round are kept for the next one",
-        "ps_train/transport/shard_progress.py",
+        "ps_train/checkpoint/shard_progress.py",
         "self._shard_progress.advance_all(batches), self.clear()",
         "self._shard_progress.advance_all(batches)",
         (

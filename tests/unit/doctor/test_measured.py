@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from ps_train.cluster.measured_network import read_network
 from ps_train.cluster.spec import Address
-from ps_train.config.measured_network import read_network
 from ps_train.coordination.records import Identity
 from ps_train.doctor.measured import keep_measured, measured_findings, slowest_way, versions_finding
 from ps_train.doctor.network import Answer

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.shard_progress_hook import ShardProgressHook
 from ps_train.errors import ModelError
 from ps_train.graph.model_hooks import ModelHooks, shard_hooks
 from ps_train.model import Model
-from ps_train.transport.shard_progress_hook import ShardProgressHook
 
 
 def of(made):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ps_train.config.job import Job
+from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.result import RunSummary
-from ps_train.updates.counter_values import RunCounterValues
 
 
 class TestRunSummary:

@@ -12,11 +12,11 @@ import tensorflow.compat.v1 as v1
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ps_train.config.job import Job
+from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.fetches import StepFetches
 from ps_train.observe.progress import ProgressHook
 from ps_train.observe.summaries import SummaryHook, text_of
 from ps_train.placement.plan import VariableSpec, make_plan
-from ps_train.updates.counter_values import RunCounterValues
 
 
 class Run:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ps_train.placement.plan import Slice
-from ps_train.transport.dense import HEADER_SIZE
 from ps_train.transport.parcels import ALONE_BYTES, PARCEL_BYTES, Parcel, pack, with_header
+from ps_train.transport.received_push import HEADER_SIZE
 
 FLOATS_ALONE = ALONE_BYTES // 4
 ITEM_BYTES = {"float32": 4, "float64": 8, "int32": 4}

@@ -1,0 +1,62 @@
+"""The text of --pull_codec and --push_codec: the names of codecs, joined by a comma.
+
+parse_codec("top_k:0.01,int8")      # [("top_k", 0.01), ("int8", None)]
+parse_codec("none")                 # []
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ps_train.config.validators import Check
+
+NONE = "none"
+CASTS = ("bfloat16", "float16")
+INT8, TOP_K = "int8", "top_k"
+
+
+class CodecSpec(NamedTuple):
+    """A codec: its name, and for top_k the share of the values that are sent, 0..1."""
+
+    name: str
+    share: float | None = None
+
+
+def parse_codec(text: str) -> list[CodecSpec]:
+    """Returns the codecs in the order of their encoding; an empty list for none.
+
+    Raises:
+      ValueError: the text is not valid.
+    """
+    if text == NONE:
+        return []
+    codecs = [_parse_one(one.strip()) for one in text.split(",")]
+    if [codec.name for codec in codecs[1:]] not in ([], [INT8], ["bfloat16"], ["float16"]):
+        raise ValueError(text)
+    if len(codecs) > 1 and codecs[0].name != TOP_K:
+        raise ValueError(text)
+    return codecs
+
+
+def _parse_one(text: str) -> CodecSpec:
+    name, colon, share = text.partition(":")
+    if name == TOP_K and colon and 0 < float(share) <= 1:
+        return CodecSpec(name, float(share))
+    if colon or name not in (*CASTS, INT8):
+        raise ValueError(text)
+    return CodecSpec(name)
+
+
+def _is_push_codec(text: str) -> bool:
+    try:
+        parse_codec(text)
+    except ValueError:
+        return False
+    return True
+
+
+push_codec = Check(
+    "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, or top_k:SHARE,int8 (or bfloat16, "
+    "float16)",
+    _is_push_codec,
+)

@@ -1,0 +1,96 @@
+"""Error feedback: what a push leaves out is kept on the worker and added to the next one.
+
+Seide et al. 2014, "1-Bit Stochastic Gradient Descent"; Karimireddy et al. 2019, "Error Feedback Fixes SignSGD".  With
+momentum correction the worker adds up velocities in place of gradients, and forgets the velocity of a value that it has
+sent (Lin et al. 2018, "Deep Gradient Compression").
+
+    feedback = ErrorFeedback("ps_train/residual/0", codec, length)
+    parts, done = feedback.encode(vector, seed, is_used)
+    sum of all decoded pushes + feedback.residual          # the sum of all vectors
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.transport.codecs.codec import Codec
+
+
+class Momentum(NamedTuple):
+    """The momentum of an optimizer, 0..1, and whether it is Nesterov's."""
+
+    factor: float
+    use_nesterov: bool
+
+
+class ErrorFeedback:
+    """A lossy codec with the memory of what it has left out; make it on the worker's device.
+
+    The variables are local to the worker, and outlive a session that lost a ps.
+
+    Args:
+      name: name of the variables, unique on the worker.
+      codec: the codec.
+      length: length of the vectors.
+      momentum: adds up velocities of this momentum; None: adds up the vectors themselves.
+
+    Attributes:
+      length: length of the vectors.
+      residual: float32 [length], what is not sent yet.
+    """
+
+    def __init__(self, name: str, codec: Codec, length: int, momentum: Momentum | None = None) -> None:
+        self.length = length
+        self._codec, self._momentum = codec, momentum
+        self.residual = local_zeros(name, [length])
+        self._velocity = local_zeros(f"{name}_velocity", [length]) if momentum else None
+
+    def encode(
+        self, vector: tf.Tensor, seed: tf.Tensor, is_used: tf.Tensor
+    ) -> tuple[tuple[tf.Tensor, ...], tf.Operation]:
+        """Encodes a vector together with the residual.
+
+        Args:
+          vector: float32 [length].
+          seed: int32 [2], seed of the codec's random choices.
+          is_used: bool scalar.  Where it is false, the receiver ignores the vector: zeros are sent, and the residual
+            stays.
+
+        Returns:
+          The encoded vector, and the operation that keeps the new residual.
+        """
+
+        def send() -> list[tf.Tensor]:
+            total, velocity = self._total(vector)
+            parts = self._codec.encode(total, seed)
+            sent = self._codec.decode(parts, self.length)
+            kept = [self.residual.assign(total - sent, read_value=False)]
+            if self._velocity is not None:
+                unsent = tf.where(tf.equal(sent, 0.0), velocity, tf.zeros_like(velocity))
+                kept.append(self._velocity.assign(unsent, read_value=False))
+            with tf.control_dependencies(kept):
+                return [*parts, tf.constant(True)]
+
+        def send_nothing() -> list[tf.Tensor]:
+            return [*self._codec.encode(tf.zeros([self.length]), seed), tf.constant(False)]
+
+        *parts, done = v1.cond(is_used, send, send_nothing)
+        return tuple(parts), done.op
+
+    def _total(self, vector: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the sum of what is to be sent, and the velocity (the vector itself without momentum)."""
+        residual = self.residual.read_value()
+        if self._velocity is None or self._momentum is None:
+            return residual + vector, vector
+        velocity = self._momentum.factor * self._velocity.read_value() + vector
+        step = vector + self._momentum.factor * velocity if self._momentum.use_nesterov else velocity
+        return residual + step, velocity
+
+
+def local_zeros(name: str, shape: list[int], dtype: tf.DType = tf.float32) -> Any:
+    """Makes a variable of zeros that is local to the worker."""
+    zeros, collections = v1.zeros_initializer(), [v1.GraphKeys.LOCAL_VARIABLES]
+    return v1.get_variable(name, shape, dtype, zeros, trainable=False, collections=collections, use_resource=True)

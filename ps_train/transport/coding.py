@@ -1,0 +1,76 @@
+"""The encoding of everything that one replica pulls and pushes.
+
+coding = coding_of(job, replica.index, momenta={})
+Transport(plan, model_variables, variables, coding=coding)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+import tensorflow as tf
+
+from ps_train.config.codec_spec import NONE
+from ps_train.config.job import Job
+from ps_train.data.pipeline import derived_seed
+from ps_train.placement.plan import Slice
+from ps_train.transport.codecs.codec import Codec
+from ps_train.transport.codecs.feedback import Momentum
+from ps_train.transport.codecs.named import codec_of, row_codec_of
+from ps_train.transport.parcels import Parcel, pack_encoded
+from ps_train.transport.push_encoding import PushEncoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Coding:
+    """The encoding of one replica's pulls and pushes; only float32 is encoded.
+
+    Attributes:
+      pulled_as: dtype in which float32 values travel to the worker.
+      pushed: codec of dense gradients.
+      rows: codec of the gradients of tables' rows.
+      momenta: variable name to momentum, for variables whose velocity the worker adds up.
+      seed: seed of random choices.
+    """
+
+    pulled_as: tf.DType = tf.float32
+    pushed: Codec | None = None
+    rows: Codec | None = None
+    momenta: Mapping[str, Momentum] = dataclasses.field(default_factory=dict)
+    seed: int = 0
+
+    def is_encoded(self, piece: Slice, sparse: Collection[str]) -> bool:
+        """Returns whether the gradient of a slice is encoded.
+
+        A gradient that touches only some rows is not: what is kept of the others would change them, too.
+
+        Args:
+          piece: the slice.
+          sparse: names of the variables with such a gradient.
+        """
+        return self.pushed is not None and piece.dtype == "float32" and piece.variable not in sparse
+
+    def encoded_parcels(self, slices: Sequence[Slice], ps: int, sparse: Collection[str]) -> list[Parcel]:
+        """Returns the parcels of the slices of one ps whose gradients are encoded; a parcel is of one momentum."""
+        if self.pushed is None:
+            return []
+        encoded = [piece for piece in slices if self.is_encoded(piece, sparse)]
+        momenta = list(dict.fromkeys(self.momenta.get(piece.variable) for piece in encoded))
+        groups = [[p for p in encoded if self.momenta.get(p.variable) == momentum] for momentum in momenta]
+        return [parcel for group in groups for parcel in pack_encoded(group, ps, self.pushed.multiple)]
+
+    def encoding_of(self, parcels: Sequence[Parcel]) -> PushEncoding | None:
+        """Makes the encoding of the pushes to one ps, on the worker; None if nothing of them is encoded."""
+        is_encoded = any(parcel.is_encoded for parcel in parcels)
+        return PushEncoding(parcels, self.pushed, self.momenta) if self.pushed and is_encoded else None
+
+
+NO_CODING = Coding()
+
+
+def coding_of(job: Job, replica: int, momenta: Mapping[str, Momentum]) -> Coding:
+    """Returns the encoding that the job asks for, of one replica."""
+    pulled_as = tf.float32 if job.pull_codec == NONE else tf.as_dtype(job.pull_codec)
+    seed = derived_seed(job.seed, "codec", replica)
+    return Coding(pulled_as, codec_of(job.push_codec), row_codec_of(job.push_codec), momenta, seed)

@@ -1,0 +1,251 @@
+"""Codecs of pulls and pushes on a whole cluster: exact sums, reproducible steps, few bytes on the wire."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.arrays import Arrays
+from ps_train.model import Model
+from ps_train.runtime.process_stats import ProcessStats
+from tests.support.cluster import InProcessCluster
+from tests.support.long import long
+from tests.support.models import Linear
+from tests.support.tables import Bags
+
+WIDTH = 900
+CODECS = [long("bfloat16"), long("float16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")]
+each_codec = pytest.mark.parametrize("codec", CODECS)
+
+
+class Fixed(Model):
+    """Its gradients do not depend on its values: the mean of the batch, for each of two variables."""
+
+    default_learning_rate = 0.5
+
+    def data(self, split, data_dir):
+        x = np.random.default_rng(5).normal(size=(64, WIDTH)).astype(np.float32)
+        return Arrays(x, np.zeros(64, np.float32))
+
+    def forward(self, features, training):
+        first = v1.get_variable("first", [WIDTH], initializer=v1.ones_initializer())
+        second = v1.get_variable("second", [WIDTH], initializer=v1.ones_initializer())
+        return tf.reduce_sum(features * (first + 0.01 * tf.reverse(second, [0])), 1)
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(outputs - labels)
+
+
+def cluster_of(model, workers=1, num_ps=2, run=1, **fields):
+    fields = {"optimizer": "sgd", "batch_size": 8, "steps_per_run": str(run), **fields}
+    cluster = InProcessCluster(model, num_ps, workers, partition_bytes=256, **fields)
+    cluster.start()
+    return cluster
+
+
+def values_of(cluster):
+    """The trained values by their keys in a checkpoint; slices under the same key one after the other."""
+    found = {}
+    for entry in cluster.steps[0].entries:
+        if not entry.key.startswith(("ps_train/", "global_step")):
+            found.setdefault(entry.key, []).append(cluster.sessions[0].run(entry.variable))
+    return {key: np.concatenate([np.atleast_1d(part) for part in parts]) for key, parts in found.items()}
+
+
+def finish(cluster):
+    for session, step in zip(cluster.sessions, cluster.steps, strict=True):
+        step.residuals.send(session)
+    assert cluster.steps[0].residuals.apply(cluster.sessions[0])
+    assert not cluster.steps[0].residuals.apply(cluster.sessions[0]), "nothing is applied twice"
+
+
+ALL = ("bfloat16", "float16", "int8", "top_k:0.05", "top_k:0.05,int8")
+MODES = (("async", 1, 4), ("async", 2, 1), ("sync", 2, 4), ("bounded", 2, 1))
+QUICK = [("bfloat16", "async", 1, 2), ("int8", "sync", 2, 2), ("top_k:0.05", "bounded", 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("codec", "update", "workers", "run"), [*QUICK, *(long(codec, *mode) for codec in ALL for mode in MODES)]
+)
+def test_pushes_and_what_they_leave_out_are_the_sum_of_all_gradients(codec, update, workers, run):
+    plain, coded = (
+        cluster_of(Fixed(), workers, run=run, update=update, push_codec=name, accumulate=2) for name in ("none", codec)
+    )
+    for cluster in (plain, coded):
+        cluster.train(8, run)
+    expected, before = values_of(plain), values_of(coded)
+    assert any(np.abs(before[key] - expected[key]).max() > 1e-5 for key in expected), "something is left out"
+    finish(coded)
+    for key, value in values_of(coded).items():
+        assert value == pytest.approx(expected[key], abs=2e-5)
+    counts = [cluster.sessions[0].run(cluster.steps[0].global_step) for cluster in (plain, coded)]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")])
+def test_two_synchronous_workers_are_reproducible_bit_by_bit_whatever_the_length_of_a_call(codec):
+    found = []
+    for run in (1, 1, 3):
+        cluster = cluster_of(Fixed(), 2, run=run, update="sync", push_codec=codec, pull_codec="bfloat16")
+        cluster.train(12, run)
+        finish(cluster)
+        found.append(values_of(cluster))
+    for other in found[1:]:
+        for key, value in found[0].items():
+            assert np.array_equal(value, other[key])
+
+
+class Pushed(Model):
+    """Much to push and pull, and little to compute."""
+
+    def data(self, split, data_dir):
+        return Arrays(np.ones((64, 1), np.float32), np.zeros(64, np.float32))
+
+    def forward(self, features, training):
+        shapes = {"large": [400, 1000], "small": [300, 100], "odd": [7, 13]}
+        noise = [
+            tf.reduce_sum(v1.get_variable(name, shape) * tf.random.stateless_normal(shape, [1, number]))
+            for number, (name, shape) in enumerate(shapes.items())
+        ]
+        return features[:, 0] * tf.add_n(noise)
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(outputs - labels)
+
+
+def bytes_of(steps=20, **fields):
+    """Bytes that one worker and one ps send in so many steps, by the counters of the kernel."""
+    cluster = cluster_of(Pushed(), num_ps=1, learning_rate=1e-6, **fields)
+    cluster.train(2)
+    stats = ProcessStats()
+    before = stats.read()["sent_bytes"]
+    cluster.train(steps)
+    return stats.read()["sent_bytes"] - before
+
+
+@pytest.mark.parametrize("update", ["async", long("sync")])
+def test_the_wire_carries_the_small_type(update):
+    whole = bytes_of(update=update) / 2  # each way
+    assert whole > 20 * 4 * 430_000
+    assert bytes_of(update=update, pull_codec="bfloat16", push_codec="bfloat16") / 2 <= 0.52 * whole
+    for codec, share in {"float16": 0.52, "int8": 0.28, "top_k:0.01": 0.03, "top_k:0.01,int8": 0.02}.items():
+        assert bytes_of(update=update, push_codec=codec) - whole <= share * whole, codec
+
+
+class Rounded(Linear):
+    """Counts its steps itself, beyond the numbers that bfloat16 can count."""
+
+    def forward(self, features, training):
+        count = v1.get_variable("count", [], initializer=v1.constant_initializer(1000.0), trainable=False)
+        if training:
+            v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, count.assign_add(1.0))
+        return super().forward(features, training)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", long("float16")])
+def test_a_worker_computes_with_rounded_values_and_the_ps_keeps_float32(dtype):
+    cluster = cluster_of(Rounded(), pull_codec=dtype, learning_rate=0.01)
+    narrow = tf.as_dtype(dtype).as_numpy_dtype
+    for number in range(5):
+        values = values_of(cluster)
+        w, b = (values[key].astype(narrow).astype(np.float32) for key in ("w", "b"))
+        data = cluster.model.data("train", "")
+        x, y = data.features[number * 8 :][:8], data.labels[number * 8 :][:8]
+        loss = cluster.sessions[0].run([cluster.steps[0].loss, *cluster.steps[0].ops.train])[0]
+        assert loss == pytest.approx(np.mean((x @ w[:, 0] + b - y) ** 2), rel=1e-5)
+    after = values_of(cluster)
+    assert after["count"] == 1005
+    assert {value.dtype for value in after.values()} == {np.dtype("float32")}
+    assert (after["w"].astype(narrow) != after["w"]).any()
+
+
+class Uneven(Fixed):
+    """2,000 examples, of which a batch has more than bfloat16 can count exactly."""
+
+    def data(self, split, data_dir):
+        return Arrays(np.ones((2000, WIDTH), np.float32), np.zeros(2000, np.float32))
+
+
+@pytest.mark.parametrize("update", [long("async"), "sync"])
+def test_examples_are_counted_exactly(update):
+    cluster = cluster_of(Uneven(), update=update, batch_size=777, push_codec="bfloat16", pull_codec="bfloat16")
+    cluster.train(5)
+    assert cluster.sessions[0].run(cluster.steps[0].counters.examples) == 5 * 777
+
+
+class SometimesNan(Fixed):
+    def data(self, split, data_dir):
+        found = super().data(split, data_dir)
+        found.features[8:16, 0] = np.nan  # the second batch
+        return found
+
+
+@each_codec
+def test_a_skipped_gradient_leaves_no_trace(codec):
+    cluster = cluster_of(SometimesNan(), push_codec=codec, on_nan="skip", num_ps=1)
+    plain = cluster_of(SometimesNan(), on_nan="skip", num_ps=1)
+    for one in (cluster, plain):
+        one.train(6)
+    finish(cluster)
+    assert cluster.sessions[0].run(cluster.steps[0].counters.skipped) == 1
+    for key, value in values_of(cluster).items():
+        assert value == pytest.approx(values_of(plain)[key], abs=2e-5)
+
+
+class SomeRows(Linear):
+    """Looks up few of the rows of an ordinary variable, and has a dense one."""
+
+    def data(self, split, data_dir):
+        return Arrays(np.arange(64) % 3, np.zeros(64, np.float32))
+
+    def forward(self, features, training):
+        rows = v1.get_variable("rows", [50, 4], initializer=v1.ones_initializer())
+        dense = v1.get_variable("dense", [4, 1], initializer=v1.ones_initializer())
+        return (tf.gather(rows, features) @ dense)[:, 0]
+
+
+@each_codec
+def test_rows_that_no_example_touches_stay_as_they_are(codec):
+    cluster = cluster_of(SomeRows(), push_codec=codec, optimizer="momentum", learning_rate=0.01)
+    cluster.train(5)
+    rows = values_of(cluster)["rows"]
+    assert (rows[:3] != 1).all()
+    assert (rows[3:] == 1).all()
+
+
+@pytest.mark.parametrize("use_nesterov", [False, long(True)], ids=["plain", "nesterov"])
+def test_momentum_is_on_the_worker_and_no_slot_on_the_ps(use_nesterov):
+    model = Fixed()
+    model.optimizer = lambda name, rate: v1.train.MomentumOptimizer(rate, 0.9, use_nesterov=use_nesterov)
+    cluster = cluster_of(model, push_codec="top_k:0.1", learning_rate=0.1, num_ps=1)
+    velocity, kept, expected = np.zeros(2 * WIDTH), np.zeros(2 * WIDTH), np.ones(2 * WIDTH)
+    for number in range(8):
+        mean = model.data("train", "").features[number * 8 :][:8].mean(0)
+        gradient = np.concatenate([mean, 0.01 * mean[::-1]])
+        velocity = 0.9 * velocity + gradient
+        kept = kept + (gradient + 0.9 * velocity if use_nesterov else velocity)
+        sent = np.argsort(-np.abs(kept))[: 2 * WIDTH // 10]
+        expected[sent] -= 0.1 * kept[sent]
+        kept[sent] = velocity[sent] = 0
+        cluster.train(1)
+    found = values_of(cluster)
+    assert np.concatenate([found["first"], found["second"]]) == pytest.approx(expected, abs=1e-5)
+    assert sorted(found) == ["first", "second"], "no slot"
+
+
+@pytest.mark.parametrize("update", [long("async"), "sync"])
+@pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05,int8")])
+def test_rows_of_tables_travel_encoded(codec, update):
+    plain, coded = (
+        cluster_of(Bags(), 2 if update == "sync" else 1, update=update, optimizer="adagrad", learning_rate=0.05, **some)
+        for some in ({}, {"push_codec": codec, "pull_codec": "bfloat16"})
+    )
+    for cluster in (plain, coded):
+        cluster.train(10)
+    expected, found = values_of(plain), values_of(coded)
+    for key, value in expected.items():
+        if "Adagrad" not in key:
+            assert found[key] == pytest.approx(value, abs=0.05)
+            assert not np.array_equal(found[key], value)
