@@ -20,13 +20,13 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.doctor.findings import OK, WARN, Finding
 from ps_train.doctor.host import own_memory_bytes
-from ps_train.graph.model_check import check_model
 from ps_train.graph.sources import training_source
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
 from ps_train.model import Model, load_model
 from ps_train.placement.plan import Plan, human_bytes, make_plan
 from ps_train.placement.trace import ModelVariables, trace
+from ps_train.roles.model_check import check_model
 from ps_train.runtime.file_systems import check_file_systems
 from ps_train.updates.base import Replica
 

@@ -13,13 +13,14 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.run_counters import RunCounters
+from ps_train.checkpoint.staleness import BINS
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import make_variables, ps_device, zeros_variable
 from ps_train.transport.vocabulary import Vocabulary, make_vocabularies
-from ps_train.updates.base import Replica, RunCounters, UpdateMode
-from ps_train.updates.staleness import BINS
+from ps_train.updates.base import Replica, UpdateMode
 
 
 @dataclasses.dataclass(frozen=True)

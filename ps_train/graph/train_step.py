@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.run_counters import RunCounters
 from ps_train.checkpoint.shard_ownership import OwnershipTable
 from ps_train.checkpoint.shard_progress import ShardProgress
 from ps_train.config.job import Job
@@ -38,7 +39,7 @@ from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.vocabulary import rebuild_all
 from ps_train.updates import make_update
 from ps_train.updates.apply_gradients import OptimizerFactory, PsOptimizer
-from ps_train.updates.base import ParameterShard, RunCounters, StepOps, UpdateMode
+from ps_train.updates.base import ParameterShard, StepOps, UpdateMode
 from ps_train.updates.momentum_correction import WithoutMomentum
 from ps_train.updates.residuals import Residuals
 

@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.config.job import Job
-from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.fetches import StepFetches
 from ps_train.observe.interval import SummaryInterval
 from ps_train.runtime.console import Progress

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
-from ps_train.observe.counter_values import RunCounterValues
 
 
 @dataclasses.dataclass(frozen=True)

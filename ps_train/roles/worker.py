@@ -41,13 +41,13 @@ from ps_train.errors import (
     TooFewWorkersError,
     exit_code_of_signal,
 )
-from ps_train.graph.model_check import check_model, warn_of_not_finite
 from ps_train.graph.sources import training_source
 from ps_train.model import Model, ignores_data_dir, load_model
 from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import ModelVariables, trace
 from ps_train.roles.job_end import code_of, declare_outcome, exit_code, is_config
+from ps_train.roles.model_check import check_model, warn_of_not_finite
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
 from ps_train.runtime.lifecycle import Recorder, attach

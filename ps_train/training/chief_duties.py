@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.counter_values import RunCounterValues, counter_tensors
 from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
 from ps_train.checkpoint.save_hook import SaveHook
@@ -31,7 +32,6 @@ from ps_train.coordination.peer_states import PeerStates
 from ps_train.coordination.records import Outcome, OutcomeKind
 from ps_train.errors import LostTaskError, SaveError
 from ps_train.graph.summaries import summaries_of
-from ps_train.observe.counter_values import RunCounterValues, counter_tensors
 from ps_train.observe.early_stop import early_stop_hooks
 from ps_train.observe.fetches import StepFetches
 from ps_train.observe.progress import ProgressHook

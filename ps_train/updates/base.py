@@ -14,30 +14,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.run_counters import RunCounters
 from ps_train.checkpoint.shard_progress import ShardProgress
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
 from ps_train.placement.variables import ps_device
 from ps_train.transport.received_push import Header, ReceivedPush
-
-
-@dataclasses.dataclass(frozen=True)
-class RunCounters:
-    """Counters of the whole run, in variables on ps 0.
-
-    Attributes:
-      examples: float64 scalar, the examples that all updates stand for.
-      skipped: int64 scalar, gradients that were left out because they were not finite.
-      dropped: int64 scalar, gradients that were left out because they were too old.
-      staleness: int64 [replicas, staleness.BINS], updates by replica and staleness.
-      waiting: float64 [replicas, 2], seconds that steps waited for other replicas, and total seconds of steps.
-    """
-
-    examples: tf.Variable
-    skipped: tf.Variable
-    dropped: tf.Variable
-    staleness: tf.Variable
-    waiting: tf.Variable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,13 +15,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.wait_time import now_on_ps, record
 from ps_train.placement.mutex import with_mutex
 from ps_train.placement.variables import ps_device
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.asynchronous import Asynchronous
 from ps_train.updates.base import ParameterShard, Replica, StepOps
 from ps_train.updates.token_gate import NEVER, TokenGate
-from ps_train.updates.wait_time import now_on_ps, record
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ps_train.updates.base import ParameterShard
 
 
 class Residuals:
-    """What one replica's pushes have left out; make it on the worker's device.
+    """The residuals of one replica's pushes; make the object on the worker's device.
 
     Args:
       encodings: the encodings of the replica's pushes.

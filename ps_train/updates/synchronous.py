@@ -16,11 +16,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.wait_time import now_on_ps, record
 from ps_train.placement.variables import ps_device, zeros_variable
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.updates.sync_rounds import CoordinatorShard, FollowerShard
-from ps_train.updates.wait_time import now_on_ps, record
 
 _FAR = (1 << 32) + 1
 """Distance that the round number jumps in a reset, so that no gradient from before matches a later round."""

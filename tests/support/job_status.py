@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
+from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.observe.board import Board
-from ps_train.observe.counter_values import RunCounterValues
 from ps_train.placement.plan import VariableSpec, make_plan
 from ps_train.runtime.console import Progress
 from ps_train.runtime.lifecycle import Recorder, attach

@@ -349,3 +349,6 @@ class TestUse:
         terms = private_tf.adam_terms(adam())
         assert self.run(private_tf.adagrad_rate(adagrad())) == np.float32(0.1)
         assert self.run([*terms]) == [np.float32(value) for value in (0.1, 0.9, 0.999, 1e-8, 0.9, 0.999)]
+        momentum = v1.train.MomentumOptimizer(0.2, 0.7, use_nesterov=True)
+        assert private_tf.momentum_of(momentum) == (0.7, True)
+        assert private_tf.learning_rate_of(momentum) == 0.2

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Codec(abc.ABC):
-    """How a vector travels: the sender encodes it into a few tensors, the receiver decodes these.
+    """A way in which a vector travels: the sender encodes it into a few tensors, the receiver decodes these.
 
     A codec has no state and makes no variables: equal vectors and seeds give equal tensors.
 

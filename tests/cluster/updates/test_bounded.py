@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.updates.wait_time import report
+from ps_train.checkpoint.wait_time import report
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear

@@ -282,7 +282,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the share of time spent waiting is of the whole run for everybody",
-        "ps_train/updates/wait_time.py",
+        "ps_train/checkpoint/wait_time.py",
         "share(part, whole) for name",
         "share(part, total.sum()) for name",
         (f"{_BOUNDED}::test_the_waiting_is_measured",),
@@ -290,7 +290,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the 95th percentile of staleness is the 90th",
-        "ps_train/updates/staleness.py",
+        "ps_train/checkpoint/staleness.py",
         "0.95 * updates",
         "0.90 * updates",
         ("tests/unit/updates/test_staleness.py",),

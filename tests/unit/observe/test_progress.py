@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.config.job import Job
-from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.eval_events import read_eval_metrics
 from ps_train.observe.fetches import StepFetches
 from ps_train.observe.progress import ProgressHook

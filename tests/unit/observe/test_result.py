@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.config.job import Job
-from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.result import RunSummary
 
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.config.job import Job
-from ps_train.observe.counter_values import RunCounterValues
 from ps_train.observe.fetches import StepFetches
 from ps_train.observe.progress import ProgressHook
 from ps_train.observe.summaries import SummaryHook, text_of

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.updates.staleness import summary
+from ps_train.checkpoint.staleness import summary
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel
 from tests.support.models import Linear
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.updates import staleness, wait_time
-from ps_train.updates.base import RunCounters
+from ps_train.checkpoint import staleness, wait_time
+from ps_train.checkpoint.run_counters import RunCounters
 
 
 def counter_tensors(counters: RunCounters) -> dict[str, tf.Tensor]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.checkpoint.run_counters import RunCounters
 from ps_train.placement.variables import ps_device
-from ps_train.updates.base import RunCounters
 
 
 def now_on_ps(after: list[tf.Operation]) -> tf.Tensor:

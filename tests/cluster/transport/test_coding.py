@@ -10,91 +10,13 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.arrays import Arrays
 from ps_train.model import Model
 from ps_train.runtime.process_stats import ProcessStats
-from tests.support.cluster import InProcessCluster
+from tests.support.coded import WIDTH, Fixed, cluster_of, finish, values_of
 from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.tables import Bags
 
-WIDTH = 900
 CODECS = [long("bfloat16"), long("float16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")]
 each_codec = pytest.mark.parametrize("codec", CODECS)
-
-
-class Fixed(Model):
-    """Its gradients do not depend on its values: the mean of the batch, for each of two variables."""
-
-    default_learning_rate = 0.5
-
-    def data(self, split, data_dir):
-        x = np.random.default_rng(5).normal(size=(64, WIDTH)).astype(np.float32)
-        return Arrays(x, np.zeros(64, np.float32))
-
-    def forward(self, features, training):
-        first = v1.get_variable("first", [WIDTH], initializer=v1.ones_initializer())
-        second = v1.get_variable("second", [WIDTH], initializer=v1.ones_initializer())
-        return tf.reduce_sum(features * (first + 0.01 * tf.reverse(second, [0])), 1)
-
-    def loss(self, outputs, labels):
-        return tf.reduce_mean(outputs - labels)
-
-
-def cluster_of(model, workers=1, num_ps=2, run=1, **fields):
-    fields = {"optimizer": "sgd", "batch_size": 8, "steps_per_run": str(run), **fields}
-    cluster = InProcessCluster(model, num_ps, workers, partition_bytes=256, **fields)
-    cluster.start()
-    return cluster
-
-
-def values_of(cluster):
-    """The trained values by their keys in a checkpoint; slices under the same key one after the other."""
-    found = {}
-    for entry in cluster.steps[0].entries:
-        if not entry.key.startswith(("ps_train/", "global_step")):
-            found.setdefault(entry.key, []).append(cluster.sessions[0].run(entry.variable))
-    return {key: np.concatenate([np.atleast_1d(part) for part in parts]) for key, parts in found.items()}
-
-
-def finish(cluster):
-    for session, step in zip(cluster.sessions, cluster.steps, strict=True):
-        step.residuals.send(session)
-    assert cluster.steps[0].residuals.apply(cluster.sessions[0])
-    assert not cluster.steps[0].residuals.apply(cluster.sessions[0]), "nothing is applied twice"
-
-
-ALL = ("bfloat16", "float16", "int8", "top_k:0.05", "top_k:0.05,int8")
-MODES = (("async", 1, 4), ("async", 2, 1), ("sync", 2, 4), ("bounded", 2, 1))
-QUICK = [("bfloat16", "async", 1, 2), ("int8", "sync", 2, 2), ("top_k:0.05", "bounded", 2, 1)]
-
-
-@pytest.mark.parametrize(
-    ("codec", "update", "workers", "run"), [*QUICK, *(long(codec, *mode) for codec in ALL for mode in MODES)]
-)
-def test_pushes_and_what_they_leave_out_are_the_sum_of_all_gradients(codec, update, workers, run):
-    plain, coded = (
-        cluster_of(Fixed(), workers, run=run, update=update, push_codec=name, accumulate=2) for name in ("none", codec)
-    )
-    for cluster in (plain, coded):
-        cluster.train(8, run)
-    expected, before = values_of(plain), values_of(coded)
-    assert any(np.abs(before[key] - expected[key]).max() > 1e-5 for key in expected), "something is left out"
-    finish(coded)
-    for key, value in values_of(coded).items():
-        assert value == pytest.approx(expected[key], abs=2e-5)
-    counts = [cluster.sessions[0].run(cluster.steps[0].global_step) for cluster in (plain, coded)]
-    assert counts[0] == counts[1]
-
-
-@pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")])
-def test_two_synchronous_workers_are_reproducible_bit_by_bit_whatever_the_length_of_a_call(codec):
-    found = []
-    for run in (1, 1, 3):
-        cluster = cluster_of(Fixed(), 2, run=run, update="sync", push_codec=codec, pull_codec="bfloat16")
-        cluster.train(12, run)
-        finish(cluster)
-        found.append(values_of(cluster))
-    for other in found[1:]:
-        for key, value in found[0].items():
-            assert np.array_equal(value, other[key])
 
 
 class Pushed(Model):
@@ -213,26 +135,6 @@ def test_rows_that_no_example_touches_stay_as_they_are(codec):
     rows = values_of(cluster)["rows"]
     assert (rows[:3] != 1).all()
     assert (rows[3:] == 1).all()
-
-
-@pytest.mark.parametrize("use_nesterov", [False, long(True)], ids=["plain", "nesterov"])
-def test_momentum_is_on_the_worker_and_no_slot_on_the_ps(use_nesterov):
-    model = Fixed()
-    model.optimizer = lambda name, rate: v1.train.MomentumOptimizer(rate, 0.9, use_nesterov=use_nesterov)
-    cluster = cluster_of(model, push_codec="top_k:0.1", learning_rate=0.1, num_ps=1)
-    velocity, kept, expected = np.zeros(2 * WIDTH), np.zeros(2 * WIDTH), np.ones(2 * WIDTH)
-    for number in range(8):
-        mean = model.data("train", "").features[number * 8 :][:8].mean(0)
-        gradient = np.concatenate([mean, 0.01 * mean[::-1]])
-        velocity = 0.9 * velocity + gradient
-        kept = kept + (gradient + 0.9 * velocity if use_nesterov else velocity)
-        sent = np.argsort(-np.abs(kept))[: 2 * WIDTH // 10]
-        expected[sent] -= 0.1 * kept[sent]
-        kept[sent] = velocity[sent] = 0
-        cluster.train(1)
-    found = values_of(cluster)
-    assert np.concatenate([found["first"], found["second"]]) == pytest.approx(expected, abs=1e-5)
-    assert sorted(found) == ["first", "second"], "no slot"
 
 
 @pytest.mark.parametrize("update", [long("async"), "sync"])

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ps_train.updates.staleness import BINS, report, summary
+from ps_train.checkpoint.staleness import BINS, report, summary
 
 
 @given(st.lists(st.integers(0, BINS - 1), min_size=1, max_size=200))
