@@ -43,6 +43,11 @@ def skip_if_not_finite(
     return [tf.where(finite, vector, other) for vector, other in zip(vectors, otherwise, strict=True)]
 
 
+def are_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns True (bool scalar) if all tensors are finite."""
+    return _finite(tf.zeros([]), tensors)
+
+
 def _finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     # Sums of different dtypes stay apart, because a float64 sum may be finite where float32 overflows.
     narrow = [vector for vector in vectors if is_narrow(vector.dtype)]
