@@ -47,9 +47,11 @@ from ps_train.model import Model, ignores_data_dir, load_model
 from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import ModelVariables, trace
+from ps_train.roles.dtype_check import check_compute_dtype
 from ps_train.roles.job_end import code_of, declare_outcome, exit_code, is_config
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
+from ps_train.runtime.instruction_set import instruction_set_line
 from ps_train.runtime.lifecycle import Recorder, attach
 from ps_train.runtime.signals import GRACE_SECS, MainThreadEvents
 from ps_train.training.chief_duties import ChiefDuties
@@ -110,6 +112,8 @@ def _run(
     lease.acquire(job.heartbeat_timeout_secs)
     if observer is not None:
         console.line(plan.table())
+        if job.is_mixed:
+            console.line(instruction_set_line(job.compute_dtype))
         observer.start(console)
         _describe(stores[0], description, str(task))
     events, (membership, detector) = MainThreadEvents(), _monitors(job, cluster, is_chief)
@@ -150,6 +154,7 @@ def _measured(lease: Lease, recorder: Recorder) -> TelemetrySource:
 def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:
     """Checks what only the chief needs to know: the methods of the model, the test data and the values of the data."""
     check_model(model, job, variables)
+    check_compute_dtype(model, job, variables, source)
     warn_of_not_finite("train", source.loaded)
     if job.data_dir and ignores_data_dir(model):
         log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))
