@@ -45,7 +45,7 @@ from ps_train.graph.model_check import check_model, warn_of_not_finite
 from ps_train.graph.sources import training_source
 from ps_train.model import Model, ignores_data_dir, load_model
 from ps_train.observe.observer import JobObserver
-from ps_train.placement.plan import make_plan
+from ps_train.placement.plan import Plan, make_plan
 from ps_train.placement.trace import ModelVariables, trace
 from ps_train.roles.dtype_check import check_compute_dtype
 from ps_train.roles.job_end import code_of, declare_outcome, exit_code, is_config
@@ -111,9 +111,7 @@ def _run(
     lease = Lease(stores[0], new_task_status(str(task)))
     lease.acquire(job.heartbeat_timeout_secs)
     if observer is not None:
-        console.line(plan.table())
-        if job.is_mixed:
-            console.line(instruction_set_line(job.compute_dtype))
+        _show_start(console, job, plan)
         observer.start(console)
         _describe(stores[0], description, str(task))
     events, (membership, detector) = MainThreadEvents(), _monitors(job, cluster, is_chief)
@@ -135,6 +133,13 @@ def _run(
         training.profile.close()
         heartbeat.stop()
         events.close()
+
+
+def _show_start(console: Console, job: Job, plan: Plan) -> None:
+    """Shows the plan, and the CPU's instructions if the job computes in 16 bits."""
+    console.line(plan.table())
+    if job.is_mixed:
+        console.line(instruction_set_line(job.compute_dtype))
 
 
 def _monitors(job: Job, cluster: Cluster, is_chief: bool) -> tuple[MembershipMonitor, FailureDetector]:
