@@ -162,8 +162,10 @@ _ALL = [
     Contender("single-2x1", "none", _single(2, 1), speakers=2),
     Contender("ddp", "sync", _peer("ddp", num_ps=0), replicas_per_step=0),
 ]
-ALIASES = {"ours": ("ours-async", "ours-sync"), "classic": ("classic-async", "classic-sync")}
+ALIASES: dict[str, tuple[str, ...]] = {"ours": ("ours-async", "ours-sync")}
+ALIASES |= {"classic": ("classic-async", "classic-sync")}
 ALIASES |= {"pss": ("pss-1", "pss-100"), "single": ("single-1x2", "single-2x1")}
+ALIASES |= {"dtypes": ("ours-async", "ours-async:compute_dtype=bfloat16", "ours-async:compute_dtype=float16")}
 NAMES = tuple(contender.name for contender in _ALL)
 
 

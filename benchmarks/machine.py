@@ -9,11 +9,14 @@ import platform
 import re
 import subprocess
 
+from ps_train.runtime.instruction_set import INSTRUCTIONS, instructions
+
 
 def machine(torch_python: str = "") -> dict[str, str | int]:
     """`torch_python`: the interpreter whose PyTorch is measured, too."""
     return {
         "cpu": _cpu_model(),
+        "instructions": ", ".join(instructions()),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "kernel": platform.release().split("-")[0],
@@ -28,6 +31,8 @@ def text(of: dict[str, str | int]) -> str:
         f"{of['cpu']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}, Python {of['python']}, "
         f"TensorFlow {of['tensorflow']}"
     )
+    if "instructions" in of:  # an older record is without
+        found += f", {of['instructions'] or 'none of ' + ', '.join(INSTRUCTIONS)}"
     return f"{found}, {of['pytorch']}" if of.get("pytorch") else found
 
 

@@ -40,17 +40,19 @@ def batch_norm(x, training, momentum=0.9):
     mean = v1.get_variable("mean", [size], initializer=v1.zeros_initializer(), trainable=False)
     variance = v1.get_variable("variance", [size], initializer=v1.ones_initializer(), trainable=False)
     if training:
-        batch_mean, batch_variance = tf.nn.moments(x, axes=[0])
+        batch_mean, batch_variance = tf.nn.moments(tf.cast(x, mean.dtype), axes=[0])
         for average, value in ((mean, batch_mean), (variance, batch_variance)):
             update = v1.assign_sub(average, (1 - momentum) * (average - value))
             v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
         mean, variance = batch_mean, batch_variance
+    mean, variance = tf.cast(mean, x.dtype), tf.cast(variance, x.dtype)
     return tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
 
 
 class BatchNorm(Curve):
     def forward(self, features, training):
-        hidden = batch_norm(features @ v1.get_variable("w1", [1, 32]), training)
+        w1 = v1.get_variable("w1", [1, 32])
+        hidden = batch_norm(tf.cast(features, w1.dtype) @ w1, training)
         return tf.nn.tanh(hidden) @ v1.get_variable("w2", [32, 1]) + v1.get_variable("b2", [1])
 
 

@@ -13,6 +13,8 @@ AUTO = "auto"
 
 _UPDATES = ("async", "bounded", "sync")
 _ON_NAN = ("stop", "skip")
+_FLOAT16 = "float16"
+_COMPUTE_DTYPES = ("float32", "bfloat16", _FLOAT16)
 _STATIC, _DYNAMIC = _SHARDINGS = ("static", "dynamic")
 
 
@@ -69,6 +71,13 @@ class TrainingFields:
         "training",
         "async: pull so many steps ahead within a run; hides the network's delay, at the price of staleness.",
         one_of((0, 1)),
+        shared=True,
+    )
+    compute_dtype: str = job_field(
+        "float32",
+        "training",
+        "Dtype in which workers compute; variables and updates stay float32.  float16 scales the loss.",
+        one_of(_COMPUTE_DTYPES),
         shared=True,
     )
     seed: int = job_field(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
@@ -138,3 +147,18 @@ class TrainingFields:
     def is_dynamic(self) -> bool:
         """Returns True if shards of the data are assigned dynamically."""
         return self.sharding == _DYNAMIC
+
+    @property
+    def is_mixed(self) -> bool:
+        """Returns True if the workers compute in another dtype than float32."""
+        return self.compute_dtype != "float32"
+
+    @property
+    def scales_loss(self) -> bool:
+        """Returns True if the loss is scaled, as float16 needs it."""
+        return self.compute_dtype == _FLOAT16
+
+    @property
+    def may_skip(self) -> bool:
+        """Returns True if a gradient may be left out because it is not finite."""
+        return self.on_nan == "skip" or self.scales_loss

@@ -43,9 +43,14 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 
 
 class DeferredLookups:
-    """A `row_source.Source` that defers the lookups of one forward call."""
+    """A `row_source.Source` that defers the lookups of one forward call.
 
-    def __init__(self) -> None:
+    Attributes:
+      dtype: the dtype in which the model gets the rows; they are fetched and combined in float32.
+    """
+
+    def __init__(self, dtype: tf.DType = tf.float32) -> None:
+        self.dtype = dtype
         self._graph = v1.get_default_graph()
         self._rows: dict[str, DeferredTensor] = {}
         self._known: dict[str, DeferredTensor] = {}

@@ -14,7 +14,7 @@ from ps_train.embeddings.combiners import COMBINERS, combine
 from ps_train.embeddings.id_encoding import encode_ids
 from ps_train.embeddings.row_index import LocateId, row_indices
 from ps_train.embeddings.row_order import positions_of
-from ps_train.embeddings.row_source import rows_at
+from ps_train.embeddings.row_source import lookup_dtype, rows_at
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 
@@ -46,6 +46,8 @@ def lookup(
 ) -> tf.Tensor:
     """Returns the rows of ids, float32 [batch, dimension]; [batch, n, dimension] for ids [batch, n] without a combiner.
 
+    In training with another --compute_dtype the rows are combined in float32 and then cast to that dtype.
+
     Args:
       table: a Table, or the name of one that the keyword arguments declare.
       ids: whole numbers or strings: a tensor [batch] or [batch, n], or a RaggedTensor or SparseTensor [batch, any].
@@ -73,8 +75,8 @@ def lookup(
     if weights is not None and combiner is None:
         raise ModelError(f"lookup of table {table.name} has weights but no combiner: give one of {_COMBINERS}.")
     if isinstance(ids, tf.RaggedTensor | tf.SparseTensor):
-        return _lookup_bags(table, ids, combiner, weights)
-    return _lookup_dense(table, tf.convert_to_tensor(ids), combiner, weights)
+        return tf.cast(_lookup_bags(table, ids, combiner, weights), lookup_dtype())
+    return tf.cast(_lookup_dense(table, tf.convert_to_tensor(ids), combiner, weights), lookup_dtype())
 
 
 def _lookup_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) -> tf.Tensor:

@@ -89,6 +89,11 @@ def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
     return source(name, table, positions) if source is not None else _own_rows(name, table, positions)
 
 
+def lookup_dtype() -> tf.DType:
+    """Returns the dtype in which a lookup returns its rows: float32, unless the source has another one."""
+    return getattr(_source.get(), "dtype", tf.float32)
+
+
 def rows_to_differentiate(table: Table) -> Any:
     """Returns that of which a table's lookups so far are functions: the rows of this batch, or the graph's variable.
 

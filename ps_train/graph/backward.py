@@ -24,8 +24,10 @@ from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.seeded_graph import distinct_seeds
 from ps_train.placement.trace import ModelVariables
+from ps_train.runtime.compute_dtype import cast_gradient, cast_values, widen_outputs
+from ps_train.runtime.loss_scale import scaled, unscale
+from ps_train.runtime.precision import widen
 from ps_train.transport.model_state import ModelState
-from ps_train.transport.precision import widen
 from ps_train.transport.sparse_mask import row_mask
 
 
@@ -39,6 +41,8 @@ class PulledInputs:
       model_variables: the variables of the model.
       fetch: function that fetches the rows of tables.
       step: int64 scalar, the global step at the time of the pull.
+      compute_dtype: the dtype in which the model gets values and rows of float32.
+      loss_scale: float32 scalar by which the differentiated loss is multiplied; None: 1.
     """
 
     values: Mapping[str, tf.Tensor]
@@ -46,6 +50,8 @@ class PulledInputs:
     model_variables: ModelVariables
     fetch: Fetch
     step: tf.Tensor
+    compute_dtype: tf.DType = tf.float32
+    loss_scale: tf.Tensor | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,34 +111,39 @@ def mean_gradients(model: Model, batches: Batches, inputs: PulledInputs, accumul
         variables={**inputs.variables, **state.variables},
         values={name: value for name, value in inputs.values.items() if name not in state.variables},
     )
+    given = cast_values(inputs.values, inputs.compute_dtype)  # once for all batches
     updates: list[tf.Operation] = []
     results: list[_BatchGradients] = []
     for number in range(accumulate):
         if number:
             batches = batches.next(after=results[-1].tensors)  # one after the other, to bound the memory
-        results.append(_batch_gradients(model, batches, inputs, state))
+        results.append(_batch_gradients(model, batches, inputs, given, state))
         updates += results[-1].updates
         state.used(by=[*updates, results[-1].loss, *results[-1].tensors])
     loss, means, examples = _means(results)
     rows = results[-1].rows
     names = [*inputs.model_variables.with_gradient(), *rows]
-    gradients = dict(zip(names, means[: len(names)], strict=True))
+    gradients = unscale(dict(zip(names, means[: len(names)], strict=True)), inputs.loss_scale)
     masks = dict(zip(sparse, means[len(names) :], strict=True))
     return Backward(loss, gradients, masks, rows, examples, state.values(), updates)
 
 
-def _batch_gradients(model: Model, batches: Batches, inputs: PulledInputs, state: ModelState) -> _BatchGradients:
+def _batch_gradients(
+    model: Model, batches: Batches, inputs: PulledInputs, given: Mapping[str, tf.Tensor], state: ModelState
+) -> _BatchGradients:
+    """Computes the gradients of one batch, with respect to the pulled values of which `given` are casts."""
     model_variables, values = inputs.model_variables, inputs.values
     with (
-        with_lookups(inputs.fetch, model_variables) as rows,
+        with_lookups(inputs.fetch, model_variables, inputs.compute_dtype) as rows,
         overriding_global_step(inputs.step),
         state.loaded(),
     ):
-        loss = _loss(model, batches, values, inputs.variables)
+        loss = _loss(model, batches, inputs, given)
     updates = _updates()
     sources = {name: values[name] for name in model_variables.with_gradient()} | rows
-    found = model.compute_gradients(loss, sources)
-    gradients = {name: found.get(name) for name in sources}
+    found = model.compute_gradients(scaled(loss, inputs.loss_scale), sources)
+    dtypes = {name: tf.as_dtype(variable.spec.dtype) for name, variable in model_variables.variables.items()}
+    gradients = {name: cast_gradient(found.get(name), dtypes[name]) for name in sources}
     gradients |= {name: _row_gradients(gradients[name], rows[name]) for name in rows}
     masks = [row_mask(gradients[name], values[name].shape[0]) for name in model_variables.sparse()]
     tensors = [tf.convert_to_tensor(gradient) for gradient in gradients.values()] + masks
@@ -164,12 +175,16 @@ def _weighted(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tf.
     return tf.cast(total, tensors[0].dtype)
 
 
-def _loss(model: Model, batches: Batches, values: Mapping[str, tf.Tensor], variables: Mapping[str, Any]) -> tf.Tensor:
+def _loss(model: Model, batches: Batches, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> tf.Tensor:
     for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # filled by the previous batch
         v1.get_default_graph().clear_collection(key)
-    with substituting_variables(values, variables), distinct_seeds(), collecting_summaries():
+    is_mixed = inputs.compute_dtype != tf.float32
+    wide = {name: widen(value) for name, value in inputs.values.items()} if is_mixed else {}
+    substitution = substituting_variables(given, inputs.variables, regularized=wide)
+    with substitution, distinct_seeds(), collecting_summaries():
         outputs = model.forward(batches.features, True)
-        return model.loss(outputs, batches.labels)
+        loss = model.loss(widen_outputs(outputs) if is_mixed else outputs, batches.labels)
+        return widen(loss) if is_mixed else loss
 
 
 def _updates() -> list[tf.Operation]:

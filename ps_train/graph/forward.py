@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -23,17 +24,21 @@ from ps_train.placement.user_variables import ModelBuild, UnknownVariableError, 
 
 
 @contextlib.contextmanager
-def substituting_variables(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[ModelBuild]:
+def substituting_variables(
+    values: Mapping[str, Any], variables: Mapping[str, Any], regularized: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[ModelBuild]:
     """Gives the model existing values and variables when it asks for a variable in the body.
 
     Args:
       values: variable name to whole value.
       variables: name to variable, for the variables without such a value.
+      regularized: variable name to the value that its regularizer gets, if that is another than the model's.
 
     Raises:
       UnknownVariableError: the model asks for a variable that is in neither.
     """
     with variables_provided_by(_getter(values, variables)) as build:
+        build.regularized = regularized
         yield build
 
 
@@ -51,12 +56,15 @@ def _getter(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Callable
 
 
 @contextlib.contextmanager
-def with_lookups(fetch: Fetch, model_variables: ModelVariables) -> Iterator[dict[str, tf.Tensor]]:
+def with_lookups(
+    fetch: Fetch, model_variables: ModelVariables, dtype: tf.DType = tf.float32
+) -> Iterator[dict[str, tf.Tensor]]:
     """Resolves all lookups of the body together, at its end.
 
     Args:
       fetch: function that fetches rows of tables.
       model_variables: the variables of the model.
+      dtype: the dtype in which the model gets the rows.
 
     Yields:
       Table name to fetched rows; the dict is empty until the end of the body.
@@ -64,7 +72,7 @@ def with_lookups(fetch: Fetch, model_variables: ModelVariables) -> Iterator[dict
     Raises:
       ModelError: the model looks up other tables than in its trace.
     """
-    lookups, rows = DeferredLookups(), dict[str, tf.Tensor]()
+    lookups, rows = DeferredLookups(dtype), dict[str, tf.Tensor]()
     with rows_from(lookups):
         yield rows
     requests = lookups.requests()

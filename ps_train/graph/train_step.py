@@ -67,6 +67,7 @@ class TrainStep:
       calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
       local: the state that the model keeps on this worker.
       residuals: what the pushes have left out; None without a push codec.
+      loss_scale: float32 scalar, the present loss scale of this worker; None unless the loss is scaled.
       assigned: the source of the batches under dynamic sharding, else None.
       ownership: the owners of the data's shards under dynamic sharding, else None.
     """
@@ -87,6 +88,7 @@ class TrainStep:
     calls_begun: tf.Tensor
     local: LocalState
     residuals: Residuals | None = None
+    loss_scale: tf.Tensor | None = None
     assigned: ShardedBatches | None = None
     ownership: OwnershipTable | None = None
 
@@ -142,6 +144,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             lockstep=update.lockstep,
             is_endless=job.epochs == 0 and not worker.assigned,
             calls_begun=worker.calls_begun,
+            loss_scale=worker.loss_scale,
             assigned=worker.assigned,
             ownership=ownership,
             local=collect_local_state(),

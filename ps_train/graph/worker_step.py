@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE, DataShard
-from ps_train.data.pipeline import Batches, DataSource, derived_seed, training_batches
+from ps_train.data.pipeline import Batches, DataSource, training_batches
 from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_readers import reader_of
-from ps_train.graph.backward import PulledInputs, mean_gradients
+from ps_train.graph.backward import Backward, PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.global_step import pulled_step
 from ps_train.private_tf import add_control_inputs
+from ps_train.runtime.loss_scale import LossScale
 from ps_train.transport.codecs.feedback import Momentum
 from ps_train.transport.coding import coding_of
 from ps_train.transport.dense import Transport
 from ps_train.transport.push_encoding import PushEncoding
 from ps_train.transport.received_push import ReceivedPush, empty_push
-from ps_train.transport.row_exchange import RowExchange
+from ps_train.transport.row_exchange import RowExchange, RowPush
 from ps_train.transport.sparse_mask import apply_masks, mask_name
-from ps_train.updates import finite
 from ps_train.updates.base import Replica, UpdateMode
 from ps_train.updates.chain import transforms_of
-from ps_train.updates.drop_push import drop_pushes
 from ps_train.updates.momentum_correction import momenta_of
-
-Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
-"""A function that takes the vectors of a push and returns the vectors to send instead."""
+from ps_train.updates.push_guard import Guard, after, dropping, finite_guard, scaled_guard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +48,7 @@ class WorkerStep:
       kept: operations of the step that keep what the push has left out.
       encodings: the encodings of the pushes, with what they have left out.
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
+      loss_scale: float32 scalar, the present loss scale of the worker; None unless the loss is scaled.
     """
 
     batches: Batches
@@ -63,6 +60,7 @@ class WorkerStep:
     kept: list[tf.Operation]
     encodings: list[PushEncoding]
     momenta: dict[str, Momentum]
+    loss_scale: tf.Tensor | None = None
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> WorkerStep:
@@ -77,37 +75,45 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
     coding = coding_of(job, replica.index, momenta)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
-    with tf.device("/device:CPU:0"):
-        assigned = _assigned_batches(job, spec.source) if job.is_dynamic else None
-        batches = assigned.batches if assigned else _static_batches(job, spec.source, replica, update.lockstep)
-        batches = dataclasses.replace(batches, name=spec.source.name)
+    assigned, batches = _batches(spec, update)
     values = transport.pull(state.versions, state.backups)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = _make_calls_begun()
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
     tables = spec.variables.tables()
     exchange = RowExchange(spec.plan, tables, state.variables, state.vocabularies, coding.pulled_as)
+    scale = LossScale() if job.scales_loss else None
     inputs = PulledInputs(
         values,
         state.variables,
         spec.variables,
         lambda requests: exchange.pull(requests, state.versions),
         pulled_step(state.update_counts[0], state.versions[0]),
+        tf.as_dtype(job.compute_dtype),
+        None if scale is None else scale.value,
     )
     backward = mean_gradients(spec.model, batches, inputs, job.accumulate)
-    gradients, used = backward.gradients, apply_masks(values, backward.masks) | backward.rows
+    gradients, used = dict(backward.gradients), apply_masks(values, backward.masks) | backward.rows
     for transform in transforms_of(job):
         gradients = transform(gradients, used)
     rows = exchange.push({name: gradients.pop(name) for name in backward.rows}) if backward.rows else []
     gradients |= {mask_name(name): mask for name, mask in backward.masks.items()}
-    guard = _guard(job, backward.loss, transport, sum(push is not None for push in rows))
-    guard = _after(backward.updates, _drop_pushes(job, replica, state.counters.dropped, guard))
+    guard = _guard(spec, state, backward, transport, rows, scale)
     pushes = transport.push(gradients, backward.examples, update.scaled, guard, rows)
     pushed_state = transport.push_state(backward.state if replica.index == 0 else None)
     received = [dataclasses.replace(p, progress=batches.progress, state=pushed_state[p.ps]) for p in pushes]
-    kept, residuals = transport.kept, [encoding for encoding in transport.encodings if encoding is not None]
-    begun = calls_begun.read_value()
-    return WorkerStep(batches, assigned, backward.loss, backward.examples, received, begun, kept, residuals, momenta)
+    return WorkerStep(
+        batches,
+        assigned,
+        backward.loss,
+        backward.examples,
+        received,
+        calls_begun.read_value(),
+        transport.kept,
+        [encoding for encoding in transport.encodings if encoding is not None],
+        momenta,
+        None if scale is None else scale.present,
+    )
 
 
 def _make_calls_begun() -> Any:
@@ -115,6 +121,16 @@ def _make_calls_begun() -> Any:
     zeros, collections = v1.zeros_initializer(), [v1.GraphKeys.LOCAL_VARIABLES]
     name = "ps_train/begun_calls"
     return v1.get_variable(name, [], tf.int64, zeros, trainable=False, collections=collections, use_resource=True)
+
+
+def _batches(spec: GraphSpec, update: UpdateMode) -> tuple[ShardedBatches | None, Batches]:
+    """Returns the batches, and their source under dynamic sharding."""
+    with tf.device("/device:CPU:0"):
+        assigned = _assigned_batches(spec.job, spec.source) if spec.job.is_dynamic else None
+        batches = (
+            assigned.batches if assigned else _static_batches(spec.job, spec.source, spec.replica, update.lockstep)
+        )
+    return assigned, dataclasses.replace(batches, name=spec.source.name)
 
 
 def _static_batches(job: Job, source: DataSource, replica: Replica, lockstep: bool) -> Batches:
@@ -131,29 +147,27 @@ def _assigned_batches(job: Job, source: DataSource) -> ShardedBatches:
     return ShardedBatches(reader_of(source.get(), job), job.batch_size)
 
 
-def _guard(job: Job, loss: tf.Tensor, transport: Transport, rows: int) -> Guard:
-    """Returns the guard against gradients that are not finite (--on_nan); `rows` vectors hold rows of tables."""
-    if job.on_nan == "stop":
-        return lambda vectors: finite.stop_if_not_finite(loss, vectors)
-    otherwise = [empty_push(parcel) for parcels in transport.pushed for parcel in parcels]
-    otherwise += [np.zeros((), np.float32)] * rows
-    return lambda vectors: finite.skip_if_not_finite(loss, vectors, otherwise)
+def _guard(
+    spec: GraphSpec,
+    state: PsState,
+    backward: Backward,
+    transport: Transport,
+    rows: Sequence[RowPush | None],
+    scale: LossScale | None,
+) -> Guard:
+    """Returns the guard of the push, which also delays it until the model's UPDATE_OPS are done."""
+    job = spec.job
+    parcels = [parcel for some in transport.pushed for parcel in some]
+    otherwise_rows = [np.zeros((), np.float32) for push in rows if push is not None]
+    if scale is None:
+        guard = finite_guard(job, backward.loss, [*map(empty_push, parcels), *otherwise_rows])
+    else:
+        otherwise = [empty_push(parcel) if parcel.header else _zero(parcel.dtype) for parcel in parcels]
+        gradients = list(backward.gradients.values())
+        guard = scaled_guard(job, backward.loss, gradients, scale, otherwise + otherwise_rows)
+    return after(backward.updates, dropping(job, spec.replica, state.counters.dropped, guard))
 
 
-def _after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:
-    """Returns a guard that also delays the push until these operations are done."""
-
-    def delayed(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
-        with tf.control_dependencies(updates):
-            return [tf.identity(vector) for vector in guard(vectors)]
-
-    return delayed if updates else guard
-
-
-def _drop_pushes(job: Job, replica: Replica, dropped: Any, guard: Guard) -> Guard:
-    """Returns a guard that also drops pushes, if the job injects that fault."""
-    share = dropped_share(job.inject_fault)
-    if not share:
-        return guard
-    seed = derived_seed(job.seed, "drop_push", replica.index)
-    return lambda vectors: drop_pushes(share, seed, guard(vectors), dropped)
+def _zero(dtype: str) -> np.ndarray[Any, Any]:
+    """Returns the scalar 0, which replaces a vector of any length."""
+    return np.zeros((), tf.as_dtype(dtype).as_numpy_dtype)

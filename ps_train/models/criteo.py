@@ -133,7 +133,8 @@ class Combined(ClickModel):
         """Returns the logits of a perceptron on all vectors and integers, float32 [batch]."""
         flat = tf.reshape(vectors, [-1, criteo.CATEGORIES * self.dimension])
         with v1.variable_scope("deep"):
-            return tf.squeeze(perceptron(tf.concat([flat, numbers(features)], 1), self.hidden, outputs=1), 1)
+            inputs = tf.concat([flat, tf.cast(numbers(features), flat.dtype)], 1)
+            return tf.squeeze(perceptron(inputs, self.hidden, outputs=1), 1)
 
 
 class WideAndDeep(Combined):

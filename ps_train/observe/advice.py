@@ -82,6 +82,8 @@ def ps_memory(status: Status, job: Job, task: str, value: float) -> str:
 
 def skipped(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for gradients that are not finite."""
+    if job.scales_loss:
+        return "the first overflows of float16 find the loss scale; if they go on, --compute_dtype=bfloat16"
     return "a smaller --learning_rate, or --clip_global_norm; check the data for NaN"
 
 

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Mapping
 
+from ps_train.cluster.http_server import HttpServer, Route, is_loopback
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
@@ -25,7 +26,6 @@ from ps_train.observe.launcher_events import LauncherEvents
 from ps_train.observe.page import csp, json_of, page
 from ps_train.placement.plan import Plan
 from ps_train.runtime.console import Console
-from ps_train.runtime.http_server import HttpServer, Route, is_loopback
 from ps_train.runtime.lifecycle import Recorder, record_event
 
 log = logging.getLogger(__name__)

@@ -23,6 +23,7 @@ class RunSummary:
       metrics: metrics of the test split.
       counters: the counters of the whole job.
       saving: statistics of the checkpoints; see `AsyncSaver.report`.
+      loss_scale: the last loss scale of the chief; None unless the loss is scaled.
     """
 
     step: int
@@ -33,6 +34,7 @@ class RunSummary:
     metrics: dict[str, float]
     counters: RunCounterValues
     saving: dict[str, Any] | None = None
+    loss_scale: float | None = None
 
     def lines(self, job: Job, early_end_reason: str) -> list[str]:
         """Returns the lines for the console; `early_end_reason` is the reason for an end below max_steps."""
@@ -73,6 +75,7 @@ class RunSummary:
             "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
             "skipped": int(self.counters.skipped),
             "dropped": int(self.counters.dropped),
+            **({"loss_scale": self.loss_scale} if self.loss_scale is not None else {}),
             **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},
         }

@@ -80,6 +80,7 @@ class ModelBuild:
 
     Attributes:
       adds_metrics: True while metrics are built; a variable that `get` does not know then becomes local.
+      regularized: variable name to the value that its regularizer gets; else the regularizer gets the model's value.
     """
 
     def __init__(self, get: Getter, graph: tf.Graph, prefix: str) -> None:
@@ -92,6 +93,7 @@ class ModelBuild:
         self._order: list[str] = []
         self._is_making = False
         self.adds_metrics = False
+        self.regularized: Mapping[str, tf.Tensor] = {}
 
     def of_get_variable(self, getter: Getter, name: str, *args: Any, **kwargs: Any) -> Any:
         """Provides the variable of a get_variable call, as a custom getter."""
@@ -103,7 +105,9 @@ class ModelBuild:
         found = self._provide(getter, name, args, kwargs_to_use, kwargs.get("partitioner") is not None)
         if is_new and kwargs.get("regularizer") is not None and not _is_local(kwargs):
             with tf.init_scope():
-                v1.add_to_collection(_KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](found))
+                v1.add_to_collection(
+                    _KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](self.regularized.get(name, found))
+                )
         return found
 
     def show(self, name: str, stand_in: Any) -> None:

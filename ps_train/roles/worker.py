@@ -44,12 +44,14 @@ from ps_train.errors import (
 from ps_train.graph.sources import training_source
 from ps_train.model import Model, ignores_data_dir, load_model
 from ps_train.observe.observer import JobObserver
-from ps_train.placement.plan import make_plan
+from ps_train.placement.plan import Plan, make_plan
 from ps_train.placement.trace import ModelVariables, trace
+from ps_train.roles.dtype_check import check_compute_dtype
 from ps_train.roles.job_end import code_of, declare_outcome, exit_code, is_config
 from ps_train.roles.model_check import check_model, warn_of_not_finite
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
+from ps_train.runtime.instruction_set import instruction_set_line
 from ps_train.runtime.lifecycle import Recorder, attach
 from ps_train.runtime.signals import GRACE_SECS, MainThreadEvents
 from ps_train.training.chief_duties import ChiefDuties
@@ -109,7 +111,7 @@ def _run(
     lease = Lease(stores[0], new_task_status(str(task)))
     lease.acquire(job.heartbeat_timeout_secs)
     if observer is not None:
-        console.line(plan.table())
+        _show_start(console, job, plan)
         observer.start(console)
         _describe(stores[0], description, str(task))
     events, (membership, detector) = MainThreadEvents(), _monitors(job, cluster, is_chief)
@@ -133,6 +135,13 @@ def _run(
         events.close()
 
 
+def _show_start(console: Console, job: Job, plan: Plan) -> None:
+    """Shows the plan, and the CPU's instructions if the job computes in 16 bits."""
+    console.line(plan.table())
+    if job.is_mixed:
+        console.line(instruction_set_line(job.compute_dtype))
+
+
 def _monitors(job: Job, cluster: Cluster, is_chief: bool) -> tuple[MembershipMonitor, FailureDetector]:
     """Returns the monitor of the chief and that of another worker."""
     now, silence = time.monotonic(), {str(cluster.chief): job.recovery_timeout_secs}
@@ -150,6 +159,7 @@ def _measured(lease: Lease, recorder: Recorder) -> TelemetrySource:
 def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:
     """Checks what only the chief needs to know: the methods of the model, the test data and the values of the data."""
     check_model(model, job, variables)
+    check_compute_dtype(model, job, variables, source)
     warn_of_not_finite("train", source.loaded)
     if job.data_dir and ignores_data_dir(model):
         log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))

@@ -231,9 +231,11 @@ class ChiefDuties(Duties):
             check_trained(job, self._context.source.name, self._gave_up, made, counters.examples)
         self._save_last(session, int(step))
         metrics = EvalCoordinator(self._training.context, counters.examples).score(self._training.sessions)
+        scale = None if self._step.loss_scale is None else float(session.run(self._step.loss_scale))
         summary = RunSummary(
-            int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters, self._snapshots.report()
-        )
+            int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters,
+            self._snapshots.report(), scale,
+        )  # fmt: skip
         reason = "ended by a hook" if self._training.has_ended else self._gave_up or "all input ended"
         if report_end(summary, job, reason, self._context.directory, console, self._context.observer):
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))

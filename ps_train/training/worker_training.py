@@ -33,6 +33,7 @@ from ps_train.graph.input import Input
 from ps_train.graph.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
+from ps_train.observe.loss_scale import loss_scale_hooks
 from ps_train.training.burst_size import BurstScheduler
 from ps_train.training.call_wrappers import call_wrappers, make_profile
 from ps_train.training.context import Generation, TrainingContext
@@ -96,6 +97,7 @@ class WorkerTraining:
             report = None if self.shard_client is None else self.shard_client.step_done
             self.model_hooks = ModelHooks(context.model, self._end_training)
             hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.batches.progress, report)]
+            hooks += loss_scale_hooks(self.step.loss_scale, str(task))
             chief_hooks = self.duties.chief_only_hooks()
             self.step.graph.finalize()
         while True:

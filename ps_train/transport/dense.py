@@ -20,12 +20,12 @@ import tensorflow as tf
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
+from ps_train.runtime.precision import is_narrow
 from ps_train.transport.codecs.cast import saturating_cast
 from ps_train.transport.codecs.feedback import local_zeros
 from ps_train.transport.coding import NO_CODING, Coding
 from ps_train.transport.model_state import PushedState
 from ps_train.transport.parcels import Parcel, narrowed, pack, with_header
-from ps_train.transport.precision import is_narrow
 from ps_train.transport.push_encoding import HEADER_SIZE
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.row_exchange import RowPush

@@ -15,9 +15,7 @@ def make_update(job: Job) -> UpdateMode:
     from ps_train.updates.bounded import Bounded
     from ps_train.updates.synchronous import Synchronous
 
-    may_be_empty = (
-        job.on_nan == "skip" or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
-    )
+    may_be_empty = job.may_skip or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
     options: dict[str, Any] = {

@@ -20,7 +20,7 @@ import tensorflow as tf
 from ps_train.checkpoint.staleness import BINS
 from ps_train.placement.mutex import mutex_of, with_mutex
 from ps_train.placement.variables import ps_device, zeros_variable
-from ps_train.transport.precision import widen
+from ps_train.runtime.precision import widen
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.sparse_mask import is_mask
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode

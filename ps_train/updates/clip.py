@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from ps_train.transport.precision import widen
+from ps_train.runtime.precision import widen
 from ps_train.updates.transform import Gradients, Transform
 
 

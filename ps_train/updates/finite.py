@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.transport.precision import is_narrow, widen
+from ps_train.runtime.precision import is_narrow, widen
 
 NOT_FINITE = "the loss or a gradient is not a finite number"
 """Text of the error that ends a worker's step before anything is sent."""
@@ -41,6 +41,11 @@ def skip_if_not_finite(
     """
     finite = _finite(loss, vectors)
     return [tf.where(finite, vector, other) for vector, other in zip(vectors, otherwise, strict=True)]
+
+
+def are_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns True (bool scalar) if all tensors are finite."""
+    return _finite(tf.zeros([]), tensors)
 
 
 def _finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -14,8 +14,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.placement.variables import zeros_variable
+from ps_train.runtime.precision import accumulation_dtype, is_narrow, widen
 from ps_train.transport.parcels import Parcel
-from ps_train.transport.precision import accumulation_dtype, is_narrow, widen
 from ps_train.transport.received_push import Header, ReceivedPush, unpack
 from ps_train.updates.base import Replica
 from ps_train.updates.sparse_accumulator import SparseAccumulator, StateAccumulator

@@ -23,3 +23,12 @@ def _python_that_finds(directory):
     program.write_text(f'#!/bin/sh\nPYTHONPATH={directory} exec {sys.executable} "$@"\n')
     program.chmod(0o755)
     return str(program)
+
+
+def test_the_instructions_for_numbers_of_16_bits_are_named():
+    here = machine.machine()
+    assert isinstance(here["instructions"], str)
+    assert machine.text({**here, "instructions": "amx_bf16"}).endswith(", amx_bf16")
+    assert machine.text({**here, "instructions": ""}).endswith("none of amx_bf16, amx_fp16, avx512_bf16, avx512_fp16")
+    del here["instructions"]
+    assert "amx" not in machine.text(here)

@@ -48,6 +48,8 @@ def test_a_job_cannot_be_changed():
         ("gpus", -2, "at least -1"),
         ("update", "later", "async, bounded, sync"),
         ("optimizer", "lion", "sgd, momentum, adam"),
+        ("compute_dtype", "float64", "float32, bfloat16, float16"),
+        ("compute_dtype", "half", "float32, bfloat16, float16"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_refused_with_field_value_and_what_is_allowed(field, value, allowed):
@@ -183,3 +185,13 @@ def test_where_a_value_came_from_does_not_make_two_jobs_differ():
 def test_a_number_that_is_not_finite_is_refused_with_its_source(name, value):
     with pytest.raises(ConfigError, match=rf"^{name}={value} \(from TF_CONFIG\) is not valid: use a finite number "):
         Job(**{name: float(value)}, sources={name: "TF_CONFIG"})
+
+
+@pytest.mark.parametrize(("dtype", "is_mixed", "scales"), [
+    ("float32", False, False), ("bfloat16", True, False), ("float16", True, True)
+])  # fmt: skip
+def test_float16_scales_the_loss_and_may_skip_a_gradient(dtype, is_mixed, scales):
+    job = Job(compute_dtype=dtype)
+    assert (job.is_mixed, job.scales_loss, job.may_skip) == (is_mixed, scales, scales)
+    assert Job(compute_dtype=dtype, on_nan="skip").may_skip
+    assert job.shared_fields()["compute_dtype"] == dtype

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from ps_train.checkpoint.counter_values import RunCounterValues
@@ -32,3 +34,8 @@ class TestRunSummary:
     def test_a_run_that_had_nothing_to_do_says_so(self):
         lines = self.summary(made=0).lines(Job(max_steps=200), "stopped")
         assert lines == ["this job is finished already, at step 200 of 200"]
+
+    def test_the_loss_scale_is_in_the_result_if_there_is_one(self):
+        assert "loss_scale" not in self.summary().result(Job())
+        scaled = dataclasses.replace(self.summary(), loss_scale=1024.0)
+        assert scaled.result(Job())["loss_scale"] == 1024.0
