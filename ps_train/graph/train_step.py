@@ -114,7 +114,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     update = make_update(job)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
-        with tf.device(spec.device):
+        with tf.device(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state)
         ops, ownership, entries = _build_update(spec, update, state, worker)
         initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]

@@ -80,7 +80,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
         lambda requests: exchange.pull(requests, state.versions),
         pulled_step(state.update_counts[0], state.versions[0]),
     )
-    backward = mean_gradients(spec.model, batches, inputs, job.accumulate)
+    backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
     gradients, used = backward.gradients, apply_masks(values, backward.masks) | backward.rows
     for transform in transforms_of(job):
         gradients = transform(gradients, used)

@@ -28,7 +28,7 @@ _FROM_CONFIG = (
     "model_arg",
 )
 _FROM_PROGRAM = ("optimizer", "learning_rate", "batch_size", "epochs", "shuffle_buffer", "sharding", "accumulate")
-_NOT_YET = ("divide_lr_by_staleness", "delay_compensation", "prefetch_pulls", "inject_fault", "export_dir")
+_NOT_YET = ("divide_lr_by_staleness", "delay_compensation", "prefetch_pulls", "inject_fault", "export_dir", "towers")
 
 
 def cluster_job(config: Any) -> Job:

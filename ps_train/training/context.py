@@ -8,6 +8,7 @@ from typing import Any
 
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
+from ps_train.cluster.towers import ONE_TOWER, Towers
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.coordination.heartbeat import Heartbeat
@@ -38,6 +39,7 @@ class TrainingContext:
       directory: the model directory; "" unless this task is the chief.
       telemetry: the measurements of this task.
       observer: the observer of the job, in the chief; else None.
+      towers: the devices among which this task divides its batches.
     """
 
     job: Job
@@ -56,6 +58,7 @@ class TrainingContext:
     directory: str
     telemetry: TelemetrySource
     observer: JobObserver | None = None
+    towers: Towers = ONE_TOWER
 
     @property
     def is_chief(self) -> bool:

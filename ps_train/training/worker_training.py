@@ -83,9 +83,12 @@ class WorkerTraining:
         """Trains until the job has no more steps for this worker; raises the error that ends the training."""
         context, job, cluster, task = self.context, self.context.job, self.context.cluster, self.context.task
         self.duties.agree()
-        server = start_server(cluster.address(task), job)
+        server = start_server(cluster.address(task), job, context.towers.cpus)
         replica = self.replica = Replica.of(cluster, task)
-        spec = GraphSpec(job, context.model, context.source, context.variables, context.plan, replica, device_of(task))
+        spec = GraphSpec(
+            job, context.model, context.source, context.variables, context.plan, replica, device_of(task),
+            context.towers,
+        )  # fmt: skip
         self.step = build_train_step(spec)
         self._input = Input(server.target, own_config(cluster, task, job), self.step)
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
