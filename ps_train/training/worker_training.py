@@ -86,9 +86,15 @@ class WorkerTraining:
         server = start_server(cluster.address(task), job, context.towers.cpus)
         replica = self.replica = Replica.of(cluster, task)
         spec = GraphSpec(
-            job, context.model, context.source, context.variables, context.plan, replica, device_of(task),
+            job,
+            context.model,
+            context.source,
+            context.variables,
+            context.plan,
+            replica,
+            device_of(task),
             context.towers,
-        )  # fmt: skip
+        )
         self.step = build_train_step(spec)
         self._input = Input(server.target, own_config(cluster, task, job), self.step)
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
