@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.cluster.resolver import ClusterResolver
+from ps_train.cluster.server import device_of
 from ps_train.cluster.spec import Cluster
 from ps_train.cluster.towers import ONE_TOWER, Towers
 from ps_train.config.job import Job
@@ -15,12 +16,14 @@ from ps_train.coordination.heartbeat import Heartbeat
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.data.pipeline import DataSource
+from ps_train.graph.spec import GraphSpec
 from ps_train.model import Model
 from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
 from ps_train.runtime.console import Console
 from ps_train.runtime.signals import MainThreadEvents
+from ps_train.updates.base import Replica
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,17 @@ class TrainingContext:
     def is_chief(self) -> bool:
         """True if this task is the chief."""
         return self.task == self.cluster.chief
+
+    def graph_spec(self, replica: Replica) -> GraphSpec:
+        """Returns the specification of the graph of this task's replica."""
+        model, source, variables, plan, device = (
+            self.model,
+            self.source,
+            self.variables,
+            self.plan,
+            device_of(self.task),
+        )
+        return GraphSpec(self.job, model, source, variables, plan, replica, device, self.towers)
 
 
 @dataclasses.dataclass(frozen=True)
