@@ -22,7 +22,6 @@ from ps_train.data.pipeline import Batches, derived_seed
 from ps_train.data.shard_batches import ShardedBatches
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import ConfigError
-from ps_train.graph.local_state import LocalState, collect_local_state
 from ps_train.graph.ps_state import PsState, make_ps_state
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.unroll import UnrolledStep, unroll
@@ -33,6 +32,7 @@ from ps_train.placement.seeded_graph import SeededGraph
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import CheckpointEntry, checkpoint_entries
 from ps_train.transport.dense import ReceivedPush
+from ps_train.transport.local_state import LocalState, collect_local_state
 from ps_train.transport.shard_ownership import OwnershipTable
 from ps_train.transport.shard_progress import ShardProgress
 from ps_train.transport.vocabulary import rebuild_all
