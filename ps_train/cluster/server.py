@@ -24,13 +24,21 @@ from ps_train.errors import ConfigError
 log = logging.getLogger(__name__)
 
 
-def start_server(address: Address, job: Job) -> v1.train.Server:
+def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
     """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
+
+    Args:
+      address: the address.
+      job: the job.
+      cpus: number of CPU devices; they share the processors.
 
     Raises:
       ConfigError: TensorFlow cannot serve there.
     """
     release_held_port()
+    config = _device_config(job)
+    if cpus > 1:
+        config.device_count["CPU"] = cpus
     if not is_loopback(address.host):
         log.warning(
             "port %d is open on every interface and TensorFlow's protocol has no authentication: any machine that "
@@ -42,7 +50,7 @@ def start_server(address: Address, job: Job) -> v1.train.Server:
             v1.train.ClusterSpec({"local": [str(address)]}),
             job_name="local",
             task_index=0,
-            config=_device_config(job),
+            config=config,
         )
     except tf.errors.OpError as error:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
@@ -55,6 +63,7 @@ def session_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
     spec = v1.train.ClusterSpec({"ps": [str(address) for address in cluster.ps], **own})
     config.cluster_def.CopyFrom(spec.as_cluster_def())
     config.share_cluster_devices_in_session = True
+    config.allow_soft_placement = job.towers != "1"  # a model's strings have no place on a GPU
     # Otherwise every session would have its own variables on the ps.
     config.experimental.share_session_state_in_clusterspec_propagation = True
     return config

@@ -8,7 +8,7 @@ import re
 from ps_train.config.fields import job_field
 from ps_train.config.limits import HEALTH_RULES, are_limits
 from ps_train.config.metric_rule import parse_early_stop, parse_export
-from ps_train.config.validators import Check, above, at_least, one_of, optional
+from ps_train.config.validators import Check, above, at_least, integer_or, one_of, optional
 
 _RECOVERIES = ("partial", "consistent")
 _MOST_PROFILED = 1000
@@ -134,4 +134,7 @@ class OutputFields:
     )
 
     gpus: int = job_field(-1, "devices", "GPUs a worker may use; -1: all.  A ps never sees one.", at_least(-1))
+    towers: str = job_field(
+        "1", "devices", "Devices of a worker among which it divides each batch; all: its GPUs.", integer_or("all")
+    )
     gpu_memory_growth: bool = job_field(True, "devices", "Take GPU memory as needed instead of all at once.")

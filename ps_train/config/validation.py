@@ -20,6 +20,11 @@ def validate_combinations(job: JobValues) -> None:
     _check_prefetch(job, named)
     _check_sharding(job, named)
     _check_elastic(job, named)
+    if job.towers != "all" and int(job.towers) > job.batch_size:
+        raise ConfigError(
+            f"{named('towers')} is more than {named('batch_size')}: each device needs an example, "
+            f"use at most {job.batch_size}."
+        )
 
 
 def _check_update(job: JobValues, named: Callable[[str], str]) -> None:

@@ -43,15 +43,19 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 
 
 class DeferredLookups:
-    """A `row_source.Source` that defers the lookups of one forward call.
+    """A `row_source.Source` that defers the lookups of one forward call, or of one for each tower.
+
+    Args:
+      dtype: see the attribute.
+      device: the device of the rows; "" for that of the first lookup.
 
     Attributes:
       dtype: the dtype in which the model gets the rows; they are fetched and combined in float32.
     """
 
-    def __init__(self, dtype: tf.DType = tf.float32) -> None:
+    def __init__(self, dtype: tf.DType = tf.float32, device: str = "") -> None:
         self.dtype = dtype
-        self._graph = v1.get_default_graph()
+        self._graph, self._device = v1.get_default_graph(), device
         self._rows: dict[str, DeferredTensor] = {}
         self._known: dict[str, DeferredTensor] = {}
         self._lookups: dict[str, list[tuple[tf.Tensor, DeferredTensor]]] = {}
@@ -65,9 +69,10 @@ class DeferredLookups:
         if v1.get_default_graph() is not self._graph:
             raise ModelError(f"table {name} is looked up inside a tf.cond or loop: look it up outside, before it.")
         if name not in self._rows:
-            self._rows[name] = DeferredTensor(tf.float32, [None, *table.row_shape])
-            if table.is_open:
-                self._known[name] = DeferredTensor(tf.bool, [None])
+            with tf.device(self._device):
+                self._rows[name] = DeferredTensor(tf.float32, [None, *table.row_shape])
+                if table.is_open:
+                    self._known[name] = DeferredTensor(tf.bool, [None])
         index = DeferredTensor(tf.int32, [None])
         self._lookups.setdefault(name, []).append((positions, index))
         known = tf.gather(self._known[name].tensor, index.tensor) if table.is_open else None

@@ -1,8 +1,9 @@
 """Forward and backward pass: builds the model with the pulled values in the place of its variables.
 
-    backward = mean_gradients(model, batches, inputs, accumulate=1)
+    backward = mean_gradients(model, batches, inputs, accumulate=1, towers=ONE_TOWER)
     backward.loss, backward.gradients["w"]
 
+The towers of a step work at the same time, each on its part of the batch.  Accumulated batches follow each other.
 The module does not know the source of the values or the destination of the gradients.
 """
 
@@ -15,9 +16,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.batch_parts import split_batch
+from ps_train.cluster.towers import ONE_TOWER, Towers
 from ps_train.data.pipeline import Batches
-from ps_train.embeddings.deferred_lookups import Fetch
-from ps_train.errors import ModelError
+from ps_train.embeddings.deferred_lookups import DeferredLookups, Fetch
+from ps_train.errors import ConfigError, ModelError
+from ps_train.graph.effects import ancestors, lasting_effects
 from ps_train.graph.forward import substituting_variables, with_lookups
 from ps_train.graph.summaries import collecting_summaries
 from ps_train.model import Model
@@ -29,6 +33,7 @@ from ps_train.runtime.loss_scale import scaled, unscale
 from ps_train.runtime.precision import widen
 from ps_train.transport.model_state import ModelState
 from ps_train.transport.sparse_mask import row_mask
+from ps_train.user_code import place_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Backward:
       rows: table name to the fetched rows, float32 [unique, dimension].
       examples: float32 scalar, number of examples.
       state: name to final value, of the variables that the model assigns itself.
-      updates: the operations that the model has added to UPDATE_OPS.
+      updates: the operations that the model has added to UPDATE_OPS, in all towers.
     """
 
     loss: tf.Tensor
@@ -78,8 +83,25 @@ class Backward:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Tower:
+    """One device of a step.
+
+    Attributes:
+      device: its name; "" for the device that TensorFlow chooses.
+      inputs: the pulled inputs, with the tower's own variables of the model's state.
+      given: variable name to the value that the model gets, in the dtype in which it computes.
+      state: the variables of the model's state.
+    """
+
+    device: str
+    inputs: PulledInputs
+    given: Mapping[str, tf.Tensor]
+    state: ModelState
+
+
+@dataclasses.dataclass(frozen=True)
 class _BatchGradients:
-    """Loss and gradients of one batch.
+    """Loss and gradients of one batch, or of a tower's part of it.
 
     Attributes:
       tensors: gradients of all variables with a gradient and of the rows of all tables, then the masks.
@@ -92,7 +114,9 @@ class _BatchGradients:
     updates: list[tf.Operation]
 
 
-def mean_gradients(model: Model, batches: Batches, inputs: PulledInputs, accumulate: int) -> Backward:
+def mean_gradients(
+    model: Model, batches: Batches, inputs: PulledInputs, accumulate: int, towers: Towers = ONE_TOWER
+) -> Backward:
     """Computes loss and gradients as means over several batches.
 
     Args:
@@ -100,46 +124,87 @@ def mean_gradients(model: Model, batches: Batches, inputs: PulledInputs, accumul
       batches: the first batch; the others are read after it.
       inputs: the pulled values.
       accumulate: number of batches; 1 for a model with tables.
+      towers: the devices among which each batch is divided.
 
     Raises:
+      ConfigError: several towers are not possible with this model.
       ModelError: the model was not built as in its trace, or UPDATE_OPS holds something other than operations.
     """
     sparse = inputs.model_variables.sparse()
-    state = ModelState({name: inputs.values[name] for name in inputs.model_variables.state()})
-    inputs = dataclasses.replace(
-        inputs,
-        variables={**inputs.variables, **state.variables},
-        values={name: value for name, value in inputs.values.items() if name not in state.variables},
-    )
-    given = cast_values(inputs.values, inputs.compute_dtype)  # once for all batches
+    given = cast_values(inputs.values, inputs.compute_dtype)  # once for all batches and towers
+    devices = [_tower(device, inputs, given) for device in towers.devices]
     updates: list[tf.Operation] = []
     results: list[_BatchGradients] = []
     for number in range(accumulate):
         if number:
-            batches = batches.next(after=results[-1].tensors)  # one after the other, to bound the memory
-        results.append(_batch_gradients(model, batches, inputs, given, state))
-        updates += results[-1].updates
-        state.used(by=[*updates, results[-1].loss, *results[-1].tensors])
+            # One after the other, to bound the memory.
+            batches = batches.next(after=[tensor for result in results[-len(devices) :] for tensor in result.tensors])
+        results += _batch_gradients(model, split_batch(batches, len(devices)), devices, towers)
+        for tower, result in zip(devices, results[-len(devices) :], strict=True):
+            updates += result.updates
+            tower.state.used(by=[*updates, result.loss, *result.tensors])
     loss, means, examples = _means(results)
     rows = results[-1].rows
     names = [*inputs.model_variables.with_gradient(), *rows]
     gradients = unscale(dict(zip(names, means[: len(names)], strict=True)), inputs.loss_scale)
     masks = dict(zip(sparse, means[len(names) :], strict=True))
-    return Backward(loss, gradients, masks, rows, examples, state.values(), updates)
+    return Backward(loss, gradients, masks, rows, examples, devices[0].state.values(), updates)
+
+
+def _tower(device: str, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> _Tower:
+    """Returns a tower that has loaded the model's state into variables of its own."""
+    with tf.device(device):
+        state = ModelState({name: inputs.values[name] for name in inputs.model_variables.state()})
+    variables = {**inputs.variables, **state.variables}
+    values = {name: value for name, value in inputs.values.items() if name not in state.variables}
+    given = {name: given[name] for name in values}
+    return _Tower(device, dataclasses.replace(inputs, variables=variables, values=values), given, state)
 
 
 def _batch_gradients(
-    model: Model, batches: Batches, inputs: PulledInputs, given: Mapping[str, tf.Tensor], state: ModelState
-) -> _BatchGradients:
-    """Computes the gradients of one batch, with respect to the pulled values of which `given` are casts."""
+    model: Model, parts: Sequence[Batches], devices: Sequence[_Tower], towers: Towers
+) -> list[_BatchGradients]:
+    """Returns the gradients of each tower's part of a batch; the lookups of all towers are answered together."""
+    inputs, graph = devices[0].inputs, v1.get_default_graph()
+    results: list[_BatchGradients] = []
+    after: list[Any] = []
+    with with_lookups(inputs.fetch, inputs.model_variables, inputs.compute_dtype, towers.home) as lookups:
+        for tower, part in zip(devices, parts, strict=True):
+            first = len(graph.get_operations()) if len(devices) > 1 else 0
+            with tf.device(tower.device), tf.control_dependencies(after):
+                results.append(_part_gradients(model, part, tower, lookups))
+            if len(devices) > 1 and _has_lasting_effect(results[-1], tower, first, towers):
+                after = [*results[-1].updates, results[-1].loss, *results[-1].tensors]
+    return results
+
+
+def _has_lasting_effect(result: _BatchGradients, tower: _Tower, first: int, towers: Towers) -> bool:
+    """Returns True if the towers must run one after the other, since a tower sees effects of another.
+
+    Args:
+      result: the result of a tower.
+      tower: the tower.
+      first: index of the tower's first operation in the graph.
+      towers: all towers.
+    """
+    targets = [*result.updates, result.loss.op, *(tensor.op for tensor in result.tensors)]
+    inside = set(v1.get_default_graph().get_operations()[first:])
+    own = {variable.handle.op for variable in tower.state.variables.values()}
+    effects = lasting_effects([op for op in ancestors(targets) if op in inside], own)
+    if effects and result.rows:
+        raise ConfigError(
+            f"{towers.flag} is not possible with tables ({', '.join(result.rows)}) and the effect of "
+            f"{effects[0].type}{place_of(effects)}: all devices fetch their rows together; use towers=1."
+        )
+    return bool(effects)
+
+
+def _part_gradients(model: Model, batches: Batches, tower: _Tower, lookups: DeferredLookups) -> _BatchGradients:
+    inputs = tower.inputs
     model_variables, values = inputs.model_variables, inputs.values
-    with (
-        with_lookups(inputs.fetch, model_variables, inputs.compute_dtype) as rows,
-        overriding_global_step(inputs.step),
-        state.loaded(),
-    ):
-        loss = _loss(model, batches, inputs, given)
-    updates = _updates()
+    with overriding_global_step(inputs.step), tower.state.loaded():
+        loss = _loss(model, batches, inputs, tower.given)
+    updates, rows = _updates(), lookups.rows()
     sources = {name: values[name] for name in model_variables.with_gradient()} | rows
     found = model.compute_gradients(scaled(loss, inputs.loss_scale), sources)
     dtypes = {name: tf.as_dtype(variable.spec.dtype) for name, variable in model_variables.variables.items()}

@@ -1,8 +1,8 @@
 """Substitution of a model's variables and lookups by values and rows that are already on the worker.
 
-    with substituting_variables(values, variables), with_lookups(fetch, model_variables) as rows:
+    with substituting_variables(values, variables), with_lookups(fetch, model_variables) as lookups:
         outputs = model.forward(features, training=True)
-    rows                                    # table name to the rows that the lookups returned
+    lookups.rows()                          # table name to the rows that the lookups returned
 
 The module does not know the source of the values and rows.
 """
@@ -57,24 +57,25 @@ def _getter(values: Mapping[str, Any], variables: Mapping[str, Any]) -> Callable
 
 @contextlib.contextmanager
 def with_lookups(
-    fetch: Fetch, model_variables: ModelVariables, dtype: tf.DType = tf.float32
-) -> Iterator[dict[str, tf.Tensor]]:
+    fetch: Fetch, model_variables: ModelVariables, dtype: tf.DType = tf.float32, device: str = ""
+) -> Iterator[DeferredLookups]:
     """Resolves all lookups of the body together, at its end.
 
     Args:
       fetch: function that fetches rows of tables.
       model_variables: the variables of the model.
       dtype: the dtype in which the model gets the rows.
+      device: the device of the rows; "" for that of the first lookup.
 
     Yields:
-      Table name to fetched rows; the dict is empty until the end of the body.
+      The lookups, whose rows have no value until the end of the body.
 
     Raises:
       ModelError: the model looks up other tables than in its trace.
     """
-    lookups, rows = DeferredLookups(dtype), dict[str, tf.Tensor]()
+    lookups = DeferredLookups(dtype, device)
     with rows_from(lookups):
-        yield rows
+        yield lookups
     requests = lookups.requests()
     if sorted(requests) != sorted(model_variables.tables()):
         raise ModelError(
@@ -83,4 +84,3 @@ def with_lookups(
         )
     if requests:
         lookups.resolve(fetch(requests))
-    rows |= lookups.rows()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ps_train.cluster.towers import ONE_TOWER, Towers
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.model import Model
@@ -24,6 +25,7 @@ class GraphSpec:
       plan: the ps of each variable.
       replica: the worker that the graph is for.
       device: the worker's device, such as `/job:worker/replica:0/task:1`.
+      towers: the worker's towers.
     """
 
     job: Job
@@ -33,3 +35,4 @@ class GraphSpec:
     plan: Plan
     replica: Replica
     device: str
+    towers: Towers = ONE_TOWER

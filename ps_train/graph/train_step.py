@@ -25,7 +25,6 @@ from ps_train.data.pipeline import Batches, derived_seed
 from ps_train.data.shard_batches import ShardedBatches
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import ConfigError
-from ps_train.graph.local_state import LocalState, collect_local_state
 from ps_train.graph.ps_state import PsState, make_ps_state
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.unroll import UnrolledStep, unroll
@@ -35,6 +34,7 @@ from ps_train.placement.plan import Plan
 from ps_train.placement.seeded_graph import SeededGraph
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import CheckpointEntry, checkpoint_entries
+from ps_train.runtime.local_state import LocalState, collect_local_state
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.vocabulary import rebuild_all
 from ps_train.updates import make_update
@@ -121,7 +121,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     update = make_update(job)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
-        with tf.device(spec.device):
+        with tf.device(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state)
         ops, residuals, ownership, entries = _build_update(spec, update, state, worker)
         initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]

@@ -21,11 +21,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.graph.effects import has_side_effect
+from ps_train.graph.effects import ancestors, has_side_effect, is_shared
 from ps_train.placement.copied_functions import FunctionLibrary, make_seed_distinct
 from ps_train.placement.variables import ps_device
 from ps_train.private_tf import COLOCATION
-from ps_train.transport.dense import BEGUN
 
 _GET_NEXT, _LOCK = "IteratorGetNext", "MutexLock"
 _PULL, _PUSH, _READ = "ps_train_gate/pull_{}", "ps_train_gate/push_{}", "ps_train_gate/read"
@@ -86,8 +85,8 @@ class _StepTemplate:
 
     def __init__(self, step: UnrolledStep, num_ps: int, ahead: int) -> None:
         self._step, self._num_ps, self._ahead = step, num_ps, ahead
-        needed = _ancestors([*step.train, step.examples.op])
-        self._shared = {op.name: op for op in needed if _is_shared(op)}
+        needed = ancestors([*step.train, step.examples.op])
+        self._shared = {op.name: op for op in needed if is_shared(op)}
         inside = [op for op in needed if op.name not in self._shared]
         self.batch_ops = [op for op in inside if op.type == _GET_NEXT]
         self._functions = FunctionLibrary.of(inside)
@@ -216,31 +215,6 @@ def _ends(placed: _Placed | None, ps: int) -> list[tf.Operation]:
     """
     ends = [op for op in placed.step.train if _ps_of(op) is not None] if placed else []
     return [op for op in ends if _ps_of(op) == ps] or ends
-
-
-def _ancestors(targets: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Returns all operations that run when the targets run, in the order of the graph."""
-    found: dict[str, tf.Operation] = {}
-    pending = list(targets)
-    while pending:
-        op = pending.pop()
-        if op.name not in found:
-            found[op.name] = op
-            if not _is_shared(op):
-                pending += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-    return [op for op in targets[0].graph.get_operations() if op.name in found]
-
-
-def _is_shared(op: tf.Operation) -> bool:
-    """Returns True for an operation that all steps share: resources, constants, and the signal that a call has begun.
-
-    Resources are variables, queues and iterators.
-    """
-    if op.name.rpartition("/")[2].startswith(BEGUN):
-        return True
-    if op.inputs or op.control_inputs:
-        return False
-    return op.type == "Const" or any(tensor.dtype == tf.resource for tensor in op.outputs)
 
 
 def _ps_of(op: tf.Operation) -> int | None:

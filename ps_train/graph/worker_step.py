@@ -92,7 +92,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
         tf.as_dtype(job.compute_dtype),
         None if scale is None else scale.value,
     )
-    backward = mean_gradients(spec.model, batches, inputs, job.accumulate)
+    backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
     gradients, used = dict(backward.gradients), apply_masks(values, backward.masks) | backward.rows
     for transform in transforms_of(job):
         gradients = transform(gradients, used)

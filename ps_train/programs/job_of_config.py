@@ -35,6 +35,7 @@ _NOT_YET = (
     "inject_fault",
     "export_dir",
     "compute_dtype",
+    "towers",
 )
 
 

@@ -18,6 +18,7 @@ from ps_train.checkpoint.export import prepare_export
 from ps_train.checkpoint.files import prepare_directory
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
+from ps_train.cluster.towers import find_towers
 from ps_train.config.job import Job
 from ps_train.config.job_values import NO_LIMIT, described
 from ps_train.config.task import Task
@@ -98,7 +99,7 @@ def _run(
     job: Job, task: Task, resolver: ClusterResolver, console: Console, model: Model, lock: DirectoryLock | None = None
 ) -> int:
     """Joins the job and trains; a task with the lock of its model directory is the chief."""
-    cluster, is_chief = resolver.cluster, lock is not None
+    cluster, is_chief, towers = resolver.cluster, lock is not None, find_towers(job)
     source = training_source(model, job)
     variables = trace(model, source, job.batch_size, job.seed)
     if is_chief:
@@ -119,6 +120,7 @@ def _run(
     context = TrainingContext(
         job, task, resolver, cluster, model, source, variables, plan, description, stores,
         heartbeat, events, console, lock.directory if lock is not None else "", _measured(lease, recorder), observer,
+        towers,
     )  # fmt: skip
     training = WorkerTraining(context)
     chief = ChiefDuties(training, membership) if is_chief else None

@@ -7,19 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.cluster.resolver import ClusterResolver
+from ps_train.cluster.server import device_of
 from ps_train.cluster.spec import Cluster
+from ps_train.cluster.towers import ONE_TOWER, Towers
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.coordination.heartbeat import Heartbeat
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.data.pipeline import DataSource
+from ps_train.graph.spec import GraphSpec
 from ps_train.model import Model
 from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
 from ps_train.runtime.console import Console
 from ps_train.runtime.signals import MainThreadEvents
+from ps_train.updates.base import Replica
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +42,7 @@ class TrainingContext:
       directory: the model directory; "" unless this task is the chief.
       telemetry: the measurements of this task.
       observer: the observer of the job, in the chief; else None.
+      towers: the devices among which this task divides its batches.
     """
 
     job: Job
@@ -56,11 +61,17 @@ class TrainingContext:
     directory: str
     telemetry: TelemetrySource
     observer: JobObserver | None = None
+    towers: Towers = ONE_TOWER
 
     @property
     def is_chief(self) -> bool:
         """True if this task is the chief."""
         return self.task == self.cluster.chief
+
+    def graph_spec(self, replica: Replica) -> GraphSpec:
+        """Returns the specification of the graph of this task's replica."""
+        device = device_of(self.task)
+        return GraphSpec(self.job, self.model, self.source, self.variables, self.plan, replica, device, self.towers)
 
 
 @dataclasses.dataclass(frozen=True)

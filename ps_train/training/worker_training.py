@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.abandonable import run_abandonable
 from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
 from ps_train.cluster.polling import poll_until
-from ps_train.cluster.server import device_of, own_config, session_config, start_server
+from ps_train.cluster.server import own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.coordination import records
 from ps_train.coordination.kv_store import cause_of
@@ -31,7 +31,6 @@ from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.graph.input import Input
 from ps_train.graph.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
-from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
 from ps_train.observe.loss_scale import loss_scale_hooks
 from ps_train.training.burst_size import BurstScheduler
@@ -84,10 +83,9 @@ class WorkerTraining:
         """Trains until the job has no more steps for this worker; raises the error that ends the training."""
         context, job, cluster, task = self.context, self.context.job, self.context.cluster, self.context.task
         self.duties.agree()
-        server = start_server(cluster.address(task), job)
+        server = start_server(cluster.address(task), job, context.towers.cpus)
         replica = self.replica = Replica.of(cluster, task)
-        spec = GraphSpec(job, context.model, context.source, context.variables, context.plan, replica, device_of(task))
-        self.step = build_train_step(spec)
+        self.step = build_train_step(context.graph_spec(replica))
         self._input = Input(server.target, own_config(cluster, task, job), self.step)
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
         self.shard_client = (

@@ -28,6 +28,7 @@ class Coding:
 
     Attributes:
       pulled_as: dtype in which float32 values travel to the worker.
+      kept_as: dtype of the values that `Transport.pull` returns in the place of float32, if they travel in it.
       pushed: codec of dense gradients.
       rows: codec of the gradients of tables' rows.
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
@@ -35,6 +36,7 @@ class Coding:
     """
 
     pulled_as: tf.DType = tf.float32
+    kept_as: tf.DType = tf.float32
     pushed: Codec | None = None
     rows: Codec | None = None
     momenta: Mapping[str, Momentum] = dataclasses.field(default_factory=dict)
@@ -73,4 +75,5 @@ def coding_of(job: Job, replica: int, momenta: Mapping[str, Momentum]) -> Coding
     """Returns the encoding that the job asks for, of one replica."""
     pulled_as = tf.float32 if job.pull_codec == NONE else tf.as_dtype(job.pull_codec)
     seed = derived_seed(job.seed, "codec", replica)
-    return Coding(pulled_as, codec_of(job.push_codec), row_codec_of(job.push_codec), momenta, seed)
+    kept_as = tf.as_dtype(job.compute_dtype)
+    return Coding(pulled_as, kept_as, codec_of(job.push_codec), row_codec_of(job.push_codec), momenta, seed)

@@ -137,8 +137,12 @@ class Transport:
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.slices_of(name)]
             value = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
-            whole[name] = tf.cast(value, self._variables[self._plan.slices_of(name)[0].name].dtype)
+            is_kept = value.dtype == self._coding.pulled_as == self._coding.kept_as
+            whole[name] = value if is_kept else tf.cast(value, self._dtype_of(name))
         return whole
+
+    def _dtype_of(self, name: str) -> tf.DType:
+        return self._variables[self._plan.slices_of(name)[0].name].dtype
 
     def begun(self, after: Sequence[tf.Tensor], count: Any) -> tf.Operation:
         """Makes an operation on the worker that runs after the first answer of every ps that takes part in a step.

@@ -15,6 +15,7 @@ from ps_train.checkpoint.async_saver import AsyncSaver
 from ps_train.checkpoint.files import Checkpoints
 from ps_train.cluster.server import device_of, session_config
 from ps_train.cluster.spec import Cluster
+from ps_train.cluster.towers import find_towers
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.data.data_shard import WHOLE, DataShard
@@ -45,7 +46,8 @@ class InProcessCluster:
     ) -> None:
         if declared is not None:  # the other workers join
             fields = {"max_workers": 16, "num_workers": declared, **fields}
-        servers = POOL.take(num_ps + num_workers)
+        towers = find_towers(Job(**{name: fields[name] for name in ("towers", "batch_size") if name in fields}))
+        servers = POOL.take(num_ps) + POOL.take(num_workers, towers.cpus)
         hosts = [server.host for server in servers]
         self.job = Job(
             ps_hosts=tuple(hosts[:num_ps]),
@@ -65,7 +67,9 @@ class InProcessCluster:
         self.snapshots: AsyncSaver | None = None
         for index, task in enumerate(tasks):
             replica = Replica.of(cluster, task)
-            step = build_train_step(GraphSpec(self.job, model, source, traced, self.plan, replica, device_of(task)))
+            step = build_train_step(
+                GraphSpec(self.job, model, source, traced, self.plan, replica, device_of(task), towers)
+            )
             if index == 0 and directory is not None:
                 with step.graph.as_default():
                     self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), device_of(task))

@@ -1,6 +1,7 @@
 """TensorFlow servers for the tests of one process, used again and again: none can ever be stopped.
 
 servers = POOL.take(3)          # for the length of a test
+workers = POOL.take(1, cpus=2)  # with two logical devices
 session = POOL.session(servers[0].target, graph, config)
 POOL.give_back()                # at its end: variables, queues and sessions on them are gone
 """
@@ -27,6 +28,7 @@ _RESET_SECS = 5.0
 class Running:
     host: str
     server: Any
+    cpus: int
 
     @property
     def target(self) -> str:
@@ -37,16 +39,17 @@ class Pool:
     """Servers that nobody uses, and those that the present test uses."""
 
     def __init__(self) -> None:
-        self._free: list[Running] = []
+        self._free: dict[int, list[Running]] = {}
         self._used: list[Running] = []
         self._sessions: list[v1.Session] = []
         self._kept: list[v1.Session] = []
 
-    def take(self, count: int) -> list[Running]:
-        while len(self._free) < count:
+    def take(self, count: int, cpus: int = 1) -> list[Running]:
+        free = self._free.setdefault(cpus, [])
+        while len(free) < count:
             host = f"127.0.0.1:{free_ports(1)[0]}"
-            self._free.append(Running(host, start_server(Address.parse(host, "tests"), Job())))
-        taken, self._free = self._free[:count], self._free[count:]
+            free.append(Running(host, start_server(Address.parse(host, "tests"), Job(), cpus), cpus))
+        taken, self._free[cpus] = free[:count], free[count:]
         self._used += taken
         return taken
 
@@ -67,7 +70,7 @@ class Pool:
             reset.start()
             reset.join(_RESET_SECS)
             if not reset.is_alive():
-                self._free.append(running)
+                self._free[running.cpus].append(running)
             else:
                 self._kept += sessions
 

@@ -23,6 +23,10 @@ def adam() -> Any:
     return optimizer
 
 
+def momentum() -> Any:
+    return v1.train.MomentumOptimizer(0.1, 0.9)
+
+
 def adagrad() -> Any:
     optimizer = v1.train.AdagradOptimizer(0.1)
     optimizer.apply_gradients([(tf.constant([1.0]), resource("w"))])
@@ -153,6 +157,9 @@ SYMBOLS = [
         has("_get_or_make_slot_with_initializer", BASE),
     ),
     Symbol("_learning_rate_tensor", "Adagrad has no rate", has("_learning_rate_tensor", adagrad)),
+    Symbol("_momentum", "top_k does not know the momentum", has("_momentum", momentum)),
+    Symbol("_use_nesterov", "top_k does not know the kind of momentum", has("_use_nesterov", momentum)),
+    Symbol("_learning_rate", "top_k has no rate for its optimizer", has("_learning_rate", momentum)),
     Symbol("_lr_t", "LazyAdam has no rate", has("_lr_t", adam)),
     Symbol("_beta1_t", "LazyAdam has no beta1", has("_beta1_t", adam)),
     Symbol("_beta2_t", "LazyAdam has no beta2", has("_beta2_t", adam)),
@@ -349,6 +356,6 @@ class TestUse:
         terms = private_tf.adam_terms(adam())
         assert self.run(private_tf.adagrad_rate(adagrad())) == np.float32(0.1)
         assert self.run([*terms]) == [np.float32(value) for value in (0.1, 0.9, 0.999, 1e-8, 0.9, 0.999)]
-        momentum = v1.train.MomentumOptimizer(0.2, 0.7, use_nesterov=True)
-        assert private_tf.momentum_of(momentum) == (0.7, True)
-        assert private_tf.learning_rate_of(momentum) == 0.2
+        nesterov = v1.train.MomentumOptimizer(0.2, 0.7, use_nesterov=True)
+        assert private_tf.momentum_of(nesterov) == (0.7, True)
+        assert private_tf.learning_rate_of(nesterov) == 0.2

@@ -151,3 +151,26 @@ def test_rows_of_tables_travel_encoded(codec, update):
         if "Adagrad" not in key:
             assert found[key] == pytest.approx(value, abs=0.05)
             assert not np.array_equal(found[key], value)
+
+
+class InItsDtype(Fixed):
+    """Computes in the dtype of its variables."""
+
+    def forward(self, features, training):
+        first = v1.get_variable("first", [WIDTH], initializer=v1.ones_initializer())
+        second = v1.get_variable("second", [WIDTH], initializer=v1.ones_initializer())
+        return tf.reduce_sum(tf.cast(features, first.dtype) * (first + 0.01 * tf.reverse(second, [0])), 1)
+
+
+@pytest.mark.parametrize("codec", ["none", "bfloat16"])
+def test_values_that_travel_in_the_compute_dtype_are_not_cast(codec):
+    fields = {"compute_dtype": "bfloat16", "learning_rate": 0.1, "l2": 0.01, "clip_global_norm": 1.0}
+    with_pull, without = (
+        cluster_of(InItsDtype(), pull_codec=pull, push_codec=codec, **fields) for pull in ("bfloat16", "none")
+    )
+    for cluster in (with_pull, without):
+        cluster.train(4)
+    expected = values_of(without)
+    for key, value in values_of(with_pull).items():
+        assert value.dtype == np.float32
+        assert value == pytest.approx(expected[key], abs=1e-3)  # the L2 term is of the rounded values

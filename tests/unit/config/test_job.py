@@ -165,6 +165,7 @@ def test_what_must_be_the_same_in_every_process_is_shared(change):
         {"log_secs": 7.0},
         {"verbose": True},
         {"gpus": 0},
+        {"towers": "all"},
         {"startup_timeout_secs": 7.0},
     ],
 )

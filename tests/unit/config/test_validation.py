@@ -48,6 +48,21 @@ def test_flags_of_the_evaluator_are_checked(fields, text):
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"towers": "0"}, "towers=0 is not valid: use a whole number of at least 1, or all."),
+        ({"towers": "many"}, "towers=many is not valid: use a whole number of at least 1, or all."),
+        ({"towers": ""}, "towers='' is not valid: use a whole number of at least 1, or all."),
+        ({"towers": "5", "batch_size": 4}, "towers=5 is more than batch_size=4: each device needs an example, use at"),
+    ],
+)
+def test_a_worker_has_no_more_devices_than_a_batch_has_examples(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**fields)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_only_the_final_model_is_exported_by_the_chief():
     assert Job(export_dir="/e").final_export_dir == "/e" and Job().final_export_dir == ""
     assert Job(export_dir="/e", export="best").final_export_dir == ""
