@@ -124,6 +124,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
         with tf.device(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state)
         ops, residuals, ownership, entries = _build_update(spec, update, state, worker)
+        ahead = _pull_ahead(job, spec.variables)
         initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
         uninitialized = tf.stack([tf.logical_not(v1.is_variable_initialized(entry.variable)) for entry in entries])
@@ -131,9 +132,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             graph=graph,
             batches=worker.batches,
             ops=ops,
-            more=unroll(
-                ops.train, worker.examples, plan.num_ps, job.longest_call - 1, _pull_ahead(job, spec.variables)
-            ),
+            more=unroll(ops.train, worker.examples, plan.num_ps, job.longest_call - 1, ahead),
             loss=worker.loss,
             examples=worker.examples,
             global_step=state.update_counts[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -71,9 +71,9 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
       update: the update mode.
       state: the variables on the ps.
     """
-    job, replica = spec.job, spec.replica
+    job = spec.job
     momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
-    coding = coding_of(job, replica.index, momenta)
+    coding = coding_of(job, spec.replica.index, momenta)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
     assigned, batches = _batches(spec, update)
     values = transport.pull(state.versions, state.backups)
@@ -93,27 +93,44 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
         None if scale is None else scale.value,
     )
     backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
-    gradients, used = dict(backward.gradients), apply_masks(values, backward.masks) | backward.rows
+    pushes = _push(spec, state, transport, exchange, _Computed(values, backward, scale, update.scaled))
+    received = [dataclasses.replace(push, progress=batches.progress) for push in pushes]
+    loss, examples, begun = backward.loss, backward.examples, calls_begun.read_value()
+    encodings = [encoding for encoding in transport.encodings if encoding is not None]
+    shown = None if scale is None else scale.present
+    return WorkerStep(batches, assigned, loss, examples, received, begun, transport.kept, encodings, momenta, shown)
+
+
+class _Computed(NamedTuple):
+    """The results of a step that are to be pushed.
+
+    Attributes:
+      values: variable name to pulled value.
+      backward: loss and gradients.
+      scale: the loss scale; None unless the loss is scaled.
+      is_weighted: whether gradients are multiplied by their number of examples.
+    """
+
+    values: dict[str, tf.Tensor]
+    backward: Backward
+    scale: LossScale | None
+    is_weighted: bool
+
+
+def _push(
+    spec: GraphSpec, state: PsState, transport: Transport, exchange: RowExchange, computed: _Computed
+) -> list[ReceivedPush]:
+    """Transforms the gradients and sends them, with the model's own state."""
+    job, replica, backward = spec.job, spec.replica, computed.backward
+    gradients, used = dict(backward.gradients), apply_masks(computed.values, backward.masks) | backward.rows
     for transform in transforms_of(job):
         gradients = transform(gradients, used)
     rows = exchange.push({name: gradients.pop(name) for name in backward.rows}) if backward.rows else []
     gradients |= {mask_name(name): mask for name, mask in backward.masks.items()}
-    guard = _guard(spec, state, backward, transport, rows, scale)
-    pushes = transport.push(gradients, backward.examples, update.scaled, guard, rows)
+    guard = _guard(spec, state, backward, transport, rows, computed.scale)
+    pushes = transport.push(gradients, backward.examples, computed.is_weighted, guard, rows)
     pushed_state = transport.push_state(backward.state if replica.index == 0 else None)
-    received = [dataclasses.replace(p, progress=batches.progress, state=pushed_state[p.ps]) for p in pushes]
-    return WorkerStep(
-        batches,
-        assigned,
-        backward.loss,
-        backward.examples,
-        received,
-        calls_begun.read_value(),
-        transport.kept,
-        [encoding for encoding in transport.encodings if encoding is not None],
-        momenta,
-        None if scale is None else scale.present,
-    )
+    return [dataclasses.replace(push, state=pushed_state[push.ps]) for push in pushes]
 
 
 def _make_calls_begun() -> Any:

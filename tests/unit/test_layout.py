@@ -26,8 +26,6 @@ COVERED_BY = {
     "graph/backward.py": "tests/cluster/test_gradients.py",
     "roles/model_check.py": "tests/unit/test_model_errors.py",
     "updates/base.py": "tests/cluster/test_modes.py",
-    "transport/push_encoding.py": "tests/cluster/transport/test_coding.py",
-    "transport/received_push.py": "tests/cluster/transport/test_dense.py",
     "updates/gradient_accumulator.py": "tests/cluster/updates/test_synchronous.py",
     "embeddings/deferred_lookups.py": "tests/cluster/test_tables.py",
     "embeddings/index.py": "tests/cluster/transport/test_vocabulary.py",

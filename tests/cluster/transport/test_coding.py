@@ -8,52 +8,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from ps_train.model import Model
-from ps_train.runtime.process_stats import ProcessStats
-from tests.support.coded import WIDTH, Fixed, cluster_of, finish, values_of
+from tests.support.coded import WIDTH, Fixed, cluster_of, values_of
 from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.tables import Bags
 
 CODECS = [long("bfloat16"), long("float16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")]
 each_codec = pytest.mark.parametrize("codec", CODECS)
-
-
-class Pushed(Model):
-    """Much to push and pull, and little to compute."""
-
-    def data(self, split, data_dir):
-        return Arrays(np.ones((64, 1), np.float32), np.zeros(64, np.float32))
-
-    def forward(self, features, training):
-        shapes = {"large": [400, 1000], "small": [300, 100], "odd": [7, 13]}
-        noise = [
-            tf.reduce_sum(v1.get_variable(name, shape) * tf.random.stateless_normal(shape, [1, number]))
-            for number, (name, shape) in enumerate(shapes.items())
-        ]
-        return features[:, 0] * tf.add_n(noise)
-
-    def loss(self, outputs, labels):
-        return tf.reduce_mean(outputs - labels)
-
-
-def bytes_of(steps=20, **fields):
-    """Bytes that one worker and one ps send in so many steps, by the counters of the kernel."""
-    cluster = cluster_of(Pushed(), num_ps=1, learning_rate=1e-6, **fields)
-    cluster.train(2)
-    stats = ProcessStats()
-    before = stats.read()["sent_bytes"]
-    cluster.train(steps)
-    return stats.read()["sent_bytes"] - before
-
-
-@pytest.mark.parametrize("update", ["async", long("sync")])
-def test_the_wire_carries_the_small_type(update):
-    whole = bytes_of(update=update) / 2  # each way
-    assert whole > 20 * 4 * 430_000
-    assert bytes_of(update=update, pull_codec="bfloat16", push_codec="bfloat16") / 2 <= 0.52 * whole
-    for codec, share in {"float16": 0.52, "int8": 0.28, "top_k:0.01": 0.03, "top_k:0.01,int8": 0.02}.items():
-        assert bytes_of(update=update, push_codec=codec) - whole <= share * whole, codec
 
 
 class Rounded(Linear):
@@ -81,39 +42,6 @@ def test_a_worker_computes_with_rounded_values_and_the_ps_keeps_float32(dtype):
     assert after["count"] == 1005
     assert {value.dtype for value in after.values()} == {np.dtype("float32")}
     assert (after["w"].astype(narrow) != after["w"]).any()
-
-
-class Uneven(Fixed):
-    """2,000 examples, of which a batch has more than bfloat16 can count exactly."""
-
-    def data(self, split, data_dir):
-        return Arrays(np.ones((2000, WIDTH), np.float32), np.zeros(2000, np.float32))
-
-
-@pytest.mark.parametrize("update", [long("async"), "sync"])
-def test_examples_are_counted_exactly(update):
-    cluster = cluster_of(Uneven(), update=update, batch_size=777, push_codec="bfloat16", pull_codec="bfloat16")
-    cluster.train(5)
-    assert cluster.sessions[0].run(cluster.steps[0].counters.examples) == 5 * 777
-
-
-class SometimesNan(Fixed):
-    def data(self, split, data_dir):
-        found = super().data(split, data_dir)
-        found.features[8:16, 0] = np.nan  # the second batch
-        return found
-
-
-@each_codec
-def test_a_skipped_gradient_leaves_no_trace(codec):
-    cluster = cluster_of(SometimesNan(), push_codec=codec, on_nan="skip", num_ps=1)
-    plain = cluster_of(SometimesNan(), on_nan="skip", num_ps=1)
-    for one in (cluster, plain):
-        one.train(6)
-    finish(cluster)
-    assert cluster.sessions[0].run(cluster.steps[0].counters.skipped) == 1
-    for key, value in values_of(cluster).items():
-        assert value == pytest.approx(values_of(plain)[key], abs=2e-5)
 
 
 class SomeRows(Linear):
