@@ -67,7 +67,10 @@ def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
 
 def ps_network(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose network is full."""
-    return f"{_one_more_ps(status)} shares its traffic; --accumulate=4 makes less of it"
+    smaller = "--accumulate=4 makes"
+    if job.pull_codec == job.push_codec == "none":
+        smaller = "--pull_codec=bfloat16 and --push_codec=bfloat16, or --accumulate=4, make"
+    return f"{_one_more_ps(status)} shares its traffic; {smaller} less of it"
 
 
 def balance(status: Status, job: Job, task: str, value: float) -> str:
