@@ -56,38 +56,36 @@ class ErrorFeedback:
         Args:
           vector: float32 [length].
           seed: int32 [2], seed of the codec's random choices.
-          is_used: bool scalar.  Where it is false, the receiver ignores the vector: zeros are sent, and the residual
-            stays.
+          is_used: bool scalar.  Where it is false, the receiver ignores the vector or adds it to a sum, so it is zeros:
+            it is sent without the residual, which stays.
 
         Returns:
           The encoded vector, and the operation that keeps the new residual.
         """
-
-        def send() -> list[tf.Tensor]:
-            total, velocity = self._total(vector)
-            parts = self._codec.encode(total, seed)
-            sent = self._codec.decode(parts, self.length)
-            kept = [self.residual.assign(total - sent, read_value=False)]
-            if self._velocity is not None:
-                unsent = tf.where(tf.equal(sent, 0.0), velocity, tf.zeros_like(velocity))
-                kept.append(self._velocity.assign(unsent, read_value=False))
-            with tf.control_dependencies(kept):
-                return [*parts, tf.constant(True)]
-
-        def send_nothing() -> list[tf.Tensor]:
-            return [*self._codec.encode(tf.zeros([self.length]), seed), tf.constant(False)]
-
-        *parts, done = v1.cond(is_used, send, send_nothing)
-        return tuple(parts), done.op
-
-    def _total(self, vector: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the sum of what is to be sent, and the velocity (the vector itself without momentum)."""
         residual = self.residual.read_value()
+        total, velocity = self._total(vector, residual)
+        total = _chosen(is_used, total, vector)
+        parts = self._codec.encode(total, seed)
+        sent = self._codec.decode(parts, self.length)
+        kept = [self.residual.assign(_chosen(is_used, total - sent, residual), read_value=False)]
+        if self._velocity is not None:
+            unsent = tf.where(tf.equal(sent, 0.0), velocity, tf.zeros_like(velocity))
+            before = self._velocity.read_value()
+            kept.append(self._velocity.assign(_chosen(is_used, unsent, before), read_value=False))
+        return parts, tf.group(*kept)
+
+    def _total(self, vector: tf.Tensor, residual: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the sum of what is to be sent, and the velocity (the vector itself without momentum)."""
         if self._velocity is None or self._momentum is None:
             return residual + vector, vector
         velocity = self._momentum.factor * self._velocity.read_value() + vector
         step = vector + self._momentum.factor * velocity if self._momentum.use_nesterov else velocity
         return residual + step, velocity
+
+
+def _chosen(condition: tf.Tensor, one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """Returns one of two tensors; unlike `tf.where`, this operation copies nothing for a scalar condition."""
+    return tf.raw_ops.Select(condition=condition, x=one, y=other)
 
 
 def local_zeros(name: str, shape: list[int], dtype: tf.DType = tf.float32) -> Any:
