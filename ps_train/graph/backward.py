@@ -135,11 +135,12 @@ def mean_gradients(
     devices = [_tower(device, inputs, given) for device in towers.devices]
     updates: list[tf.Operation] = []
     results: list[_BatchGradients] = []
+    after: list[Any] = []
     for number in range(accumulate):
         if number:
             # One after the other, to bound the memory.
             batches = batches.next(after=[tensor for result in results[-len(devices) :] for tensor in result.tensors])
-        results += _batch_gradients(model, split_batch(batches, len(devices)), devices, towers)
+        results += _batch_gradients(model, split_batch(batches, len(devices)), devices, towers, after)
         for tower, result in zip(devices, results[-len(devices) :], strict=True):
             updates += result.updates
             tower.state.used(by=[*updates, result.loss, *result.tensors])
@@ -162,19 +163,26 @@ def _tower(device: str, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) ->
 
 
 def _batch_gradients(
-    model: Model, parts: Sequence[Batches], devices: Sequence[_Tower], towers: Towers
+    model: Model, parts: Sequence[Batches], devices: Sequence[_Tower], towers: Towers, after: list[Any]
 ) -> list[_BatchGradients]:
-    """Returns the gradients of each tower's part of a batch; the lookups of all towers are answered together."""
+    """Returns the gradients of each tower's part of a batch; the lookups of all towers are answered together.
+
+    Args:
+      model: the user's model.
+      parts: the parts of the batch.
+      devices: for each part its tower.
+      towers: the flag's value.
+      after: operations and tensors that the next tower waits for; empty while towers have no effect on each other.
+    """
     inputs, graph = devices[0].inputs, v1.get_default_graph()
     results: list[_BatchGradients] = []
-    after: list[Any] = []
     with with_lookups(inputs.fetch, inputs.model_variables, inputs.compute_dtype, towers.home) as lookups:
         for tower, part in zip(devices, parts, strict=True):
             first = len(graph.get_operations()) if len(devices) > 1 else 0
             with tf.device(tower.device), tf.control_dependencies(after):
                 results.append(_part_gradients(model, part, tower, lookups))
             if len(devices) > 1 and _has_lasting_effect(results[-1], tower, first, towers):
-                after = [*results[-1].updates, results[-1].loss, *results[-1].tensors]
+                after[:] = [*results[-1].updates, results[-1].loss, *results[-1].tensors]
     return results
 
 
