@@ -14,9 +14,13 @@ from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.run_config import RunConfig
 from tests.support.stock_estimator import PATH_VARIABLE, SEED, input_fn, model_fn_of, train_with_stock, where
 
-pytestmark = pytest.mark.skipif(
-    not where(), reason=f"tensorflow-estimator 2.15.0 is not installed, and {PATH_VARIABLE} does not name its directory"
-)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not where(),
+        reason=f"tensorflow-estimator 2.15.0 is not installed, and {PATH_VARIABLE} does not name its directory",
+    ),
+]
 
 
 def train(directory: pathlib.Path, max_steps: int) -> None:
