@@ -6,10 +6,10 @@ from tests.mutation.mutation import Mutation
 
 _BOUNDED = "tests/cluster/updates/test_bounded.py"
 _DYNAMIC_SHARDING = "tests/cluster/test_dynamic_sharding.py"
-_PROGRESS = "tests/cluster/transport/test_shard_progress.py"
+_PROGRESS = "tests/cluster/checkpoint/test_shard_progress.py"
 _PUSH_BARRIER = "tests/cluster/checkpoint/test_push_barrier.py"
 _QUORUM = "tests/unit/updates/test_quorum.py"
-_STALENESS = "tests/cluster/updates/test_staleness.py"
+_STALENESS = "tests/cluster/checkpoint/test_staleness.py"
 _SYNC_ROUNDS = "tests/cluster/updates/test_sync_rounds.py"
 _TOKEN_GATE = "tests/cluster/updates/test_token_gate.py"
 _UPDATES = "tests/cluster/test_updates.py"
@@ -293,7 +293,7 @@ MUTATIONS = [
         "ps_train/checkpoint/staleness.py",
         "0.95 * updates",
         "0.90 * updates",
-        ("tests/unit/updates/test_staleness.py",),
+        ("tests/unit/checkpoint/test_staleness.py",),
         within="summary",
     ),
 ]
