@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ps_train.models import classifier, clicks, criteo, digits, layers, mnist
+    from ps_train.models import cifar10, classifier, clicks, criteo, digits, images, layers, mnist
 
-__all__ = ["classifier", "clicks", "criteo", "digits", "layers", "mnist"]
+__all__ = ["cifar10", "classifier", "clicks", "criteo", "digits", "images", "layers", "mnist"]
 
 
 def __getattr__(name: str) -> Any:

@@ -37,3 +37,13 @@ class Averaging(Model):
 
     def rounded(self, values: Any) -> np.ndarray[Any, Any]:
         return np.asarray(values).astype(self.dtype.as_numpy_dtype)
+
+
+def values_cast_to(dtype: tf.DType) -> Any:
+    """A scope in which a model gets its trained variables as values of another dtype."""
+
+    def cast(getter: Any, *args: Any, **kwargs: Any) -> Any:
+        variable = getter(*args, **kwargs)
+        return tf.cast(variable, dtype) if kwargs.get("trainable", True) else variable
+
+    return v1.variable_scope("", custom_getter=cast)

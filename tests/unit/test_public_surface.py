@@ -17,6 +17,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 ROOT = PACKAGE.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "flags").iterdir())]
 SOURCES = [*sorted((ROOT / "examples").glob("*.py")), *sorted((PACKAGE / "models").glob("*.py"))]
+SOURCES += sorted((PACKAGE / "models" / "images").glob("[a-z]*.py"))
 
 DOTTED = re.compile(r"\bps_train(?:\.\w+)+(?::\w+)?")
 FROM = re.compile(r"\bfrom (ps_train(?:\.\w+)*) import (\w+(?:, *\w+)*)")

@@ -371,7 +371,7 @@ def test_flags_passed_on_as_arguments_make_the_same_job(values):
     assert flags.parse(flags.as_arguments(first.given), {}).job == first.job
 
 
-LOCAL_PRESETS = ("criteo.flags",)
+LOCAL_PRESETS = ("cifar10.flags", "criteo.flags")
 
 
 def test_a_preset_without_a_cluster_describes_a_local_job():
