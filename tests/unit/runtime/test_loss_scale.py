@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.runtime import loss_scale
 from ps_train.runtime.loss_scale import FIRST, LEAST, MOST, LossScale, scaled, unscale
-from ps_train.transport import loss_scale
 
 
 class Steps:
