@@ -51,6 +51,9 @@ The deadlines end a call of which this worker refused its own part: TensorFlow m
 SHORT_CALL = v1.RunOptions(timeout_in_ms=3000)
 """Options of a call that is made again if a ps is busy."""
 
+_PREPARATION_SECS = 30.0
+"""Seconds that a busy machine may take to prepare a call's graph, which TensorFlow's deadlines do not cover."""
+
 LONG_CALL = v1.RunOptions(timeout_in_ms=1_200_000)
 """Options of a call that reads or writes a large part of the model, or data."""
 
@@ -191,11 +194,16 @@ class Session(v1.Session):
         self.group = group
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs as the base class does; in a group, a call without options may take 15 s."""
+        """Runs as the base class does; in a group, a call without options may take 15 s.
+
+        TensorFlow ends a call at its deadline, without harm to the session.  Only where it does not, because the worker
+        has refused its own part, the call becomes overdue, and the session is abandoned.
+        """
         if self.group is None:
             return self._run_until_accepted(fetches, feed_dict, options, run_metadata)
         options = _BRIEF_CALL if options is None else options
-        self.group.begin_call(options.timeout_in_ms / 1000 or math.inf)
+        timeout_secs = options.timeout_in_ms / 1000
+        self.group.begin_call(timeout_secs + _PREPARATION_SECS if timeout_secs else math.inf)
         try:
             return self._run_until_accepted(fetches, feed_dict, options, run_metadata)
         finally:

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster import abandonable as attempts
 from ps_train.cluster.abandonable import run_abandonable
-from ps_train.cluster.calls import LostConnectionError, Session, abandonable
+from ps_train.cluster.calls import LostConnectionError, Session, SessionGroup, abandonable
 from tests.support.processes import eventually
 from tests.support.servers import POOL
 from tests.support.waiting import Waiting
@@ -45,6 +45,32 @@ def test_a_session_of_no_group_keeps_the_deadline_of_its_own() -> None:
     with pytest.raises(tf.errors.DeadlineExceededError):
         session.run(never)
     assert time.monotonic() - began < 8
+
+
+def test_calls_that_end_at_their_deadlines_leave_the_session_to_the_others() -> None:
+    target, group, times_out = POOL.take(1)[0].target, SessionGroup(), v1.RunOptions(timeout_in_ms=2)
+    with tf.Graph().as_default() as graph:
+        never = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/none").dequeue()
+        one = tf.constant(1)
+    session = Session(target, graph, v1.ConfigProto(), group)
+    group.add(session)
+    outcomes: list[str] = []
+
+    def wait() -> None:
+        for _ in range(1000):
+            with pytest.raises(tf.errors.OpError) as raised:
+                session.run(never, options=times_out)
+            outcomes.append(type(raised.value).__name__)
+
+    def train() -> None:
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        waiting.join(60)
+        assert session.run(one) == 1
+
+    run_abandonable(train, group, lambda: False)
+    assert outcomes == 1000 * ["DeadlineExceededError"]
+    group.close()
 
 
 def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_makes_it() -> None:
