@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ps_train.config.validators import Check
+from ps_train.config.validators import Check, is_parsed_by
 
 NONE = "none"
 CASTS = ("bfloat16", "float16")
@@ -47,16 +47,8 @@ def _parse_one(text: str) -> CodecSpec:
     return CodecSpec(name)
 
 
-def _is_push_codec(text: str) -> bool:
-    try:
-        parse_codec(text)
-    except ValueError:
-        return False
-    return True
-
-
 push_codec = Check(
     "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, or top_k:SHARE,int8 (or bfloat16, "
     "float16)",
-    _is_push_codec,
+    is_parsed_by(parse_codec),
 )

@@ -25,12 +25,3 @@ def parse_limits(text: str) -> dict[str, float]:
             raise ValueError(part)
         found[name] = limit
     return found
-
-
-def are_limits(text: str) -> bool:
-    """Returns True for a valid value of --health_limits."""
-    try:
-        parse_limits(text)
-    except ValueError:
-        return False
-    return True

@@ -6,16 +6,16 @@ import dataclasses
 import re
 
 from ps_train.config.fields import job_field
-from ps_train.config.limits import HEALTH_RULES, are_limits
+from ps_train.config.limits import HEALTH_RULES, parse_limits
 from ps_train.config.metric_rule import parse_early_stop, parse_export
-from ps_train.config.validators import Check, above, at_least, integer_or, one_of, optional
+from ps_train.config.validators import Check, above, at_least, integer_or, is_parsed_by, one_of, optional
 
 _RECOVERIES = ("partial", "consistent")
 _MOST_PROFILED = 1000
 _EARLY_STOP = Check(
     "METRIC:EVALUATIONS, for example auc:3", lambda text: not text or parse_early_stop(text) is not None
 )
-_LIMITS = Check(f"RULE:NUMBER,... with rules of {', '.join(HEALTH_RULES)}", are_limits)
+_LIMITS = Check(f"RULE:NUMBER,... with rules of {', '.join(HEALTH_RULES)}", is_parsed_by(parse_limits))
 _PORT = Check("-1, or a number from 0 to 65535", lambda port: -1 <= port <= 65535)
 
 

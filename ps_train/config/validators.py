@@ -44,6 +44,19 @@ def optional(check: Check) -> Check:
     return Check(check.allowed, lambda value: value is None or check.holds(value))
 
 
+def is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """Returns a function that returns True for each text that `parse` takes without a ValueError."""
+
+    def holds(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return holds
+
+
 def integer_or(word: str) -> Check:
     """Returns a check of a text: a whole number of at least 1, or the word."""
     return Check(f"a whole number of at least 1, or {word}", lambda value: value == word or _is_count(value))

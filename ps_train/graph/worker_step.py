@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE, DataShard
@@ -20,6 +19,7 @@ from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.global_step import pulled_step
 from ps_train.private_tf import add_control_inputs
+from ps_train.runtime.local_state import local_variable
 from ps_train.runtime.loss_scale import LossScale
 from ps_train.transport.codecs.feedback import Momentum
 from ps_train.transport.coding import coding_of
@@ -78,7 +78,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     assigned, batches = _batches(spec, update)
     values = transport.pull(state.versions, state.backups)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
-    calls_begun = _make_calls_begun()
+    calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
     tables = spec.variables.tables()
     exchange = RowExchange(spec.plan, tables, state.variables, state.vocabularies, coding.pulled_as)
@@ -131,13 +131,6 @@ def _push(
     pushes = transport.push(gradients, backward.examples, computed.is_weighted, guard, rows)
     pushed_state = transport.push_state(backward.state if replica.index == 0 else None)
     return [dataclasses.replace(push, state=pushed_state[push.ps]) for push in pushes]
-
-
-def _make_calls_begun() -> Any:
-    """Makes a local variable of this worker: the number of calls that have begun."""
-    zeros, collections = v1.zeros_initializer(), [v1.GraphKeys.LOCAL_VARIABLES]
-    name = "ps_train/begun_calls"
-    return v1.get_variable(name, [], tf.int64, zeros, trainable=False, collections=collections, use_resource=True)
 
 
 def _batches(spec: GraphSpec, update: UpdateMode) -> tuple[ShardedBatches | None, Batches]:

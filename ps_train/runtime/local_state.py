@@ -9,6 +9,7 @@ A worker's server outlives a session that lost a ps.  Its tables and local varia
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -37,6 +38,13 @@ class LocalState:
         missing = session.run(self.missing) if self.initializers else []
         pending = [initializer for initializer, gone in zip(self.initializers, missing, strict=True) if gone]
         session.run(pending, options=UNBOUNDED_CALL)
+
+
+def local_variable(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32, value: float = 0) -> Any:
+    """Makes a variable of this worker that is not trained; each element is `value` at first."""
+    initial = v1.constant_initializer(value) if value else v1.zeros_initializer()  # a large constant stays in memory
+    collections = [v1.GraphKeys.LOCAL_VARIABLES]
+    return v1.get_variable(name, shape, dtype, initial, trainable=False, collections=collections, use_resource=True)
 
 
 def collect_local_state() -> LocalState:

@@ -13,11 +13,10 @@ two, so scaling rounds nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
+from ps_train.runtime.local_state import local_variable
 from ps_train.runtime.precision import widen
 
 LEAST, FIRST, MOST = 1.0, 2.0**15, 2.0**24
@@ -33,8 +32,8 @@ class LossScale:
     """
 
     def __init__(self) -> None:
-        self._scale = _local_variable("ps_train/loss_scale", FIRST, tf.float32)
-        self._good_steps = _local_variable("ps_train/good_steps", 0, tf.int64)
+        self._scale = local_variable("ps_train/loss_scale", [], value=FIRST)
+        self._good_steps = local_variable("ps_train/good_steps", [], tf.int64)
         self.value = self._scale.read_value()
         self.present = self._scale.read_value()
 
@@ -68,8 +67,3 @@ def unscale(gradients: Mapping[str, tf.Tensor], scale: tf.Tensor | None) -> dict
         return tf.cast(wide / tf.cast(scale, wide.dtype), gradient.dtype)
 
     return {name: divided(gradient) for name, gradient in gradients.items()}
-
-
-def _local_variable(name: str, value: float, dtype: tf.DType) -> Any:
-    collections, initial = [v1.GraphKeys.LOCAL_VARIABLES], v1.constant_initializer(value)
-    return v1.get_variable(name, [], dtype, initial, trainable=False, collections=collections, use_resource=True)

@@ -20,9 +20,9 @@ import tensorflow as tf
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
+from ps_train.runtime.local_state import local_variable
 from ps_train.runtime.precision import is_narrow
 from ps_train.transport.codecs.cast import saturating_cast
-from ps_train.transport.codecs.feedback import local_zeros
 from ps_train.transport.coding import NO_CODING, Coding
 from ps_train.transport.model_state import PushedState
 from ps_train.transport.parcels import Parcel, narrowed, pack, with_header
@@ -209,7 +209,7 @@ class Transport:
 
     def _count_push(self) -> tf.Tensor:
         """Returns the number of this push among the replica's, int64 scalar: a part of the codec's seed."""
-        count = local_zeros("ps_train/pushes", [], tf.int64)
+        count = local_variable("ps_train/pushes", [], tf.int64)
         number = count.read_value()
         with tf.control_dependencies([number]):
             self.kept.append(count.assign_add(1, read_value=False))

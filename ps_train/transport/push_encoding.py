@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from ps_train.runtime.local_state import local_variable
 from ps_train.transport.codecs.codec import Codec
-from ps_train.transport.codecs.feedback import ErrorFeedback, Momentum, local_zeros
+from ps_train.transport.codecs.feedback import ErrorFeedback, Momentum
 from ps_train.transport.codecs.wire import as_one, from_one
 from ps_train.transport.parcels import Parcel
 
@@ -39,7 +40,7 @@ class PushEncoding:
 
     def __init__(self, parcels: Sequence[Parcel], codec: Codec, momenta: Mapping[str, Momentum]) -> None:
         self.ps, self.parcels, self._codec = parcels[0].ps, tuple(parcels), codec
-        self.examples = local_zeros(f"ps_train/residual_{self.ps}/examples", [])
+        self.examples = local_variable(f"ps_train/residual_{self.ps}/examples", [])
         self.feedback: dict[int, ErrorFeedback] = {}
         for number, parcel in enumerate(parcels):
             if parcel.is_encoded:

@@ -138,6 +138,23 @@ def test_a_step_that_is_left_out_leaves_no_trace_in_it(update: str) -> None:
     assert values["ps_train/skipped"] == 5 and values["count"] == 1 and values["seen"] == 1
 
 
+class Picky(Averaged):
+    """The loss of a batch whose labels have a sum of at least 0 is no number."""
+
+    def loss(self, outputs, labels):
+        return super().loss(outputs, labels) + tf.where(tf.reduce_sum(labels) < 0, 0.0, np.nan)
+
+
+def test_a_step_that_the_first_worker_leaves_out_does_not_move_it_though_another_worker_makes_the_update() -> None:
+    model = Picky()
+    cluster = cluster_of(model, 2, 2, 1, update="sync", on_nan="skip", max_steps=10_000)
+    cluster.train(STEPS)
+    batches = batches_of(model, 2 * BATCH, STEPS)
+    own, other = [(x[0::2], y[0::2]) for x, y in batches], [y[1::2] for _, y in batches]
+    assert any(y.sum() >= 0 > more.sum() for (_, y), more in zip(own, other, strict=True))
+    check(cluster, [(x, y) for x, y in own if y.sum() < 0])
+
+
 class Textual(Linear):
     """State of other dtypes, assigned in a branch and in a function."""
 

@@ -11,11 +11,11 @@ sent (Lin et al. 2018, "Deep Gradient Compression").
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
+from ps_train.runtime.local_state import local_variable
 from ps_train.transport.codecs.codec import Codec
 
 
@@ -45,8 +45,8 @@ class ErrorFeedback:
     def __init__(self, name: str, codec: Codec, length: int, momentum: Momentum | None = None) -> None:
         self.length = length
         self._codec, self._momentum = codec, momentum
-        self.residual = local_zeros(name, [length])
-        self._velocity = local_zeros(f"{name}_velocity", [length]) if momentum else None
+        self.residual = local_variable(name, [length])
+        self._velocity = local_variable(f"{name}_velocity", [length]) if momentum else None
 
     def encode(
         self, vector: tf.Tensor, seed: tf.Tensor, is_used: tf.Tensor
@@ -86,9 +86,3 @@ class ErrorFeedback:
 def _chosen(condition: tf.Tensor, one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     """Returns one of two tensors; unlike `tf.where`, this operation copies nothing for a scalar condition."""
     return tf.raw_ops.Select(condition=condition, x=one, y=other)
-
-
-def local_zeros(name: str, shape: list[int], dtype: tf.DType = tf.float32) -> Any:
-    """Makes a variable of zeros that is local to the worker."""
-    zeros, collections = v1.zeros_initializer(), [v1.GraphKeys.LOCAL_VARIABLES]
-    return v1.get_variable(name, shape, dtype, zeros, trainable=False, collections=collections, use_resource=True)

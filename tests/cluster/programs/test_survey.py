@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import train
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.survey import survey_program
-from tests.support.programs import minimize, program_of, step
+from tests.support.programs import embedding, minimize, program_of, step
 
 
 @pytest.mark.parametrize("kind", [v1.train.SyncReplicasOptimizer, train.SyncReplicasOptimizer])
@@ -61,3 +61,13 @@ def twice(loss: tf.Tensor) -> Any:
 def test_point_72_what_cannot_be_captured_says_why(train: Callable[[tf.Tensor], Any], reason: str) -> None:
     with pytest.raises(CaptureError, match=reason):
         survey_program(program_of(train))
+
+
+@pytest.mark.parametrize("read_whole", [False, True])
+def test_only_a_variable_that_is_read_by_rows_alone_is_a_table(read_whole: bool) -> None:
+    def look_up(features: Any) -> tf.Tensor:
+        table = embedding()
+        rows = tf.reduce_mean(tf.nn.embedding_lookup(table, features["ids"]), 1)
+        return rows - tf.stop_gradient(tf.reduce_mean(table, 0)) if read_whole else rows
+
+    assert list(survey_program(program_of(minimize, look_up)).looked_up) == ([] if read_whole else ["embedding"])
