@@ -65,7 +65,8 @@ def test_a_call_that_tensorflow_ends_at_its_deadline_leaves_the_session_to_other
             patched.setattr(v1.Session, "run", run)
             asking = threading.Thread(target=ask, daemon=True)
             asking.start()
-            asking.join(30)
+            with abandonable(held.session):  # as in a call of the owner
+                asking.join(30)
 
     run_abandonable(train, held.group, lambda: False)
     assert outcomes == ["DeadlineExceededError"]
