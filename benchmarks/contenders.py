@@ -10,6 +10,7 @@ compared with anything without new code here.
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -166,6 +167,8 @@ ALIASES: dict[str, tuple[str, ...]] = {"ours": ("ours-async", "ours-sync")}
 ALIASES |= {"classic": ("classic-async", "classic-sync")}
 ALIASES |= {"pss": ("pss-1", "pss-100"), "single": ("single-1x2", "single-2x1")}
 ALIASES |= {"dtypes": ("ours-async", "ours-async:compute_dtype=bfloat16", "ours-async:compute_dtype=float16")}
+_CODECS = ("bfloat16:push_codec=bfloat16", "bfloat16:push_codec=int8", "bfloat16:push_codec=top_k:0.01")
+ALIASES |= {"codecs": ("ours-async", *(f"ours-async:pull_codec={codecs}" for codecs in _CODECS))}
 NAMES = tuple(contender.name for contender in _ALL)
 
 
@@ -183,7 +186,7 @@ def torch_python_for(contenders: Sequence[Contender], torch_python: str) -> str:
 
 
 def contender_of(text: str) -> Contender:
-    name, *options = text.split(":")
+    name, *options = re.split(r":(?![0-9])", text)  # a number belongs to the value: push_codec=top_k:0.01
     known = [contender for contender in _ALL if contender.name == name]
     if not known:
         allowed = ", ".join([*NAMES, *ALIASES])
