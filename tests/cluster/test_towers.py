@@ -181,7 +181,9 @@ def first_parts(batches: list, towers: int) -> list:
 
 
 @two_or_three
-@pytest.mark.parametrize(("run", "fields"), [(1, {}), (4, {}), long(1, {"accumulate": 2}), long(4, {"update": "sync"})])
+@pytest.mark.parametrize(
+    ("run", "fields"), [long(1, {}), (4, {}), long(1, {"accumulate": 2}), long(4, {"update": "sync"})]
+)
 def test_the_first_device_alone_moves_the_state_of_a_model(towers: str, run: int, fields: dict) -> None:
     model = Averaged()
     cluster = cluster_of(model, towers, run=run, **fields)
@@ -315,7 +317,9 @@ def test_the_model_runs_on_all_devices_and_input_and_push_on_the_first() -> None
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
-@pytest.mark.parametrize("model", [Deep(), long(Averaged()), Bags(dense=True)], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model", [Deep(), long(Averaged()), long(Bags(dense=True))], ids=lambda model: type(model).__name__
+)
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_several_devices_send_what_one_device_sends(model: Model, num_ps: int, update: str) -> None:
     one, several = (crossings(model, num_ps, update, "sgd", towers=towers) for towers in ("1", "2"))

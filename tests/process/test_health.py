@@ -33,7 +33,9 @@ def warned(findings) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("update", ["async", long("sync"), long("bounded")])
 def test_a_healthy_job_is_called_healthy(processes: Processes, tmp_path, update) -> None:
-    flags = ("--num_ps=1", "--num_workers=2", "--max_steps=150", f"--update={update}")
+    # Other work on a machine of two cores may really slow one worker.
+    limits = "--health_limits=slow_worker:5"
+    flags = ("--num_ps=1", "--num_workers=2", "--max_steps=150", limits, f"--update={update}")
     findings, output = health_of(processes, tmp_path, "Healthy", *flags)
     assert warned(findings) == set()
     assert "health:" not in output

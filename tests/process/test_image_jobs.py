@@ -23,7 +23,12 @@ def accuracy_of(directory: pathlib.Path) -> float:
 
 @pytest.mark.parametrize(
     ("update", "steps", "sharding"),
-    [("async", 200, "static"), ("sync", 100, "static"), long("async", 200, "dynamic"), long("sync", 100, "dynamic")],
+    [
+        long("async", 200, "static"),
+        ("sync", 100, "static"),
+        long("async", 200, "dynamic"),
+        long("sync", 100, "dynamic"),
+    ],
 )
 def test_two_workers_learn_to_tell_the_shapes_apart(
     processes: Processes, update: str, steps: int, sharding: str
