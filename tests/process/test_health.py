@@ -40,7 +40,9 @@ def test_a_healthy_job_is_called_healthy(processes: Processes, tmp_path, update)
     assert warned(findings) == set()
     assert "health:" not in output
     known = {found["rule"] for found in findings if found["state"] == "ok"}
-    assert {"sync_share", "input_share", "slow_worker", "ps_cpu", "ps_memory", "skipped", "dropped"} <= known
+    assert {"sync_share", "input_share", "ps_cpu", "ps_memory", "skipped", "dropped"} <= known
+    # Under async, one worker may have made all steps before the other has begun.
+    assert "slow_worker" in known or update == "async"
 
 
 @pytest.mark.parametrize(
