@@ -43,6 +43,7 @@ def of(dtype):
 
 
 @pytest.mark.parametrize("dtype", [*TRAINED[:2], *map(long, TRAINED[2:])], ids=lambda dtype: dtype.name)
+@pytest.mark.usual(1)
 def test_it_is_trained_saved_scored_and_served(dtype, tmp_path: pathlib.Path) -> None:
     model = of(dtype)
     cluster = check_training(model, tmp_path)
@@ -63,6 +64,7 @@ def test_it_is_trained_saved_scored_and_served(dtype, tmp_path: pathlib.Path) ->
         long("string", True),
     ],
 )
+@pytest.mark.usual(1)
 def test_what_has_no_gradient_keeps_its_value(dtype: str, trainable: bool, tmp_path: pathlib.Path) -> None:
     value = tf.constant(KEPT[dtype], dtype)
 

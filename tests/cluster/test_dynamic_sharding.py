@@ -141,6 +141,7 @@ def test_a_push_of_what_others_have_used_meanwhile_changes_nothing(update, num_p
     assert zombie.make(1) == 0
 
 
+@pytest.mark.long
 def test_of_two_pushes_of_the_same_examples_in_a_round_one_counts():
     cluster = InProcessCluster(Recording(ones=True), 2, 2, update="sync", shard_examples=40, **EPOCHS)
     cluster.start()

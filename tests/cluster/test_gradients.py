@@ -159,6 +159,7 @@ def test_with_on_nan_skip_a_synchronous_step_without_any_number_makes_no_update_
 
 @pytest.mark.parametrize("update", ["async", "sync"])
 @pytest.mark.parametrize("optimizer", [long("sgd"), "adam"])
+@pytest.mark.usual(1)
 def test_accumulated_batches_equal_one_larger_batch_and_are_sent_once(update: str, optimizer: str) -> None:
     workers = 2 if update == "sync" else 1
     model = Linear(count=48)

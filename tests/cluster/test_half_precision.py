@@ -35,6 +35,7 @@ ROUNDING = {"float16": 2**-11, "bfloat16": 2**-8, "float64": 1e-7}
 
 
 @pytest.mark.parametrize("dtype", [one if one == "float16" else long(one) for one in DTYPES])
+@pytest.mark.long
 def test_a_synchronous_update_of_large_batches_is_the_mean_over_all_examples(dtype: str) -> None:
     """Sums of 512 gradients of 200 are beyond float16, and lose digits in bfloat16."""
     model = Averaging(dtype)
@@ -83,6 +84,7 @@ def test_a_skipped_push_weighs_nothing_in_any_dtype(dtype: str) -> None:
     ("dtype", "update"),
     [("float16", "async"), ("bfloat16", "sync"), long("bfloat16", "async"), long("float64", "sync")],
 )
+@pytest.mark.usual(1)
 def test_accumulated_batches_are_added_up_without_losing_digits(dtype: str, update: str) -> None:
     """24 terms: their sum in bfloat16 would be wrong by more than one rounding."""
     model, accumulate, size = Averaging(dtype), 24, 8
@@ -151,6 +153,7 @@ def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("chunked")
 @pytest.mark.parametrize("dtype", ["float16", long("bfloat16"), long("float64")])
+@pytest.mark.usual(1)
 def test_a_checkpoint_of_two_ps_restores_into_any_number_whatever_the_dtype(dtype: str, tmp_path: pathlib.Path) -> None:
     first = trained(dtype, tmp_path, 2)
     expected = first.values()

@@ -40,6 +40,7 @@ def test_layers_train_as_in_one_plain_session(accumulate: int, tmp_path: pathlib
     check_export(model, cluster, tmp_path)
 
 
+@pytest.mark.long
 def test_initial_values_of_layers_depend_on_the_seed_alone(tmp_path: pathlib.Path) -> None:
     def initial(num_ps, seed):
         cluster = InProcessCluster(UserModel(layers), num_ps, 1, batch_size=4, seed=seed, partition_bytes=16)

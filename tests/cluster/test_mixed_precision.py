@@ -49,6 +49,7 @@ def scale_of(cluster: InProcessCluster, worker: int = 0) -> float:
         long(MixedBags, "bfloat16"),
     ],
 )
+@pytest.mark.usual(2)
 def test_training_equals_a_plain_session_with_the_same_casts(kind, dtype: str) -> None:
     model = kind()
     cluster = cluster_of(model, dtype)
@@ -92,6 +93,7 @@ def test_accumulated_batches_are_added_up_in_float32() -> None:
 
 @pytest.mark.parametrize("dtype", [long("bfloat16"), "float16"])
 @pytest.mark.parametrize("update", ["async", long("bounded"), "sync"])
+@pytest.mark.usual(1)
 def test_several_steps_in_a_call_are_the_same_steps_bit_by_bit(dtype: str, update: str) -> None:
     found = []
     for run in (1, 4):

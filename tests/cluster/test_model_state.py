@@ -72,6 +72,7 @@ def check(cluster: InProcessCluster, batches: list[tuple[np.ndarray, np.ndarray]
 @pytest.mark.parametrize(
     "num_ps, run, form", [long(1, 1, "value"), (2, 8, "value"), long(2, 1, "op"), long(1, 8, "op")]
 )
+@pytest.mark.usual(1)
 def test_it_moves_as_in_a_plain_session_for_any_number_of_steps_in_a_call(fields, num_ps, run, form) -> None:
     model = Averaged(form)
     cluster = cluster_of(model, num_ps, 1, run, **fields)
@@ -181,6 +182,7 @@ class Textual(Linear):
 
 @pytest.mark.parametrize("run", [long(1), 4])
 @pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.usual(1)
 def test_it_may_be_of_any_dtype_and_be_assigned_in_branches_and_functions(run: int, update: str) -> None:
     cluster = cluster_of(Textual(count=120, width=5), 2, 1, run, update=update)
     cluster.train(8, run=run)

@@ -46,6 +46,7 @@ def never() -> bool:
 @every_mode
 @one_or_two_ps
 @pytest.mark.parametrize("optimizer", [long("sgd"), long("momentum"), "adam", long("adagrad")])
+@pytest.mark.usual(1)
 def test_a_worker_that_is_left_alone_equals_a_plain_session(mode: dict, num_ps: int, optimizer: str) -> None:
     model = Linear(count=120, width=5)
     cluster = cluster_of(2, mode, num_ps, model, optimizer=optimizer)
@@ -77,6 +78,7 @@ def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, nu
 
 @every_mode
 @one_or_two_ps
+@pytest.mark.usual(1)
 def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode: dict, num_ps: int) -> None:
     cluster = cluster_of(3, mode, num_ps, max_steps=150)
     pace, silent, why = pace_for(cluster), threading.Event(), {}
@@ -100,6 +102,7 @@ def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode
 
 @every_mode
 @one_or_two_ps
+@pytest.mark.usual(1)
 def test_a_worker_that_comes_back_takes_part_again(mode: dict, num_ps: int) -> None:
     cluster = cluster_of(2, mode, num_ps, max_steps=100)
     cluster.dismiss(1)
@@ -135,6 +138,7 @@ def test_every_worker_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -
 
 
 @every_mode
+@pytest.mark.usual(1)
 def test_a_worker_stops_when_it_is_told_to_and_leaves(mode: dict) -> None:
     cluster = cluster_of(2, mode, max_steps=10**9)
     stop, pace, why = threading.Event(), pace_for(cluster), {}
@@ -184,6 +188,7 @@ def test_a_gradient_that_is_no_number_is_skipped_and_counted_if_so_wished(mode: 
 
 
 @every_mode
+@pytest.mark.usual(1)
 def test_training_goes_on_from_a_checkpoint_on_other_ps(mode: dict, tmp_path) -> None:
     settings = {"optimizer": "adam", "learning_rate": RATE, "batch_size": 4, **mode}
     one = InProcessCluster(Linear(count=120, width=5), 2, 2, tmp_path, partition_bytes=8, **settings)

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -40,6 +41,7 @@ def classic(cluster: InProcessCluster, target: str, model: Deep) -> Callable[[],
     return lambda: session.run(train)
 
 
+@pytest.mark.long
 def test_parcels_are_faster_than_variables_one_by_one_and_calls_of_several_steps_than_single_steps() -> None:
     model = Deep()
     cluster = InProcessCluster(

@@ -181,6 +181,7 @@ class Bad(Bags):
 
 
 @pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.usual(1)
 def test_a_gradient_of_rows_that_is_no_number_touches_no_row(cluster_of, update: str) -> None:
     cluster, initial = cluster_of(2, 1, Bad(), update=update, optimizer="momentum", on_nan="skip")
     cluster.train(5)

@@ -103,6 +103,7 @@ QUICK = {"with_ragged", "with_sparse", "with_nested", "looked_up", "regularized"
     [s if s.name in QUICK else long(s) for s in ZOO.values() if s.joined and s.name not in BATCHWISE],
     ids=str,
 )
+@pytest.mark.usual(3)
 def test_every_shape_of_model_trains_as_on_one_device(shape: Shape) -> None:
     with control_flow_of(shape):
         cluster = InProcessCluster(shape, 2, 1, partition_bytes=64, batch_size=5, towers="2", steps_per_run="4")
@@ -114,6 +115,7 @@ def test_every_shape_of_model_trains_as_on_one_device(shape: Shape) -> None:
 
 @two_or_three
 @pytest.mark.parametrize("run", [long(1), 4])
+@pytest.mark.long
 def test_tables_train_as_on_one_device(towers: str, run: int) -> None:
     cluster = cluster_of(Bags(dense=True), towers, run=run, optimizer="adagrad", batch_size=12)
     cluster.train(STEPS, run=run)
@@ -123,6 +125,7 @@ def test_tables_train_as_on_one_device(towers: str, run: int) -> None:
     check(cluster, plain, 2e-6)
 
 
+@pytest.mark.long
 def test_an_open_vocabulary_has_the_rows_that_it_has_with_one_device() -> None:
     values = []
     for towers in ("1", "2"):
@@ -163,7 +166,10 @@ def test_what_one_device_trains_with_other_flags_several_train(fields: dict) -> 
         cluster = cluster_of(Linear(count=120, width=5), towers, run=4, **fields)
         cluster.train(STEPS, run=4)
         values.append(cluster.values())
-    check(cluster, {name: values[0][name] for name in ("w", "b")})
+    # A value that is pulled ahead may be from before or after the update that goes on meanwhile.
+    tolerance = 0.1 if "prefetch_pulls" in fields else 1e-6
+    for name in ("w", "b"):
+        np.testing.assert_allclose(values[1][name], values[0][name], rtol=1e-6, atol=tolerance, err_msg=name)
 
 
 def test_a_part_that_is_not_finite_leaves_out_the_whole_batch() -> None:
@@ -321,6 +327,7 @@ def test_the_model_runs_on_all_devices_and_input_and_push_on_the_first() -> None
     "model", [Deep(), long(Averaged()), long(Bags(dense=True))], ids=lambda model: type(model).__name__
 )
 @pytest.mark.parametrize("update", [long("async"), "sync"])
+@pytest.mark.long
 def test_several_devices_send_what_one_device_sends(model: Model, num_ps: int, update: str) -> None:
     one, several = (crossings(model, num_ps, update, "sgd", towers=towers) for towers in ("1", "2"))
     assert one == several and sum(one.values()) >= 2 * num_ps

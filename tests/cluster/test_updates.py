@@ -23,6 +23,7 @@ def differences(distributed: dict[str, np.ndarray], plain: dict[str, np.ndarray]
 
 
 @pytest.mark.parametrize(("update", "num_workers"), [("async", 1), ("sync", 2)])
+@pytest.mark.usual(1)
 def test_two_runs_with_the_same_seed_are_bit_equal(update: str, num_workers: int) -> None:
     results = []
     for _ in range(2):

@@ -166,6 +166,7 @@ def test_few_open_files_stop_the_checks_before_tensorflow_aborts(processes):
     assert "64 open files allowed" in lines_of(process, "files")[0]
 
 
+@pytest.mark.long
 def test_a_model_that_fails_is_one_line_as_in_the_job(processes):
     process = doctor(processes, "--model=tests.support.models:Raises", "--nopredict")
     assert process.wait(90) == 2, process.output
@@ -183,6 +184,7 @@ def test_variables_that_do_not_fit_are_a_failure_and_no_sample_is_taken(processe
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_a_signal_ends_it_at_once_and_leaves_nothing(processes, signum):
     before = leftovers()
     process = doctor(processes, "--num_workers=1")

@@ -79,6 +79,7 @@ def test_the_first_failed_child_is_reported_as_the_cause_and_no_process_is_left(
 
 
 @pytest.mark.parametrize("update", [long("async"), "sync"])
+@pytest.mark.long
 def test_a_ps_that_dies_is_named_by_every_worker(processes: Processes, update: str) -> None:
     cluster = TestCluster(processes, 2, 2, "--max_steps=100000000", "--log_secs=0.2", f"--update={update}")
     cluster.flags.append("--recovery_timeout_secs=3")

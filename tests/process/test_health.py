@@ -62,6 +62,7 @@ def test_a_healthy_job_is_called_healthy(processes: Processes, tmp_path, update)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
+@pytest.mark.usual(1)
 def test_a_real_cause_is_found_and_the_advice_is_shown(processes: Processes, tmp_path, rule, task, model, flags):
     name, _, mib = model.partition(":")
     findings, output = health_of(processes, tmp_path, name, *flags, *([f"--model_arg=mib={mib}"] if mib else []))

@@ -30,6 +30,7 @@ def accuracy_of(directory: pathlib.Path) -> float:
         long("sync", 100, "dynamic"),
     ],
 )
+@pytest.mark.long
 def test_two_workers_learn_to_tell_the_shapes_apart(
     processes: Processes, update: str, steps: int, sharding: str
 ) -> None:

@@ -115,6 +115,7 @@ def test_under_sync_an_update_follows_the_pushes_of_both_workers(profiled):
         assert len(set(followed_by)) == len(followed_by), "no worker pushes twice in a round"
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_while_it_records_is_named_and_delays_nobody(profiled):
     cluster, (chief, worker) = profiled(
         "20:1000", 1, "--update=async", "--max_steps=4000", "--heartbeat_timeout_secs=3"

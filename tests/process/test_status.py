@@ -71,6 +71,7 @@ def test_a_living_job_shows_all_of_itself_and_its_report_is_its_end(processes: P
     assert '"stopped"' in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_a_lost_ps_is_seen_and_the_job_is_seen_to_recover(processes: Processes, tmp_path):
     faults = ("--inject_fault=kill:ps:1@300", "--max_restarts=2", "--save_steps=100")
     flags = ("--num_ps=2", "--num_workers=2", "--max_steps=100000000")

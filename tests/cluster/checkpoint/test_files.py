@@ -27,6 +27,7 @@ def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 3])
+@pytest.mark.usual(1)
 def test_a_checkpoint_of_two_ps_restores_into_another_number(
     tmp_path: pathlib.Path, num_ps: int, chunked: bool
 ) -> None:
@@ -168,6 +169,7 @@ def test_checkpoints_of_which_none_can_be_read_are_refused_and_not_touched(
 
 
 @pytest.mark.parametrize("name", ["a[b]c", long("a*?"), long("[!a] b"), long("a\\b")])
+@pytest.mark.usual(1)
 def test_a_directory_may_have_the_characters_of_a_pattern(tmp_path: pathlib.Path, name: str, chunked: bool) -> None:
     directory = tmp_path / name
     directory.mkdir()

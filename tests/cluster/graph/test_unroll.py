@@ -41,6 +41,7 @@ def cluster_of(model: Model, num_ps: int, workers: int, run: int = RUN, **fields
 
 @every_mode_of_one
 @one_or_two_ps
+@pytest.mark.usual(2)
 def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other(mode: dict, num_ps: int) -> None:
     model = Linear(count=120, width=5)
     cluster = cluster_of(model, num_ps, 1, **mode)
@@ -87,6 +88,7 @@ def test_the_global_step_is_exactly_max_steps(mode: dict, num_ps: int, run: str)
 
 
 @every_mode_of_one
+@pytest.mark.usual(1)
 def test_input_that_ends_within_a_call_is_used_to_its_end_and_steps_not_made_are_given_back(mode: dict) -> None:
     model = Linear(count=46)
     cluster = cluster_of(model, 1, 1, 4, epochs=3, max_steps=1000, **mode)

@@ -21,6 +21,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("name", [long("LogisticRegression"), "WideAndDeep", long("DeepFM")])
+@pytest.mark.long
 def test_a_model_learns_on_two_ps_and_scores_itself(clicks: pathlib.Path, name: str) -> None:
     class Here(getattr(criteo, name)):
         def data(self, split, data_dir):

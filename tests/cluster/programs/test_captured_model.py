@@ -70,6 +70,7 @@ TRAINING = [minimize, clipped, two_optimizers, two_adams, some_variables, scaled
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("train", TRAINING, ids=lambda train: train.__name__)
+@pytest.mark.usual(4)
 def test_point_66_and_69_the_values_are_those_of_tensorflow(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)
 
@@ -119,6 +120,7 @@ def test_point_70_metrics_in_training_leave_the_looked_up_variables_in_their_col
 
 
 @pytest.mark.parametrize("scope", ["dnn", "a/rather/long/scope/of/names"])
+@pytest.mark.usual(1)
 def test_point_69_slots_of_partitioned_variables_have_the_keys_of_tensorflows_saver(
     tmp_path: pathlib.Path, scope: str
 ) -> None:

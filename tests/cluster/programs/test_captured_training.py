@@ -125,6 +125,7 @@ def test_point_63_a_loss_that_is_not_finite_is_tensorflows_error(tmp_path: pathl
     assert issubclass(NanLossError, v1.train.NanLossDuringTrainingError)
 
 
+@pytest.mark.long
 def test_points_62_and_64_initial_values_come_from_elsewhere_once(tmp_path: pathlib.Path) -> None:
     calls: list[str] = []
 

@@ -103,6 +103,7 @@ def heaviest(record):
     [(SlowInput(), "input"), (SlowLoss(), "compute"), (SlowUpdate(), "update")],
     ids=["input", "compute", "update"],
 )
+@pytest.mark.usual(1)
 def test_what_is_slow_is_the_longest_part(mode, model, part):
     record = recorded(cluster_of(model, mode))
     parts = record.parts()

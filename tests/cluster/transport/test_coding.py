@@ -67,6 +67,7 @@ def test_rows_that_no_example_touches_stay_as_they_are(codec):
 
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 @pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05,int8")])
+@pytest.mark.long
 def test_rows_of_tables_travel_encoded(codec, update):
     plain, coded = (
         cluster_of(Bags(), 2 if update == "sync" else 1, update=update, optimizer="adagrad", learning_rate=0.05, **some)
@@ -91,6 +92,7 @@ class InItsDtype(Fixed):
 
 
 @pytest.mark.parametrize("codec", ["none", "bfloat16"])
+@pytest.mark.usual(1)
 def test_values_that_travel_in_the_compute_dtype_are_not_cast(codec):
     fields = {"compute_dtype": "bfloat16", "learning_rate": 0.1, "l2": 0.01, "clip_global_norm": 1.0}
     with_pull, without = (

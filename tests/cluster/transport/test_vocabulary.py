@@ -81,6 +81,7 @@ def test_every_optimizer_does_to_ids_that_come_and_go_what_numpy_does(optimizer:
     ],
     ids=str,
 )
+@pytest.mark.usual(1)
 def test_rows_are_given_and_taken_as_declared(declared: dict) -> None:
     assert_replayed("adagrad", declared)
 

@@ -153,6 +153,7 @@ def test_known_ids_are_predicted_by_their_rows_and_unknown_ones_by_the_default_r
 
 
 @pytest.mark.parametrize("strings", [long(False), True])
+@pytest.mark.long
 def test_a_saved_model_knows_the_ids(tmp_path, strings: bool) -> None:
     model = visits(strings)
     (tmp_path / "model").mkdir()

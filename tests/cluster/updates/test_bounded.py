@@ -72,6 +72,7 @@ def trained(lead: int, num_ps: int = 1) -> tuple[Recorded, InProcessCluster, lis
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("lead", [0, 1, long(4)])
+@pytest.mark.usual(1)
 def test_no_worker_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_bound_is_used(
     lead: int, num_ps: int
 ) -> None:

@@ -16,6 +16,7 @@ QUICK = [("bfloat16", "async", 1, 2), ("int8", "sync", 2, 2), ("top_k:0.05", "bo
 @pytest.mark.parametrize(
     ("codec", "update", "workers", "run"), [*QUICK, *(long(codec, *mode) for codec in ALL for mode in MODES)]
 )
+@pytest.mark.usual(1)
 def test_pushes_and_what_they_leave_out_are_the_sum_of_all_gradients(codec, update, workers, run):
     plain, coded = (
         cluster_of(Fixed(), workers, run=run, update=update, push_codec=name, accumulate=2) for name in ("none", codec)

@@ -216,6 +216,7 @@ class Twins(Linear):
 
 
 @pytest.mark.parametrize("backups", [0, long(1)])
+@pytest.mark.long
 def test_every_ps_makes_an_update_of_the_same_gradients(backups: int) -> None:
     cluster, _ = made(2, backups, Twins())
     assert sorted(piece.ps for piece in cluster.plan.slices) == [0, 1], "one column on each ps"

@@ -106,6 +106,7 @@ def test_a_head_makes_the_spec_of_a_model_fn(tmp_path: pathlib.Path) -> None:
 
 
 @needs_package
+@pytest.mark.long
 def test_the_head_of_contrib_makes_a_spec_too(tmp_path: pathlib.Path) -> None:
     head = make_contrib(lambda: estimator).estimator.binary_classification_head()
 

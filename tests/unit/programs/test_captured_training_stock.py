@@ -34,6 +34,7 @@ def values_of(directory: pathlib.Path) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in names}
 
 
+@pytest.mark.long
 def test_point_69_each_goes_on_where_the_other_ended(tmp_path: pathlib.Path) -> None:
     train_with_stock(tmp_path / "stock", 10)
     shutil.copytree(tmp_path / "stock", tmp_path / "ours")

@@ -50,6 +50,7 @@ class Decayed(Perceptron):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("model", [Perceptron(), Normalized(), Digits(), WideAndDeep(), DeepFM(), LogisticRegression()])
+@pytest.mark.usual(6)
 def test_models_that_take_the_dtype_of_their_variables_pass(model: Model, dtype: str) -> None:
     check(model, dtype)
 

@@ -1,0 +1,21 @@
+"""The mark `usual`: the first cases of a parametrized test are usual, the others are `long`."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the other cases, before pytest leaves out what is `long`."""
+    counts: collections.Counter[str] = collections.Counter()
+    for item in items:
+        mark = item.get_closest_marker("usual")
+        if mark is None or item.get_closest_marker("long") is not None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        counts[test] += 1
+        if counts[test] > mark.args[0]:
+            item.add_marker(pytest.mark.long)
