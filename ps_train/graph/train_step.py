@@ -9,7 +9,6 @@ A model is built twice: `trace` builds it to find its variables, `backward` buil
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import ConfigError
 from ps_train.graph.ps_state import PsState, make_ps_state
 from ps_train.graph.spec import GraphSpec
-from ps_train.graph.unroll import UnrolledStep, unroll
+from ps_train.graph.unroll import UnrolledCalls, unroll
 from ps_train.graph.worker_step import WorkerStep, build_worker_step
 from ps_train.placement.initialization import initialize_ps
 from ps_train.placement.plan import Plan
@@ -43,8 +42,6 @@ from ps_train.updates.base import ParameterShard, StepOps, UpdateMode
 from ps_train.updates.momentum_correction import WithoutMomentum
 from ps_train.updates.residuals import Residuals
 
-log = logging.getLogger(__name__)
-
 
 @dataclasses.dataclass(frozen=True)
 class TrainStep:
@@ -54,7 +51,7 @@ class TrainStep:
       graph: the graph.
       batches: the batches of the first step.
       ops: the operations of the step, made by the update mode.
-      more: the further steps that may follow the first in the same call.
+      calls: the steps of calls.
       loss: float scalar of this replica's batch, before the update.
       examples: float32 scalar, number of examples that the step stands for; 0 after the end of the input.
       global_step: int64 scalar variable on ps 0.
@@ -75,7 +72,7 @@ class TrainStep:
     graph: tf.Graph
     batches: Batches
     ops: StepOps
-    more: list[UnrolledStep]
+    calls: UnrolledCalls
     loss: tf.Tensor
     examples: tf.Tensor
     global_step: tf.Variable
@@ -102,9 +99,9 @@ class TrainStep:
           "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input,
           where no step is without examples.
         """
-        steps = [UnrolledStep(self.ops.train, self.examples), *self.more[: length - 1]]
+        steps = self.calls.steps[:length]
         return {
-            "train": [op for step in steps for op in step.train],
+            "train": [op for step in steps for op in step.train] + self.calls.ends.get(length, []),
             "examples": [] if self.is_endless else [step.examples for step in steps],
         }
 
@@ -124,7 +121,8 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
         with tf.device(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state)
         ops, residuals, ownership, entries = _build_update(spec, update, state, worker)
-        ahead = _pull_ahead(job, spec.variables)
+        calls = unroll(ops.train, worker.examples, plan.num_ps, job.longest_call, worker.ahead)
+        renewals = worker.ahead.kept.keep(worker.ahead.pulled) if worker.ahead else []
         initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
         uninitialized = tf.stack([tf.logical_not(v1.is_variable_initialized(entry.variable)) for entry in entries])
@@ -132,7 +130,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             graph=graph,
             batches=worker.batches,
             ops=ops,
-            more=unroll(ops.train, worker.examples, plan.num_ps, job.longest_call - 1, ahead),
+            calls=calls,
             loss=worker.loss,
             examples=worker.examples,
             global_step=state.update_counts[0],
@@ -146,7 +144,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             loss_scale=worker.loss_scale,
             assigned=worker.assigned,
             ownership=ownership,
-            local=collect_local_state(),
+            local=collect_local_state(renewals),
             residuals=residuals,
         )
 
@@ -174,18 +172,6 @@ def _check_accumulate(job: Job, variables: ModelVariables) -> None:
             f"{described(job, 'accumulate')} is not possible with tables ({', '.join(variables.tables())}): "
             "use accumulate=1 and a larger batch_size."
         )
-
-
-def _pull_ahead(job: Job, model_variables: ModelVariables) -> int:
-    """Returns how many steps ahead values are pulled: 0 if the model assigns variables, which must not be outdated."""
-    if job.prefetch_pulls and model_variables.state():
-        log.warning(
-            "%s has no effect: the model assigns %s itself, which the next step must see",
-            described(job, "prefetch_pulls"),
-            ", ".join(model_variables.state()[:3]),
-        )
-        return 0
-    return job.prefetch_pulls
 
 
 def _initialize(ps: int, spec: GraphSpec, state: PsState) -> tf.Operation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import Batches, DataSource, training_batches
 from ps_train.data.shard_batches import ShardedBatches
@@ -17,6 +19,7 @@ from ps_train.data.shard_readers import reader_of
 from ps_train.graph.backward import Backward, PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
+from ps_train.graph.unroll import Ahead
 from ps_train.placement.global_step import pulled_step
 from ps_train.private_tf import add_control_inputs
 from ps_train.runtime.local_state import local_variable
@@ -24,6 +27,7 @@ from ps_train.runtime.loss_scale import LossScale
 from ps_train.transport.codecs.feedback import Momentum
 from ps_train.transport.coding import coding_of
 from ps_train.transport.dense import Transport
+from ps_train.transport.kept_pull import KeptPull
 from ps_train.transport.push_encoding import PushEncoding
 from ps_train.transport.received_push import ReceivedPush, empty_push
 from ps_train.transport.row_exchange import RowExchange, RowPush
@@ -32,6 +36,8 @@ from ps_train.updates.base import Replica, UpdateMode
 from ps_train.updates.chain import transforms_of
 from ps_train.updates.momentum_correction import momenta_of
 from ps_train.updates.push_guard import Guard, after, dropping, finite_guard, scaled_guard
+
+log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +54,7 @@ class WorkerStep:
       kept: operations of the step that keep what the push has left out.
       encodings: the encodings of the pushes, with what they have left out.
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
+      ahead: what a worker needs to pull ahead; None if it does not.
       loss_scale: float32 scalar, the present loss scale of the worker; None unless the loss is scaled.
     """
 
@@ -60,6 +67,7 @@ class WorkerStep:
     kept: list[tf.Operation]
     encodings: list[PushEncoding]
     momenta: dict[str, Momentum]
+    ahead: Ahead | None = None
     loss_scale: tf.Tensor | None = None
 
 
@@ -83,12 +91,13 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     tables = spec.variables.tables()
     exchange = RowExchange(spec.plan, tables, state.variables, state.vocabularies, coding.pulled_as)
     scale = LossScale() if job.scales_loss else None
+    step = pulled_step(state.update_counts[0], state.versions[0])
     inputs = PulledInputs(
         values,
         state.variables,
         spec.variables,
         lambda requests: exchange.pull(requests, state.versions),
-        pulled_step(state.update_counts[0], state.versions[0]),
+        tf.identity(step),
         tf.as_dtype(job.compute_dtype),
         None if scale is None else scale.value,
     )
@@ -98,7 +107,23 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     loss, examples, begun = backward.loss, backward.examples, calls_begun.read_value()
     encodings = [encoding for encoding in transport.encodings if encoding is not None]
     shown = None if scale is None else scale.present
-    return WorkerStep(batches, assigned, loss, examples, received, begun, transport.kept, encodings, momenta, shown)
+    pulled = [*transport.pulled, *state.versions, step]
+    ahead = Ahead(pulled, KeptPull(pulled), transport.begun_anew(calls_begun)) if _pulls_ahead(spec) else None
+    return WorkerStep(
+        batches, assigned, loss, examples, received, begun, transport.kept, encodings, momenta, ahead, shown
+    )
+
+
+def _pulls_ahead(spec: GraphSpec) -> bool:
+    """Returns whether values are pulled ahead: not if the model assigns variables, which must not be outdated."""
+    state = spec.variables.state()
+    if spec.job.prefetch_pulls and state:
+        log.warning(
+            "%s has no effect: the model assigns %s itself, which the next step must see",
+            described(spec.job, "prefetch_pulls"),
+            ", ".join(state[:3]),
+        )
+    return bool(spec.job.prefetch_pulls) and not state
 
 
 class _Computed(NamedTuple):

@@ -30,14 +30,11 @@ def overriding_global_step(step: Any) -> Iterator[None]:
 
 
 def pulled_step(step: Any, after: tf.Tensor) -> tf.Tensor:
-    """Returns the value of a global step, int64 scalar, on the current device.
-
-    The value is sent only if the graph uses it.
+    """Returns the value of a global step, int64 scalar, on its ps.
 
     Args:
       step: the global step's variable.
       after: a tensor on the ps; the value is read after it.
     """
     with tf.device(step.device), tf.control_dependencies([after]):
-        value = step.read_value()
-    return tf.identity(value)
+        return step.read_value()

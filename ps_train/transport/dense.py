@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.placement.call_started import after_all_started
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
@@ -53,6 +54,7 @@ class Transport:
       pushed: for each ps the parcels that it receives in a push.
       encodings: for each ps the encoding of its pushes; None where nothing is encoded.
       kept: operations of `push` that keep what the push leaves out; they are part of the step.
+      pulled: the vectors that `pull` reads on the ps.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Transport:
         self._plan, self._variables, self._coding = plan, variables, coding
         self._pulled = self._pack_pulled(model_variables, detect_torn)
         self._torn: tf.Tensor | None = None
+        self.pulled: list[tf.Tensor] = []
         self._first_answers: dict[int, tf.Tensor] = {}
         sparse = set(model_variables.sparse())
         self._masks = {mask_name(name): [mask_slice(piece) for piece in plan.slices_of(name)] for name in sparse}
@@ -125,6 +128,7 @@ class Transport:
                 }
                 version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
                 vector = parcel.join(read, version)
+            self.pulled.append(vector)
             found, version = parcel.split(vector)
             if version is not None:
                 versions.append(version)
@@ -155,6 +159,17 @@ class Transport:
         """
         answers = [self._first_answers.get(ps, after[ps]) for ps, parcels in enumerate(self.pushed) if parcels]
         with tf.control_dependencies([tf.identity(answer) for answer in answers]):
+            return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
+
+    def begun_anew(self, count: Any) -> tf.Operation:
+        """Makes an operation as `begun` does, for a call that begins with kept values and awaits no pulled ones.
+
+        Args:
+          count: see `begun`.
+        """
+        with tf.control_dependencies(
+            [after_all_started(tf.constant(0), [ps for ps, some in enumerate(self.pushed) if some])]
+        ):
             return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
 
     def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
