@@ -3,8 +3,8 @@
     loop = TrainingLoop("worker:1", step, source, should_stop, first_step=0)
     reason = loop.run(monitored_session)         # a LoopExit
 
-A burst takes about a fifth of a second, because the loop must react in time.  The last step of a burst is run alone,
-with the hooks.  So are the steps left over by longer calls.
+A burst takes about a fifth of a second, because the loop must react in time.  The last step of a burst with hooks is
+run alone, with the hooks.  So are the steps left over by longer calls.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from __future__ import annotations
 import enum
 import functools
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
+from ps_train.cluster.burst_size import Burst, BurstScheduler
 from ps_train.cluster.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, LostConnectionError, LostInputError
 from ps_train.coordination.kv_store import cause_of
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
 from ps_train.graph.train_step import TrainStep
-from ps_train.training.burst_size import BurstScheduler
+from ps_train.training.step_sources import StepSource
 from ps_train.updates.finite import NOT_FINITE
 
 log = logging.getLogger(__name__)
@@ -37,50 +39,6 @@ class LoopExit(enum.Enum):
     STEPS = "steps"
     INPUT = "input"
     STOPPED = "stopped"
-
-
-class StepSource(Protocol):
-    """The source of the steps that a replica may make."""
-
-    def take(self, wanted: int, global_step: int) -> int:
-        """Takes up to `wanted` steps at the last known `global_step`; returns their number, 0 if none are left."""
-
-    def give_back(self, count: int) -> None:
-        """Returns steps that were taken but not made."""
-
-
-class LockstepSource:
-    """A source for lockstep: every replica makes every step, and knows the global step after each."""
-
-    def __init__(self, max_steps: int) -> None:
-        self._max_steps = max_steps
-
-    def take(self, wanted: int, global_step: int) -> int:
-        """Returns `wanted`, limited to the steps that remain until max_steps."""
-        return max(0, min(wanted, self._max_steps - global_step))
-
-    def give_back(self, count: int) -> None:
-        """Does nothing: lockstep takes no steps from a shared budget."""
-
-
-class EndingSource:
-    """A source that has no further steps once the training has ended.
-
-    Args:
-      source: the source of steps.
-      has_ended: returns True when the training has ended.
-    """
-
-    def __init__(self, source: StepSource, has_ended: Callable[[], bool]) -> None:
-        self._source, self._has_ended = source, has_ended
-
-    def take(self, wanted: int, global_step: int) -> int:
-        """Returns the steps of the source; 0 after the end."""
-        return 0 if self._has_ended() else self._source.take(wanted, global_step)
-
-    def give_back(self, count: int) -> None:
-        """Returns steps to the source."""
-        self._source.give_back(count)
 
 
 class TrainingLoop:
@@ -117,6 +75,7 @@ class TrainingLoop:
         self._step, self._source, self._should_stop = step, source, should_stop
         self._bursts = bursts or BurstScheduler()
         self._wrappers = wrappers
+        self._hooks_time = -math.inf
         self._steps_per_call = functools.cache(step.steps_per_call)
         self.count: Callable[[int, float], None] = lambda steps, examples: None
         self._last_examples = 0.0
@@ -137,12 +96,16 @@ class TrainingLoop:
           LostInputError: the input was cancelled by a lost session.
         """
         while not self._should_stop():
-            count = self._source.take(self._bursts.next_burst(self.global_step), self.global_step)
+            start = time.monotonic()
+            wanted = self._bursts.next_burst(self.next_step, start - self._hooks_time)
+            count = self._source.take(wanted.steps, self.global_step)
             if count == 0:
-                return LoopExit.STEPS
+                return self._end(LoopExit.STEPS)
             start = time.monotonic()
             try:
-                made, ended = session.run_step_fn(self._burst_of(count))
+                # With fewer steps than wanted, these may be the last ones.
+                burst = Burst(count, wanted.with_hooks or count < wanted.steps)
+                made, ended = session.run_step_fn(self._burst_of(burst))
             except tf.errors.InvalidArgumentError as error:
                 if (unusable := data_error(error)) is not None:
                     raise unusable from None
@@ -158,17 +121,21 @@ class TrainingLoop:
             self._bursts.record(count, time.monotonic() - start)
             self._source.give_back(count - made)
             if ended:
-                return LoopExit.INPUT
+                return self._end(LoopExit.INPUT)
         return LoopExit.STOPPED
+
+    def _end(self, reason: LoopExit) -> LoopExit:
+        self._source.settle()
+        return reason
 
     @property
     def next_step(self) -> int:
         """Returns the global step after the running call, if no other replica makes steps."""
         return self.global_step + self._begun
 
-    def _burst_of(self, count: int) -> Callable[[Any], tuple[int, bool]]:
+    def _burst_of(self, size: Burst) -> Callable[[Any], tuple[int, bool]]:
         def burst(step_context: Any) -> tuple[int, bool]:  # MonitoredSession requires exactly this parameter
-            return self._burst(step_context, count)
+            return self._burst(step_context, size)
 
         return burst
 
@@ -177,7 +144,7 @@ class TrainingLoop:
         ops = self._step.ops
         self._count_call(1)
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
-        self.global_step, self._begun = int(fetched["step"]), 0
+        self.global_step, self._begun, self._hooks_time = int(fetched["step"]), 0, time.monotonic()
         self._last_examples = float(fetched["examples"])
         self.count(1, self._last_examples)
         return self._last_examples
@@ -189,16 +156,17 @@ class TrainingLoop:
         self._lengths.add(length)
         self.calls += 1
 
-    def _burst(self, step_context: Any, count: int) -> tuple[int, bool]:
+    def _burst(self, step_context: Any, size: Burst) -> tuple[int, bool]:
         """Makes a burst; returns the number of steps made, and True if the input has ended."""
         run: Callable[..., Any] = functools.partial(step_context.session.run, options=UNBOUNDED_CALL)
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         for wrap in self._wrappers:
             run, run_with_hooks = wrap(run), wrap(run_with_hooks)
         begun = made = first = 0
+        in_calls = size.steps - size.with_hooks
         try:
-            while begun < count - 1 and not self._should_stop():
-                length = self._bursts.next_call_length(count - 1 - begun)
+            while begun < in_calls and not self._should_stop():
+                length = self._bursts.next_call_length(in_calls - begun)
                 first = first or length
                 if length == 1 < first:  # left over by longer calls: uses the graph that is always prepared
                     made += self._with_hooks(run_with_hooks) > 0
@@ -208,6 +176,8 @@ class TrainingLoop:
                     self.count(length, float(sum(steps)) if steps else length * self._last_examples)
                     made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length
+            if not size.with_hooks:
+                return made, made < begun
             examples = self._with_hooks(run_with_hooks)
             return made + int(examples > 0), examples == 0
         except tf.errors.OutOfRangeError:

@@ -23,7 +23,7 @@ from ps_train.config.job import Job
 from ps_train.data import shard_policy as policy
 from ps_train.data.shard_layout import Assignment
 from ps_train.graph.train_step import TrainStep
-from ps_train.training.loop import StepSource
+from ps_train.training.step_sources import StepSource
 from ps_train.updates.base import Replica
 
 
@@ -100,6 +100,9 @@ class ShardClient:
         """Returns steps that were taken but not made."""
         assert self._source is not None, "begin() has been called"
         self._source.give_back(count)
+
+    def settle(self) -> None:
+        """Does nothing: no steps are taken ahead."""
 
     def is_over(self) -> bool:
         """Returns True if all epochs are finished."""

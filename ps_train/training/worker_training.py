@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.abandonable import run_abandonable
+from ps_train.cluster.burst_size import BurstScheduler
 from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
 from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import own_config, session_config, start_server
@@ -33,14 +34,14 @@ from ps_train.graph.input import Input
 from ps_train.graph.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.graph.train_step import build_train_step
 from ps_train.observe.loss_scale import loss_scale_hooks
-from ps_train.training.burst_size import BurstScheduler
 from ps_train.training.call_wrappers import call_wrappers, make_profile
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties
 from ps_train.training.final_evaluation import EvalWorker
-from ps_train.training.loop import EndingSource, LockstepSource, LoopExit, StepSource, TrainingLoop
+from ps_train.training.loop import LoopExit, TrainingLoop
 from ps_train.training.session import ClusterSessions, monitored_training_session
 from ps_train.training.shard_client import ShardClient
+from ps_train.training.step_sources import StepSource, step_source
 from ps_train.updates.base import Replica
 
 log = logging.getLogger(__name__)
@@ -72,12 +73,10 @@ class WorkerTraining:
         self.loop: TrainingLoop | None = None
         self._generation = Generation("", "", 0.0)
         self._sessions_without_step = 0
-        self._input_open = self.input_ended = False
+        self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
         self._eval_worker = EvalWorker(context)
-        self.profile = make_profile(context)
-        self.model_hooks = NO_HOOKS
-        self.begun = False
+        self.profile, self.model_hooks = make_profile(context), NO_HOOKS
 
     def run(self) -> None:
         """Trains until the job has no more steps for this worker; raises the error that ends the training."""
@@ -208,7 +207,7 @@ class WorkerTraining:
     def run_loop(self, session: Any) -> LoopExit:
         """Makes steps until no steps or no input is left, then leaves the rounds; returns which of the two it was."""
         self.context.heartbeat.set_state(TaskState.TRAINING)
-        assert self.loop is not None, "each session has a loop"
+        assert self.loop is not None
         if self.shard_client is not None and self.session is not None:
             self.shard_client.begin(self.session, self._step_source())
         reason = self.loop.run(session)
@@ -246,14 +245,15 @@ class WorkerTraining:
             return False
         return True
 
-    def _step_source(self) -> StepSource:
-        source = LockstepSource(self.context.job.max_steps) if self.step.lockstep else self.budget
-        return EndingSource(source, lambda: self.has_ended)
+    def _step_source(self, ahead: bool = False) -> StepSource:
+        shared = None if self.step.lockstep else self.budget
+        return step_source(self.context.job.max_steps, shared, lambda: self.has_ended, ahead)
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
-        job, name = self.context.job, str(self.context.task)
-        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, self.model_hooks.run_alone)
-        source = self.shard_client or self._step_source()
+        job, name, hooks = self.context.job, str(self.context.task), self.model_hooks
+        often = self.step.lockstep or self.shard_client is not None or bool(hooks.hooks)
+        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, hooks.run_alone, often)
+        source = self.shard_client or self._step_source(ahead=True)
         wrappers = call_wrappers(job, name, self.profile.tracer.begin(first_step))
         return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
 

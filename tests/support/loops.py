@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ps_train.training.burst_size import BurstScheduler
-from ps_train.training.loop import LockstepSource, StepSource, TrainingLoop
+from ps_train.cluster.burst_size import BurstScheduler
+from ps_train.training.loop import TrainingLoop
+from ps_train.training.step_sources import LockstepSource, StepSource
 from tests.support.cluster import InProcessCluster
 
 
@@ -29,6 +30,9 @@ class SharedBudget:
     def give_back(self, count: int) -> None:
         with self._lock:
             self._left += count
+
+    def settle(self) -> None:
+        pass
 
 
 class _Context:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutation.mutation import Mutation
 
 _ASYNC_SAVER = "tests/cluster/checkpoint/test_async_saver.py"
-_BURST_SIZE = "tests/unit/training/test_burst_size.py"
+_BURST_SIZE = "tests/unit/cluster/test_burst_size.py"
 _CHIEF_DUTIES = "tests/unit/training/test_chief_duties.py"
 _FILES = "tests/cluster/checkpoint/test_files.py"
 _HEARTBEAT_FAILURES = "tests/unit/coordination/test_heartbeat_failures.py"
@@ -235,7 +235,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a run may last longer than a burst",
-        "ps_train/training/burst_size.py",
+        "ps_train/cluster/burst_size.py",
         "length * min(self._secs) <= BURST_SECS",
         "length * min(self._secs) <= 9 * BURST_SECS",
         (_BURST_SIZE,),
@@ -243,7 +243,7 @@ MUTATIONS = [
     ),
     Mutation(
         "bursts grow without a bound",
-        "ps_train/training/burst_size.py",
+        "ps_train/cluster/burst_size.py",
         "_GROWTH * steps)",
         "10**9)",
         (_BURST_SIZE,),
@@ -251,7 +251,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the time that TensorFlow takes to prepare a run counts",
-        "ps_train/training/burst_size.py",
+        "ps_train/cluster/burst_size.py",
         "if self._prepares_graphs:",
         "if False:",
         (_BURST_SIZE,),

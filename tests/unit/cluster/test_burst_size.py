@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.training.burst_size import BURST_SECS, BurstScheduler, call_lengths
+from ps_train.cluster.burst_size import BURST_SECS, BurstScheduler, call_lengths
+from ps_train.config.job import Job
 
 
 def burst(rhythm: BurstScheduler, step_secs: float) -> list[int]:
     """Makes one as the loop does; the lengths of its runs."""
-    count, runs = rhythm.next_burst(), []
+    count, runs = rhythm.next_burst().steps, []
     while sum(runs) < count - 1:
         runs.append(rhythm.next_call_length(count - 1 - sum(runs)))
     rhythm.record(count, count * step_secs)
@@ -33,28 +34,28 @@ def test_what_was_prepared_when_it_was_run_says_nothing_of_how_long_steps_take()
     burst(rhythm, 5.0)
     after(rhythm, 1e-3, bursts=3)
     assert burst(rhythm, 5.0) == [8, 8, 8, 1]
-    assert rhythm.next_burst() == 25
+    assert rhythm.next_burst().steps == 25
 
 
 def test_bursts_become_longer_by_a_bounded_factor() -> None:
     rhythm = after(BurstScheduler(8), 0.0, bursts=4)
-    assert rhythm.next_burst() == 25
+    assert rhythm.next_burst().steps == 25
     after(rhythm, 0.0, bursts=2)
-    assert rhythm.next_burst() == 793
+    assert rhythm.next_burst().steps == 793
 
 
 def test_bursts_settle_at_the_time_that_a_burst_should_take() -> None:
-    assert after(BurstScheduler(), 0.0011).next_burst() * 0.0011 == pytest.approx(BURST_SECS, rel=0.02)
+    assert after(BurstScheduler(), 0.0011).next_burst().steps * 0.0011 == pytest.approx(BURST_SECS, rel=0.02)
 
 
 def test_steps_that_become_slow_make_bursts_shorter_at_once() -> None:
     rhythm = after(BurstScheduler(), BURST_SECS / 100)
     rhythm.record(100, 100 * BURST_SECS / 5)
-    assert rhythm.next_burst() == 5
+    assert rhythm.next_burst().steps == 5
 
 
 def test_a_burst_is_never_without_steps() -> None:
-    assert after(BurstScheduler(8), 60.0).next_burst() == 1
+    assert after(BurstScheduler(8), 60.0).next_burst().steps == 1
 
 
 def test_lengths_of_calls() -> None:
@@ -97,30 +98,58 @@ def test_a_call_of_a_given_length_is_of_that_length_however_slow_steps_are() -> 
 
 
 def test_a_burst_has_a_call_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
-    assert BurstScheduler(16, fixed=True).next_burst() == 17
-    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 5).next_burst() == 17
-    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 60).next_burst() == 49
-    assert after(BurstScheduler(1, fixed=True), BURST_SECS / 5).next_burst() == 5
+    assert BurstScheduler(16, fixed=True).next_burst().steps == 17
+    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 5).next_burst().steps == 17
+    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 60).next_burst().steps == 49
+    assert after(BurstScheduler(1, fixed=True), BURST_SECS / 5).next_burst().steps == 5
 
 
 def test_a_call_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
     for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (6, 4), (3, 2), (2, 1)):
         rhythm = after(BurstScheduler(16), BURST_SECS / (steps + 0.5))
-        assert rhythm.next_call_length(rhythm.next_burst() - 1) == run
-        assert rhythm.next_burst() <= steps
+        assert rhythm.next_call_length(rhythm.next_burst().steps - 1) == run
+        assert rhythm.next_burst().steps <= steps
 
 
 def test_a_burst_is_some_whole_calls_and_one_step() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 60)
-    assert rhythm.next_burst() == 57
+    assert rhythm.next_burst().steps == 57
 
 
 def test_a_burst_ends_where_a_checkpoint_is_due() -> None:
     rhythm = after(BurstScheduler(save_steps=100), BURST_SECS / 60)
-    assert [rhythm.next_burst(step) for step in (0, 39, 40, 41, 99, 100, 199)] == [60, 60, 60, 59, 1, 60, 1]
-    assert after(BurstScheduler(), BURST_SECS / 60).next_burst(41) == 60
+    assert [rhythm.next_burst(step).steps for step in (0, 39, 40, 41, 99, 100, 199)] == [60, 60, 60, 59, 1, 60, 1]
+    assert after(BurstScheduler(), BURST_SECS / 60).next_burst(41).steps == 60
 
 
 def test_a_burst_also_ends_where_summaries_are_due() -> None:
     bursts = after(BurstScheduler(save_steps=100, summary_steps=30), BURST_SECS / 60)
-    assert [bursts.next_burst(step) for step in (0, 29, 30, 90, 95, 100, 119)] == [30, 1, 30, 10, 5, 20, 1]
+    assert [bursts.next_burst(step).steps for step in (0, 29, 30, 90, 95, 100, 119)] == [30, 1, 30, 10, 5, 20, 1]
+
+
+def test_a_burst_that_needs_no_hooks_is_whole_calls_alone() -> None:
+    rhythm = after(BurstScheduler(8, hooks_secs=1.0), BURST_SECS / 60)
+    assert rhythm.next_burst(0, 0.9) == (56, False)
+    assert rhythm.next_burst(0, 1.0) == (57, True)
+
+
+def test_where_a_checkpoint_is_due_the_hooks_are_too() -> None:
+    rhythm = after(BurstScheduler(8, save_steps=100, hooks_secs=1.0), BURST_SECS / 60)
+    assert [rhythm.next_burst(step, 0.0) for step in (0, 44, 60, 99)] == [
+        (56, False),
+        (56, True),
+        (40, True),
+        (1, True),
+    ]
+
+
+def test_a_single_step_runs_with_the_hooks() -> None:
+    assert after(BurstScheduler(8, hooks_secs=1.0), 60.0).next_burst(0, 0.0) == (1, True)
+
+
+def test_the_hooks_run_twice_between_two_progress_lines() -> None:
+    job = Job(log_secs=0.5)
+    assert BurstScheduler.of(job, every_burst_with_hooks=False).next_burst(0, 0.2).with_hooks
+    rhythm = after(BurstScheduler.of(job, every_burst_with_hooks=False), BURST_SECS / 60)
+    assert [rhythm.next_burst(0, secs).with_hooks for secs in (0.2, 0.25)] == [False, True]
+    assert after(BurstScheduler.of(job), BURST_SECS / 60).next_burst(0, 0.0).with_hooks

@@ -1,7 +1,7 @@
 """Sizes of bursts and of calls of `session.run`, chosen from the measured time of steps.
 
     bursts = BurstScheduler.of(job, save_steps=100)
-    bursts.next_burst(global_step=0), bursts.next_call_length(left=12)  # 1, 1: no step has been timed yet
+    bursts.next_burst(global_step=0), bursts.next_call_length(left=12)  # Burst(1, True), 1: no step is timed yet
     bursts.record(steps=1, secs=0.004)
 
 A burst lasts about BURST_SECS, and so does its longest call: the loop checks for events between calls.  TensorFlow
@@ -11,19 +11,35 @@ and few lengths are used.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
+from typing import NamedTuple
 
 from ps_train.config.job import Job
 from ps_train.config.training_fields import AUTO
 
 BURST_SECS = 0.2
+_HOOKS_SECS = 1.0
+"""Seconds between two steps with the hooks, where every burst need not have them."""
 _FIRST = 3
 """Number of steps that are timed one by one before calls make several steps."""
 _MIN_STEPS_FOR_LONG_CALLS = 0.75
 """Maximum duration of a call of a new length, as a fraction of BURST_SECS."""
 _GROWTH = 32
 """Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""
+
+
+class Burst(NamedTuple):
+    """The steps of a burst.
+
+    Attributes:
+      steps: their number.
+      with_hooks: True if the last one runs alone, with the hooks.
+    """
+
+    steps: int
+    with_hooks: bool
 
 
 class BurstScheduler:
@@ -34,11 +50,20 @@ class BurstScheduler:
       fixed: if True, every call has this length, whatever its duration.
       save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
       summary_steps: the same, because the model's summaries are due.
+      hooks_secs: seconds after which a burst ends with the hooks again; 0: every burst does.
     """
 
-    def __init__(self, longest_call: int = 1, fixed: bool = False, save_steps: int = 0, summary_steps: int = 0) -> None:
+    def __init__(
+        self,
+        longest_call: int = 1,
+        fixed: bool = False,
+        save_steps: int = 0,
+        summary_steps: int = 0,
+        hooks_secs: float = 0.0,
+    ) -> None:
         self._lengths, self._fixed = call_lengths(longest_call, fixed), fixed
         self._ends = [every for every in (save_steps, summary_steps) if every]
+        self._hooks_secs = hooks_secs
         self._steps = 1
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
@@ -46,7 +71,12 @@ class BurstScheduler:
 
     @classmethod
     def of(
-        cls, job: Job, save_steps: int = 0, summary_steps: int = 0, every_step_alone: bool = False
+        cls,
+        job: Job,
+        save_steps: int = 0,
+        summary_steps: int = 0,
+        every_step_alone: bool = False,
+        every_burst_with_hooks: bool = True,
     ) -> BurstScheduler:
         """Returns the scheduler for the flags of a job.
 
@@ -55,32 +85,39 @@ class BurstScheduler:
           save_steps: as for the class, from the replica's duties.
           summary_steps: as for the class, from the replica's duties.
           every_step_alone: if True, a burst has one step: there are hooks that must run at every step.
+          every_burst_with_hooks: if False, some bursts have no hooks, because nothing needs them so often.
         """
         if every_step_alone:
             return cls(save_steps=1)
-        return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps)
+        hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
+        return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps, hooks_secs)
 
-    def next_burst(self, global_step: int = 0) -> int:
-        """Returns the number of steps of the next burst: some calls, and the single step that ends it.
+    def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
+        """Returns the size of the next burst: some calls, and the single step with the hooks, if any.
 
         Args:
           global_step: the latest known global step.
+          secs_without_hooks: seconds since the hooks ran.
         """
-        return min([self._steps_of_burst(), *(every - global_step % every for every in self._ends)])
+        with_hooks = secs_without_hooks >= self._hooks_secs
+        steps = self._steps_of_burst(int(with_hooks))
+        due = min((every - global_step % every for every in self._ends), default=steps + 1)
+        return Burst(min(steps, due), with_hooks or steps == 1 or due <= steps)
 
-    def _steps_of_burst(self) -> int:
+    def _steps_of_burst(self, alone: int) -> int:
+        """Returns the number of steps that make whole calls, with so many single steps."""
         if self._fixed:
-            steps = max(self._steps, self._lengths[0] + 1) if self._lengths[0] > 1 else self._steps
+            steps = max(self._steps, self._lengths[0] + alone) if self._lengths[0] > 1 else self._steps
         else:
             steps = self._steps if len(self._secs) >= _FIRST else 1
-        longest = self._longest(steps - 1)
-        return steps if longest == 1 else (steps - 1) // longest * longest + 1
+        longest = self._longest(steps - alone)
+        return steps if longest == 1 else (steps - alone) // longest * longest + alone
 
     def next_call_length(self, left: int) -> int:
         """Returns the number of steps of the next call, at least 1; the caller makes the call now.
 
         Args:
-          left: steps left in the burst before its last one.
+          left: steps left in the burst, without one that runs with the hooks.
         """
         length = self._longest(left)
         if length not in self._prepared:

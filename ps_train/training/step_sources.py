@@ -1,0 +1,134 @@
+"""Sources of the steps that a replica may make.
+
+source = EndingSource(StepsAhead(budget), has_ended)
+count = source.take(100, global_step=0)         # 0: none are left
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol
+
+
+class Budget(Protocol):
+    """Steps that may be taken and given back."""
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Takes up to `wanted` steps at the last known `global_step`; returns their number, 0 if none are left."""
+
+    def give_back(self, count: int) -> None:
+        """Returns steps that were taken but not made."""
+
+
+class StepSource(Budget, Protocol):
+    """The source of the steps that a replica may make."""
+
+    def settle(self) -> None:
+        """Gives back what the source holds; called when no further step is made."""
+
+
+class LockstepSource:
+    """A source for lockstep: every replica makes every step, and knows the global step after each."""
+
+    def __init__(self, max_steps: int) -> None:
+        self._max_steps = max_steps
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Returns `wanted`, limited to the steps that remain until max_steps."""
+        return max(0, min(wanted, self._max_steps - global_step))
+
+    def give_back(self, count: int) -> None:
+        """Does nothing: lockstep takes no steps from a shared budget."""
+
+    def settle(self) -> None:
+        """Does nothing."""
+
+
+class EndingSource:
+    """A source that has no further steps once the training has ended.
+
+    Args:
+      source: the budget, or another source.
+      has_ended: returns True when the training has ended.
+    """
+
+    def __init__(self, source: Budget, has_ended: Callable[[], bool]) -> None:
+        self._source, self._has_ended = source, has_ended
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Returns the steps of the source; 0 after the end."""
+        return 0 if self._has_ended() else self._source.take(wanted, global_step)
+
+    def give_back(self, count: int) -> None:
+        """Returns steps to the source."""
+        self._source.give_back(count)
+
+    def settle(self) -> None:
+        """Does nothing: it holds no steps."""
+
+
+class StepsAhead:
+    """A source that takes the steps of the next burst while the present burst is made: taking them costs a message.
+
+    Args:
+      source: the source of steps.
+    """
+
+    def __init__(self, source: StepSource) -> None:
+        self._source = source
+        self._held = 0
+        self._taking: Future[int] | None = None
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Returns steps that were taken before, or takes some; begins to take as many again."""
+        self._receive()
+        if not self._held:
+            self._held = self._source.take(wanted, global_step)
+        count = min(wanted, self._held)
+        self._held -= count
+        if count and not self._held:
+            self._begin(wanted, global_step)
+        return count
+
+    def give_back(self, count: int) -> None:
+        """Returns steps to the source."""
+        self._source.give_back(count)
+
+    def settle(self) -> None:
+        """Returns the steps that were taken ahead."""
+        self._receive()
+        held, self._held = self._held, 0
+        if held:
+            self._source.give_back(held)
+
+    def _receive(self) -> None:
+        """Waits for the steps that are being taken."""
+        taking, self._taking = self._taking, None
+        if taking is not None:
+            self._held += taking.result()
+
+    def _begin(self, wanted: int, global_step: int) -> None:
+        self._taking = taking = Future[int]()
+
+        def take() -> None:
+            try:
+                taking.set_result(self._source.take(wanted, global_step))
+            except BaseException as error:
+                taking.set_exception(error)
+
+        threading.Thread(target=take, daemon=True, name="steps").start()
+
+
+def step_source(max_steps: int, budget: Budget | None, has_ended: Callable[[], bool], ahead: bool) -> StepSource:
+    """Returns the source of a replica's steps.
+
+    Args:
+      max_steps: the global step at which the run ends.
+      budget: the budget that replicas share; None in lockstep.
+      has_ended: returns True when the training has ended.
+      ahead: if True, steps of the budget are taken ahead.
+    """
+    source = EndingSource(LockstepSource(max_steps) if budget is None else budget, has_ended)
+    return StepsAhead(source) if ahead and budget is not None else source

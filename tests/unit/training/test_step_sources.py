@@ -1,0 +1,121 @@
+"""Sources of steps: what is taken ahead, and what is given back."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ps_train.training.step_sources import LockstepSource, StepsAhead, StepSource, step_source
+from tests.support.loops import SharedBudget
+
+
+class Watched(SharedBudget):
+    """Says what was taken; waits in threads other than the test's, and fails, if it shall."""
+
+    def __init__(self, max_steps: int) -> None:
+        super().__init__(max_steps)
+        self.taken: list[int] = []
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.error: Exception | None = None
+
+    def take(self, wanted: int, global_step: int) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            assert self.may_go_on.wait(20)
+        if self.error is not None:
+            raise self.error
+        self.taken.append(super().take(wanted, global_step))
+        return self.taken[-1]
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+
+def source_of(budget: Watched, has_ended=lambda: False) -> StepSource:
+    return step_source(1000, budget, has_ended, ahead=True)
+
+
+def test_the_next_steps_are_taken_while_the_present_ones_are_made() -> None:
+    budget = Watched(100)
+    source = source_of(budget)
+    assert source.take(30, 0) == 30
+    assert source.take(30, 0) == 30 and source.take(30, 0) == 30 and source.take(30, 0) == 10
+    assert source.take(30, 0) == 0
+    assert budget.taken == [30, 30, 30, 10, 0, 0] and budget.left == 0
+
+
+def test_to_make_steps_need_not_wait_for_the_next_ones() -> None:
+    budget = Watched(100)
+    source = source_of(budget)
+    budget.may_go_on.clear()
+    assert source.take(10, 0) == 10
+    assert budget.taken == [10]
+    budget.may_go_on.set()
+    assert source.take(10, 0) == 10
+
+
+def test_of_more_steps_than_wanted_the_rest_is_kept() -> None:
+    budget = Watched(100)
+    source = source_of(budget)
+    assert [source.take(wanted, 0) for wanted in (40, 15, 15, 15)] == [40, 15, 15, 10]
+
+
+def test_what_was_taken_ahead_is_given_back_at_the_end() -> None:
+    budget = Watched(100)
+    source = source_of(budget)
+    assert source.take(30, 0) == 30
+    source.settle()
+    assert budget.left == 70
+    source.settle()
+    assert budget.left == 70
+
+
+def test_steps_that_were_not_made_are_given_back_at_once() -> None:
+    budget = Watched(100)
+    source = source_of(budget)
+    source.take(30, 0)
+    source.settle()
+    source.give_back(12)
+    assert budget.left == 82
+
+
+def test_an_error_comes_with_the_next_steps() -> None:
+    budget = Watched(100)
+    source = StepsAhead(budget)
+    assert source.take(30, 0) == 30
+    source.settle()
+    budget.error = OSError("lost")
+    with pytest.raises(OSError, match="lost"):
+        source.take(30, 0)
+
+
+def test_after_the_end_of_the_training_there_are_no_steps() -> None:
+    ended = threading.Event()
+    source = source_of(Watched(100), ended.is_set)
+    ended.set()
+    assert source.take(30, 0) == 0
+
+
+def test_in_lockstep_nothing_is_taken_ahead() -> None:
+    source = step_source(50, None, lambda: False, ahead=True)
+    assert [source.take(20, step) for step in (0, 40, 50)] == [20, 10, 0]
+    source.settle()
+
+
+class TestLockstepSource:
+    def test_every_replica_makes_every_step(self):
+        first, second = LockstepSource(10), LockstepSource(10)
+        assert first.take(10, 0) == second.take(10, 0) == 10
+
+    def test_no_more_steps_are_given_than_are_left(self):
+        pace = LockstepSource(10)
+        assert [pace.take(4, step) for step in (0, 4, 8, 10)] == [4, 4, 2, 0]
+
+    def test_steps_that_made_no_update_do_not_count(self):
+        pace = LockstepSource(10)
+        assert [pace.take(10, 0), pace.take(10, 7)] == [10, 3]
+
+    def test_a_finished_job_has_no_steps(self):
+        assert LockstepSource(10).take(5, 12) == 0
