@@ -119,7 +119,8 @@ class TrainingLoop:
                 log.debug("first step at global step %d", self.global_step)
                 self.made_any = True
             self._bursts.record(count, time.monotonic() - start)
-            self._source.give_back(count - made)
+            if made < count:
+                self._source.give_back(count - made)
             if ended:
                 return self._end(LoopExit.INPUT)
         return LoopExit.STOPPED

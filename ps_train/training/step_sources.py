@@ -82,14 +82,15 @@ class StepsAhead:
         self._taking: Future[int] | None = None
 
     def take(self, wanted: int, global_step: int) -> int:
-        """Returns steps that were taken before, or takes some; begins to take as many again."""
+        """Returns steps that were taken before, or takes some; begins to take those of the next burst."""
         self._receive()
-        if not self._held:
-            self._held = self._source.take(wanted, global_step)
+        if self._held < wanted:
+            self._held += self._source.take(wanted - self._held, global_step)
         count = min(wanted, self._held)
         self._held -= count
-        if count and not self._held:
-            self._begin(wanted, global_step)
+        ahead = wanted + wanted // 2 + 1 - self._held  # bursts are not all of one size
+        if count and ahead > 0:
+            self._begin(ahead, global_step)
         return count
 
     def give_back(self, count: int) -> None:
