@@ -99,7 +99,7 @@ def _ours(update: str) -> Callable[[Setting, Sequence[str]], list[Program]]:
         workload = workload_class(setting.workload)
         command = [sys.executable, "-m", "ps_train", f"--model={workload.__module__}:{workload.__name__}"]
         command += [f"--update={update}", f"--batch_size={workload.batch_size}", "--model_dir=model"]
-        command += [f"--max_steps={setting.max_steps or _ENDLESS}", "--log_secs=0.25", "--save_secs=3600"]
+        command += [f"--max_steps={setting.max_steps or _ENDLESS}", "--log_secs=1", "--save_secs=3600"]
         command += [f"--model_arg={argument}" for argument in setting.model_args]
         command += [*flags, *(["--verbose"] if setting.verbose else [])]
         if not setting.places:  # what users do on one machine: the launcher starts the others
