@@ -19,7 +19,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.placement.variables import CheckpointEntry, scatter_rows, variable_bytes
+from ps_train.embeddings.row_update import scatter_rows
+from ps_train.placement.variables import CheckpointEntry, variable_bytes
 
 SLICED_DTYPES = frozenset(
     [tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.bool]

@@ -11,7 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ps_train.cluster.event_model import (
+from ps_train.cluster.spec import Cluster
+from ps_train.config.job import Job
+from ps_train.doctor.findings import OK, WARN, Finding
+from ps_train.doctor.sample import Sample
+from ps_train.event_model import (
     MOST_WORKERS,
     Costs,
     fit,
@@ -20,10 +24,6 @@ from ps_train.cluster.event_model import (
     steps_per_sec_on,
     workers_at_saturation,
 )
-from ps_train.cluster.spec import Cluster
-from ps_train.config.job import Job
-from ps_train.doctor.findings import OK, WARN, Finding
-from ps_train.doctor.sample import Sample
 
 _ROUND_TRIPS = 2
 """Of a step: the pull and the push."""

@@ -52,7 +52,7 @@ class UnrolledStep:
 
 @dataclasses.dataclass(frozen=True)
 class Ahead:
-    """What it takes to pull each step's values one step ahead of its turn.
+    """Operations and tensors that are needed to pull each step's values one step ahead of its turn.
 
     Attributes:
       pulled: the tensors that a step reads on the ps.

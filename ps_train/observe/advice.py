@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ps_train.cluster.event_model import Costs, steps_per_sec_apart
 from ps_train.config.job import Job
+from ps_train.event_model import Costs, steps_per_sec_apart
 
 Status = Mapping[str, Any]
 

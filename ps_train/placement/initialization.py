@@ -15,9 +15,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.embeddings.row_update import scatter_rows
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables, VariableTrace
-from ps_train.placement.variables import ps_device, ps_index, scatter_rows, variable_bytes
+from ps_train.placement.variables import ps_device, ps_index, variable_bytes
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one chunk; a variable of at most this size is initialized by its own initializer."""

@@ -38,17 +38,6 @@ def variable_bytes(variable: Any) -> int:
     return math.prod(variable.shape.as_list()) * int(variable.dtype.size)
 
 
-def scatter_rows(variable: Any, rows: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    """Returns the operation that assigns some rows of an initialized variable.
-
-    Args:
-      variable: the variable, or one slice of it.
-      rows: int32 or int64 [k], row numbers.
-      values: [k, …], their new values.
-    """
-    return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=rows, updates=values)
-
-
 def zeros_variable(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:
     """Makes a variable of zeros on the present device, which no optimizer trains."""
     return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)

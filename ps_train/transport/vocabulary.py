@@ -21,11 +21,12 @@ from ps_train.data.pipeline import derived_seed
 from ps_train.embeddings.id_encoding import group_of, unique
 from ps_train.embeddings.id_initializer import initial_rows_of_ids
 from ps_train.embeddings.index import CANDIDATES, KEYS, UPDATE_COUNT, USED, IdStatus, VocabularyVariables
+from ps_train.embeddings.row_allocator import RowAllocator
+from ps_train.embeddings.row_update import scatter_rows
 from ps_train.embeddings.table import Table
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
-from ps_train.placement.variables import ps_device, scatter_rows
-from ps_train.transport.row_allocator import RowAllocator
+from ps_train.placement.variables import ps_device
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,9 +19,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
+from ps_train.embeddings.row_update import scatter_rows
 from ps_train.errors import ModelError
 from ps_train.placement.global_step import overriding_global_step
-from ps_train.placement.variables import ps_device, scatter_rows
+from ps_train.placement.variables import ps_device
 from ps_train.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
 from ps_train.transport.sparse_mask import to_indexed_slices
 from ps_train.transport.vocabulary import Vocabulary

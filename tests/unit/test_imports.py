@@ -20,7 +20,7 @@ errors metrics private_tf
 user_code
 config optimizers
 data
-model cluster embeddings
+model cluster embeddings event_model
 models runtime placement
 coordination launch
 transport checkpoint

@@ -29,7 +29,7 @@ COVERED_BY = {
     "updates/gradient_accumulator.py": "tests/cluster/updates/test_synchronous.py",
     "embeddings/deferred_lookups.py": "tests/cluster/test_tables.py",
     "embeddings/index.py": "tests/cluster/transport/test_vocabulary.py",
-    "transport/row_allocator.py": "tests/cluster/transport/test_vocabulary.py",
+    "embeddings/row_allocator.py": "tests/cluster/transport/test_vocabulary.py",
     "checkpoint/shard_ownership.py": "tests/cluster/test_dynamic_sharding.py",
     "transport/model_state.py": "tests/cluster/test_model_state.py",
     "checkpoint/contents.py": "tests/cluster/checkpoint/test_files.py",

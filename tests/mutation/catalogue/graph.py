@@ -156,7 +156,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the most used id gives its row to a new one",
-        "ps_train/transport/row_allocator.py",
+        "ps_train/embeddings/row_allocator.py",
         "counts * _LIMIT + last",
         "(_LIMIT - counts) * _LIMIT + last",
         (
@@ -264,7 +264,7 @@ MUTATIONS = [
         "return [_WORK] if self._worker_ends and",
         "return [_WORK] if not self._worker_ends and",
         ("tests/cluster/graph/test_effects.py::test_what_a_model_does_on_the_worker_keeps_the_order_of_the_steps",),
-        within="_StepTemplate._gates_of",
+        within="_StepTemplate.gates_of",
     ),
     Mutation(
         "every worker moves the state of the model",
@@ -333,8 +333,8 @@ MUTATIONS = [
     Mutation(
         "a step of a run pulls before the one before it has pushed",
         "ps_train/graph/unroll.py",
-        "pull_after = placed[number - 1 - ahead] if number > ahead else None",
-        "pull_after = None",
+        "placed.append(template.copy(number, placed[-1], placed[-1]))",
+        "placed.append(template.copy(number, placed[-1], None))",
         (f"{_UNROLL}::test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other",),
         within="unroll",
     ),

@@ -14,14 +14,15 @@ are rebuilt from the variables after a restore.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.embeddings.id_encoding import group_of
 from ps_train.embeddings.index import RowIndex, VocabularyVariables
+from ps_train.embeddings.row_update import scatter_rows
 from ps_train.embeddings.table import Table
-from ps_train.placement.variables import scatter_rows, zeros_variable
 
 _EVICTION_DIVISOR = 64
 """A search for least used rows reads a whole group, so an eviction frees at least one in 64 of the group's rows."""
@@ -51,8 +52,8 @@ class RowAllocator:
         self._variables, self._first_group, self._groups, self._table = variables, first_group, groups, table
         self._size = table.rows_per_group
         self.index = RowIndex(variables, self._size, table.expire_steps, f"ps_train/index/{name}")
-        self._free = zeros_variable(f"ps_train/free/{name}", tf.int32, [groups * self._size])
-        self._top = zeros_variable(f"ps_train/top/{name}", tf.int64, [groups])
+        self._free = _counts(f"ps_train/free/{name}", tf.int32, groups * self._size)
+        self._top = _counts(f"ps_train/top/{name}", tf.int64, groups)
 
     def rebuild(self) -> tf.Operation:
         """Rebuilds the index and the stacks from the variables."""
@@ -160,3 +161,8 @@ def _rank(group: tf.Tensor, groups: int) -> tf.Tensor:
     counts = tf.math.unsorted_segment_sum(tf.ones_like(group), group, groups)
     first = tf.gather(tf.cumsum(counts, exclusive=True), tf.gather(group, order))
     return tf.gather(tf.range(tf.size(group, tf.int64), dtype=tf.int64) - first, tf.math.invert_permutation(order))
+
+
+def _counts(name: str, dtype: tf.DType, size: int) -> Any:
+    zeros = v1.zeros_initializer()
+    return v1.get_variable(name, [size], dtype, zeros, trainable=False, use_resource=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.cluster.event_model import (
+from ps_train.event_model import (
     MOST_WORKERS,
     Costs,
     fit,
