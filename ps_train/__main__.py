@@ -19,8 +19,8 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.launch.no_effect import flags_without_effect
 from ps_train.launch.parent import die_with_launcher, stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.runtime import environment, gc_control, malloc

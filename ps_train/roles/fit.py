@@ -37,8 +37,8 @@ from ps_train.errors import (
 )
 from ps_train.launch.local import new_directory
 from ps_train.launch.parent import PARENT_VARIABLE
-from ps_train.launch.program import run_program
-from ps_train.launch.sent_model import write_model
+from ps_train.roles.program import run_program
+from ps_train.roles.sent_model import write_model
 from ps_train.runtime.error_report import REPORT_VARIABLE, read_errors
 
 _HERE = "fit()"
