@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 
 from ps_train import __version__
+from ps_train.cluster.from_environment import origin, parse_flags, unused_ranks
 from ps_train.cluster.ports import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
@@ -42,7 +43,7 @@ def main(arguments: list[str], console: Console) -> int:
         console.line(_versions())
         return EXIT_DONE
     try:
-        parsed = flags.parse(arguments, os.environ)
+        parsed = parse_flags(arguments, os.environ)
     except Exception as error:
         return _report(error, console, verbose=False)
     return _reported(functools.partial(_run, parsed, console), console, parsed.job.verbose)
@@ -80,7 +81,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch.child_process import ForkTarget
 
         check_local_job(job, has_job_name="job_name" in parsed.given)
-        for line in flags_without_effect(job, task):
+        for line in filter(None, [*flags_without_effect(job, task), unused_ranks(job, os.environ)]):
             console.error(f"ps_train: warning: {line}")
         check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose)
         template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
@@ -95,6 +96,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     _prepare_logging(console, job.verbose)
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    if line := origin(job, task):
+        logging.getLogger("ps_train").info(line)
     for line in [] if _has_launcher else flags_without_effect(job, task):
         logging.getLogger("ps_train").warning(line)
     if malloc.tune_malloc(os.environ):

@@ -16,11 +16,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.batch_parts import split_batch
 from ps_train.cluster.towers import ONE_TOWER, Towers
 from ps_train.data.pipeline import Batches
 from ps_train.embeddings.deferred_lookups import DeferredLookups, Fetch
 from ps_train.errors import ConfigError, ModelError
+from ps_train.graph.batch_parts import split_batch
 from ps_train.graph.effects import ancestors, lasting_effects
 from ps_train.graph.forward import substituting_variables, with_lookups
 from ps_train.graph.summaries import collecting_summaries

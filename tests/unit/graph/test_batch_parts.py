@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.batch_parts import split_batch
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import evaluation_batches, training_batches
+from ps_train.graph.batch_parts import split_batch
 from tests.support.long import long
 
 
