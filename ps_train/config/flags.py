@@ -101,7 +101,7 @@ def with_task(task: Task) -> Task:
         return task
     if task.job_name in ("ps", "worker"):
         raise ConfigError(f"task_index is not given: a {task.job_name} needs --task_index, counted from 0.")
-    return dataclasses.replace(task, task_index=0)
+    return task.with_default_index()
 
 
 def help_text(full: bool) -> str:
