@@ -103,10 +103,15 @@ def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> t
     return dataclasses.replace(job, ps_hosts=ps, worker_hosts=workers), arguments
 
 
+def directory_name(job: Job) -> str:
+    """Returns the directory of a job that has no model_dir, relative to the working directory."""
+    name = job.model.rpartition(":")[2].lower()
+    return os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
 def new_directory(job: Job) -> str:
     """Makes a directory for this job alone; two jobs may start in the same second."""
-    name = job.model.rpartition(":")[2].lower()
-    base = os.path.abspath(os.path.join("runs", f"{name}-{job.update}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    base = os.path.abspath(directory_name(job))
     path, numbers = base, itertools.count(2)
     while True:
         try:
