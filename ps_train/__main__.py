@@ -51,9 +51,15 @@ def main(arguments: list[str], console: Console) -> int:
     except Exception as error:
         return _report(error, console, verbose=False)
     task = parsed.task
-    error_file = ErrorFile("" if task.job_name == "local" else parsed.job.log_dir, str(task.with_default_index()))
+    name = _local_chief(parsed.job) if task.job_name == "local" else str(task.with_default_index())
+    error_file = ErrorFile(parsed.job.log_dir, name)
     error_file.remove()
     return _reported(functools.partial(_run, parsed, console), console, parsed.job.verbose, error_file)
+
+
+def _local_chief(job: Job) -> str:
+    """Returns the task that gets the error of a local job that fails before its tasks start."""
+    return "chief:0" if job.chief_hosts else "worker:0"
 
 
 def _reported(work: Callable[[], int], console: Console, verbose: bool, file: ErrorFile = _NO_FILE) -> int:
@@ -89,7 +95,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         check_local_job(job, has_job_name="job_name" in parsed.given)
         for line in filter(None, [*flags_without_effect(job, task), unused_ranks(job, os.environ)]):
             console.error(f"ps_train: warning: {line}")
-        check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose)
+        file = ErrorFile(job.log_dir, _local_chief(job))
+        check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose, file)
         template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject_fault and not _has_launcher:

@@ -80,6 +80,7 @@ class ErrorFile:
         value = {"task": self.task, "cause": cause, "traceback": trace, "time": time.time(), "exit_code": exit_code}
         temporary = f"{self.path}.{os.getpid()}"
         with contextlib.suppress(OSError):
+            os.makedirs(self.directory, exist_ok=True)
             with open(temporary, "w") as file:
                 file.write(json.dumps(value) + "\n")
             os.replace(temporary, self.path)

@@ -55,6 +55,12 @@ def test_the_launcher_writes_the_error_of_a_task_that_was_killed(processes: Proc
     eventually(lambda: not run.descendants(), 10, "the end of all")
 
 
+def test_a_local_job_that_fails_before_its_tasks_start_has_the_error_of_the_chief(processes: Processes) -> None:
+    run = processes.run("--log_dir=logs", "--model_dir=m", "--model=tests.support.models:NoSuch")
+    assert run.wait(60) == 2
+    assert error_of(processes.directory / "logs", "worker_0")["cause"] in run.output
+
+
 def test_a_log_dir_that_cannot_be_written_is_refused(processes: Processes) -> None:
     (processes.directory / "file").write_text("")
     run = processes.run("--log_dir=file", "--model_dir=m")

@@ -33,5 +33,12 @@ def test_without_a_directory_nothing_is_written(tmp_path: pathlib.Path, monkeypa
     monkeypatch.chdir(tmp_path)
     ErrorFile("", "ps:0").write("cause", "", 1)
     ErrorFile("", "ps:0").remove()
-    ErrorFile(str(tmp_path / "none"), "ps:0").write("cause", "", 1)  # no such directory: the error is only printed
     assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_is_made_and_where_it_cannot_be_the_error_is_only_printed(tmp_path: pathlib.Path) -> None:
+    file = ErrorFile(str(tmp_path / "a" / "b"), "ps:0")
+    file.write("cause", "", 1)
+    assert pathlib.Path(file.path).exists()
+    (tmp_path / "file").write_text("")
+    ErrorFile(str(tmp_path / "file"), "ps:0").write("cause", "", 1)
