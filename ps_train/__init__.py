@@ -13,13 +13,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ps_train import data, doctor, embeddings, estimator, metrics, optimizers, run, train
+    from ps_train import data, doctor, embeddings, estimator, launch, metrics, optimizers, run, train
     from ps_train.config.job import Job
     from ps_train.config.task import Task
     from ps_train.data.arrays import Arrays
     from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
-    from ps_train.launch.fit import FitResult, fit
     from ps_train.model import Model
+    from ps_train.roles.fit import FitResult, fit
 
 __version__ = "0.1.0"
 
@@ -41,6 +41,7 @@ __all__ = [
     "embeddings",
     "estimator",
     "fit",
+    "launch",
     "metrics",
     "models",
     "optimizers",
@@ -52,7 +53,7 @@ _HOMES = {
     "Arrays": "ps_train.data.arrays",
     "ConfigError": "ps_train.errors",
     "DataError": "ps_train.errors",
-    "FitResult": "ps_train.launch.fit",
+    "FitResult": "ps_train.roles.fit",
     "Job": "ps_train.config.job",
     "Model": "ps_train.model",
     "ModelError": "ps_train.errors",
@@ -60,7 +61,7 @@ _HOMES = {
     "RefusedError": "ps_train.errors",
     "Task": "ps_train.config.task",
     "TrainingError": "ps_train.errors",
-    "fit": "ps_train.launch.fit",
+    "fit": "ps_train.roles.fit",
 }
 
 

@@ -14,23 +14,28 @@ import traceback
 from collections.abc import Callable
 
 from ps_train import __version__
+from ps_train.cluster.from_environment import origin, parse_flags, unused_ranks
 from ps_train.cluster.ports import check_port
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.config.no_effect import flags_without_effect
+from ps_train.config.task import Task
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.launch.no_effect import flags_without_effect
 from ps_train.launch.parent import die_with_launcher, stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
+from ps_train.launch.task_log import TaskLog
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
-from ps_train.runtime.error_report import report_error
+from ps_train.runtime.error_report import ErrorFile, report_error
 from ps_train.runtime.tf_import import import_tensorflow
 from ps_train.user_code import describe, frames_text
 
 _PR_SET_NAME = 15  # sys/prctl.h
+_NO_FILE = ErrorFile("", "")
 _has_launcher = False
+_log: TaskLog | None = None
 
 
 def main(arguments: list[str], console: Console) -> int:
@@ -42,23 +47,34 @@ def main(arguments: list[str], console: Console) -> int:
         console.line(_versions())
         return EXIT_DONE
     try:
-        parsed = flags.parse(arguments, os.environ)
+        parsed = parse_flags(arguments, os.environ)
     except Exception as error:
         return _report(error, console, verbose=False)
-    return _reported(functools.partial(_run, parsed, console), console, parsed.job.verbose)
+    task = parsed.task
+    name = _local_chief(parsed.job) if task.job_name == "local" else str(task.with_default_index())
+    error_file = ErrorFile(parsed.job.log_dir, name)
+    error_file.remove()
+    return _reported(functools.partial(_run, parsed, console), console, parsed.job.verbose, error_file)
 
 
-def _reported(work: Callable[[], int], console: Console, verbose: bool) -> int:
+def _local_chief(job: Job) -> str:
+    """Returns the task that gets the error of a local job that fails before its tasks start."""
+    return "chief:0" if job.chief_hosts else "worker:0"
+
+
+def _reported(work: Callable[[], int], console: Console, verbose: bool, file: ErrorFile = _NO_FILE) -> int:
     """Runs a function; shows its error and returns the exit code."""
     try:
         return work()
     except Exception as error:
-        return _report(error, console, verbose)
+        return _report(error, console, verbose, file)
 
 
-def _report(error: Exception, console: Console, verbose: bool) -> int:
+def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile = _NO_FILE) -> int:
     """Shows an error: the user's frames (all with --verbose) and one line; returns the exit code."""
     report_error(error)
+    text, code = (str(error), error.exit_code) if isinstance(error, PsTrainError) else (describe(error), EXIT_FAILED)
+    file.write(text, "".join(traceback.format_exception(error)), code)
     cause = error.__cause__ if isinstance(error, PsTrainError) else error
     if verbose and cause is not None:
         console.error("".join(traceback.format_exception(error)).rstrip())
@@ -66,11 +82,8 @@ def _report(error: Exception, console: Console, verbose: bool) -> int:
         frames = frames_text(cause)
         if frames.count('File "') - frames.count(", in <module>") > 1:  # the line below has the last one
             console.error(f"Your code (--verbose shows all frames):\n{frames}")
-    if isinstance(error, PsTrainError):
-        console.error(ERROR_BEGINS + str(error))
-        return error.exit_code
-    console.error(ERROR_BEGINS + describe(error))
-    return EXIT_FAILED
+    console.error(ERROR_BEGINS + text)
+    return code
 
 
 def _run(parsed: flags.ParsedFlags, console: Console) -> int:
@@ -80,25 +93,20 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch.child_process import ForkTarget
 
         check_local_job(job, has_job_name="job_name" in parsed.given)
-        for line in flags_without_effect(job, task):
+        for line in filter(None, [*flags_without_effect(job, task), unused_ranks(job, os.environ)]):
             console.error(f"ps_train: warning: {line}")
-        check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose)
+        file = ErrorFile(job.log_dir, _local_chief(job))
+        check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose, file)
         template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
         return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
     if job.inject_fault and not _has_launcher:
         raise ConfigError(f"{described(job, 'inject_fault')} is for a cluster that one command starts on this machine.")
     task = flags.with_task(task)
+    if job.log_dir:
+        global _log
+        _log, console.live = TaskLog(job.log_dir, str(task)), False  # in a file each line stays
     check_task(job, task)
-    _name_process(str(task))
-    changes = environment.task_environment(task, job, os.environ, len(os.sched_getaffinity(0)))
-    environment.apply(changes, os.environ)
-    _prepare_logging(console, job.verbose)
-    for name, value in changes.items():
-        logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
-    for line in [] if _has_launcher else flags_without_effect(job, task):
-        logging.getLogger("ps_train").warning(line)
-    if malloc.tune_malloc(os.environ):
-        logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", malloc.MMAP_BYTES, malloc.TRIM_BYTES)
+    _set_up_process(job, task, console)
     if task.job_name != "evaluator":
         check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
     from ps_train.runtime.signals import exit_on_signals
@@ -113,6 +121,22 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     else:
         from ps_train.roles import worker as role  # type: ignore[no-redef]
     return role.run(job, task, console)
+
+
+def _set_up_process(job: Job, task: Task, console: Console) -> None:
+    """Sets the name, the environment and the log of a task's process."""
+    _name_process(str(task))
+    changes = environment.task_environment(task, job, os.environ, len(os.sched_getaffinity(0)))
+    environment.apply(changes, os.environ)
+    _prepare_logging(console, job.verbose)
+    for name, value in changes.items():
+        logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    if line := origin(job, task):
+        logging.getLogger("ps_train").info(line)
+    for line in [] if _has_launcher else flags_without_effect(job, task):
+        logging.getLogger("ps_train").warning(line)
+    if malloc.tune_malloc(os.environ):
+        logging.getLogger("ps_train").debug("memory: %s and %s bytes are kept", malloc.MMAP_BYTES, malloc.TRIM_BYTES)
 
 
 def _import_for_children(job: Job) -> None:
@@ -188,6 +212,8 @@ def _program(arguments: list[str]) -> int:
     with contextlib.suppress(OSError):  # the reader has gone
         sys.stdout.flush()
         sys.stderr.flush()
+    if _log is not None:
+        _log.close()
     return code
 
 

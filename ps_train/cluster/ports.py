@@ -42,7 +42,7 @@ def check_port(address: Address, task: Task) -> None:
             f"port {address.port} of {task} ({address}) is busy{port_owner(address.port)}: "
             "stop that process or use another port."
         ) from None
-    if not _is_local(address.host):
+    if not is_local(address.host):
         log.warning(
             "%s has the address %s, which is not of this machine; other tasks will connect to it there", task, address
         )
@@ -63,7 +63,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
     """Returns whether this machine has the address; True for a name that does not resolve (`connect` reports that)."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)

@@ -169,6 +169,16 @@ class Cluster:
                 )
 
 
+def consecutive_ports(hosts: Iterable[str], first: int) -> list[str]:
+    """Returns the address of each task: tasks on the same host have consecutive ports."""
+    used: dict[str, int] = {}
+    addresses = []
+    for host in hosts:
+        used[host] = used.get(host, first - 1) + 1
+        addresses.append(f"{host}:{used[host]}")
+    return addresses
+
+
 def _by_task_index(texts: Iterable[str], where: str) -> tuple[dict[int, Address], bool]:
     """Returns worker addresses by index, and whether they were written INDEX=host:port."""
     texts = list(texts)

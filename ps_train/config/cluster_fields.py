@@ -6,11 +6,12 @@ import dataclasses
 
 from ps_train.config.fault_spec import FORMS
 from ps_train.config.fields import job_field
-from ps_train.config.validators import above, at_least, optional
+from ps_train.config.validators import Check, above, at_least, one_of, optional
 
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
 _HOSTS = "Comma-separated host:port list; the order is the task index and must be the same everywhere."
+CLUSTER_SOURCES = ("auto", "tf_config", "slurm", "kubernetes", "mpi", "none")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,8 @@ class ClusterFields:
     worker_hosts: tuple[str, ...] = job_field(
         (),
         "cluster",
-        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers.",
+        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers; dns:NAME:PORT*N stands for "
+        "the N addresses of a name.",
         shared=True,
         common=True,
     )
@@ -31,6 +33,20 @@ class ClusterFields:
     cluster_file: str = job_field(
         "", "cluster", "JSON file with the host lists, like TF_CONFIG; it may change any time."
     )
+    cluster_from: str = job_field(
+        "auto",
+        "cluster",
+        "Source of the cluster and the task; auto: TF_CONFIG if it is set.  See docs/LAUNCHING.md.",
+        one_of(CLUSTER_SOURCES),
+    )
+    port: int = job_field(
+        2222,
+        "cluster",
+        "First port of a host, of a cluster from Slurm, Kubernetes or an MPI hostfile.",
+        Check("a number from 1 to 65535", lambda port: 1 <= port <= 65535),
+    )
+    hostfile: str = job_field("", "cluster", "Hostfile of mpirun, for --cluster_from=mpi.")
+    k8s_service: str = job_field("", "cluster", "Headless service of the pods, for --cluster_from=kubernetes.")
     min_workers: int = job_field(
         1, "cluster", "When fewer workers than this remain, the job ends with an error.", at_least(1)
     )

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
-from ps_train.config import tf_config
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import check_fields, job_fields, kind_of, parse_value, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job
 from ps_train.config.renamed_flags import replacement_of
 from ps_train.config.task import Task
+from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
 from ps_train.errors import ConfigError
 
 _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
@@ -54,12 +54,17 @@ class ParsedFlags:
     given: Mapping[str, Any]
 
 
-def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ParsedFlags:
+def parse(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    resolve: Callable[[Mapping[str, Any], Mapping[str, str]], FoundCluster] = from_tf_config,
+) -> ParsedFlags:
     """Parses the command line and the environment.
 
     Args:
       arguments: the arguments after the program's name.
       environ: the environment.
+      resolve: returns the cluster that the environment describes, with the help of the given flags.
 
     Raises:
       ConfigError: a flag is invalid; the text is one line.
@@ -67,13 +72,13 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ParsedFlags:
     files, rest = _split_flagfiles(arguments)
     in_files, places = _parse_flagfiles(files)
     on_line = _parse_flags(rest, COMMAND_LINE)
-    job_values, task_values = tf_config.parse_tf_config(environ.get("TF_CONFIG", ""))
-    from_tf_config = {**job_values, **task_values}
-    _refuse_contradictions(on_line, from_tf_config)
+    found_cluster = resolve({**in_files, **on_line}, environ)
+    described = {**found_cluster.job, **found_cluster.task}
+    _refuse_contradictions(on_line, described, found_cluster.source)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for found, where in (
-        (from_tf_config, dict.fromkeys(from_tf_config, TF_CONFIG)),
+        (described, dict.fromkeys(described, found_cluster.source)),
         (in_files, places),
         (on_line, dict.fromkeys([*on_line, *on_line.get("model_arg", ())], COMMAND_LINE)),
     ):
@@ -96,7 +101,7 @@ def with_task(task: Task) -> Task:
         return task
     if task.job_name in ("ps", "worker"):
         raise ConfigError(f"task_index is not given: a {task.job_name} needs --task_index, counted from 0.")
-    return dataclasses.replace(task, task_index=0)
+    return task.with_default_index()
 
 
 def help_text(full: bool) -> str:
@@ -228,12 +233,12 @@ def _refuse_a_task_without_cluster(values: Mapping[str, Any], sources: Mapping[s
         )
 
 
-def _refuse_contradictions(on_line: Mapping[str, Any], from_tf_config: Mapping[str, Any]) -> None:
+def _refuse_contradictions(on_line: Mapping[str, Any], described: Mapping[str, Any], source: str) -> None:
     for name in on_line:
-        if name in from_tf_config and on_line[name] != from_tf_config[name]:
+        if name in described and on_line[name] != described[name]:
             raise ConfigError(
                 f"--{name}={_shown(on_line[name])} (from {COMMAND_LINE}) contradicts {name}="
-                f"{_shown(from_tf_config[name])} (from TF_CONFIG): drop one of them."
+                f"{_shown(described[name])} (from {source}): drop one of them."
             )
 
 
@@ -249,7 +254,7 @@ def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
                 "drop one of them."
             )
         values.pop(name, None)
-    found = tf_config.read_cluster_file(path)
+    found = read_cluster_file(path)
     values.update(found)
     sources.update(dict.fromkeys(found, f"cluster_file {path}"))
 

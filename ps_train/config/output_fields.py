@@ -96,6 +96,9 @@ class OutputFields:
         _EARLY_STOP,
     )
 
+    log_dir: str = job_field(
+        "", "output", "Every task writes its output to JOB_INDEX.log here, and a failure to JOB_INDEX.error.json."
+    )
     log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))
     summary_steps: int = job_field(
         100,

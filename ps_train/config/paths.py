@@ -14,7 +14,7 @@ import re
 
 from ps_train.errors import ConfigError
 
-LOCAL_PATHS = ("model_dir", "timeline_dir", "cluster_file")
+LOCAL_PATHS = ("model_dir", "timeline_dir", "cluster_file", "log_dir")
 """Flags whose paths must be local."""
 
 TENSORFLOW_PATHS = ("data_dir", "export_dir")

@@ -19,5 +19,9 @@ class Task:
         None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), common=True
     )
 
+    def with_default_index(self) -> Task:
+        """Returns the task with the index 0 if it has none."""
+        return self if self.task_index is not None else dataclasses.replace(self, task_index=0)
+
     def __str__(self) -> str:
         return f"{self.job_name}:{self.task_index}"

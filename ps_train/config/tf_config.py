@@ -10,12 +10,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ps_train.config.validators import is_number
 from ps_train.errors import ConfigError
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
+
+
+class FoundCluster(NamedTuple):
+    """The part of a job that the environment describes: fields of the Job and of the Task, and their source."""
+
+    job: Mapping[str, Any]
+    task: Mapping[str, Any]
+    source: str
+
+
+def from_tf_config(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluster:
+    """Returns the content of `TF_CONFIG`; other resolvers also need the given flags."""
+    return FoundCluster(*parse_tf_config(environ.get("TF_CONFIG", "")), "TF_CONFIG")
 
 
 def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:

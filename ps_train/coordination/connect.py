@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ps_train.cluster.polling import poll_until
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Address
 from ps_train.config.task import Task
@@ -20,6 +19,7 @@ from ps_train.coordination.job_diff import cluster_fields, diff_configs
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.records import Identity
 from ps_train.errors import DOCTOR_HINT, LostTaskError, RefusedError, UnreachableError
+from ps_train.runtime.polling import poll_until
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ps_train.cluster.polling import poll_until
 from ps_train.coordination import records
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.records import TaskState, TaskStatus
 from ps_train.errors import RefusedError
+from ps_train.runtime.polling import poll_until
 from ps_train.runtime.process_ids import process_exited
 
 _LOOK_SECS = 0.2

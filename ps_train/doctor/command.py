@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from ps_train.cluster.from_environment import parse_flags
 from ps_train.config import flags
 from ps_train.doctor.findings import Report
 from ps_train.doctor.network import local_cluster
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str], console: Console, children: Children | None =
     environ = dict(os.environ)
     try:
         options, rest = parse_options(arguments)
-        parsed = flags.parse(rest, environ)
+        parsed = parse_flags(rest, environ)
         if parsed.task.job_name != "local":
             flags.with_task(parsed.task)
     except PsTrainError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from ps_train.cluster.measured_network import write_network
 from ps_train.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.doctor.network import Answer, advice_for
 from ps_train.doctor.prediction import Network
 from ps_train.doctor.transport import PsMeasurement
+from ps_train.measured_network import write_network
 from ps_train.placement.plan import human_bytes
 
 SLOW_TRIP_SECS, SLOW_BYTES_PER_SEC, MOST_OFFSET_SECS = 0.02, 20 << 20, 1.0

@@ -19,7 +19,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import Session
-from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of, session_config, start_server
 from ps_train.cluster.spec import Address, Cluster
 from ps_train.config.job import Job
@@ -30,6 +29,7 @@ from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.records import Identity, Record
 from ps_train.doctor.network import Answer, in_parallel, probe
 from ps_train.errors import LostTaskError, RefusedError, cause_of
+from ps_train.runtime.polling import poll_until
 
 RECORD = "doctor"
 """Key of a `DoctorRecord` in the store of a ps's doctor; a worker's doctor writes its own under `doctor/TASK`."""

@@ -62,6 +62,14 @@ class Child:
             self.process.send_signal(signum)
 
 
+def task_arguments(arguments: Sequence[str], name: str, restarts_made: int) -> list[str]:
+    """Returns the flags of one task: those of the job, and its own."""
+    if restarts_made:  # the checkpoints that are there are the task's own by now
+        arguments = [argument for argument in arguments if not argument.startswith("--ignore_checkpoints")]
+    job_name, _, index = name.partition(":")
+    return [*arguments, f"--job_name={job_name}", f"--task_index={index}"]
+
+
 def start_child(
     arguments: Sequence[str], environ: Mapping[str, str], reserved: socket.socket | None, template: ForkTarget
 ) -> Process:

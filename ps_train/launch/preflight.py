@@ -56,7 +56,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
     check_tasks(parse(job.inject_fault), list(cluster.tasks()))
     check_model_file(job.model, job.model_arguments(), job.sources)
     _check_data_dir(job)
-    for name in ("model_dir", "export_dir", "timeline_dir"):
+    for name in ("model_dir", "export_dir", "timeline_dir", "log_dir"):
         _check_writable(job, name)
 
 

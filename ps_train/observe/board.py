@@ -19,11 +19,11 @@ import tensorflow as tf
 
 from ps_train import __version__
 from ps_train.checkpoint.counter_values import RunCounterValues
-from ps_train.cluster.measured_network import read_network
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.job_values import NO_LIMIT
 from ps_train.coordination.records import TaskState
+from ps_train.measured_network import read_network
 from ps_train.observe.eval_events import EvalLog
 from ps_train.observe.health import Limits, findings
 from ps_train.observe.history import History

@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ps_train.cluster.polling import poll_until
 from ps_train.cluster.ps_clocks import PsClocks
 from ps_train.config.output_fields import parse_profile
 from ps_train.coordination.kv_store import KeyValueStore
+from ps_train.runtime.polling import poll_until
 from ps_train.runtime.step_record import StepRecord, table_of
 from ps_train.runtime.step_tracer import StepTracer, TracedCall
 from ps_train.runtime.trace_file import write_trace

@@ -9,7 +9,6 @@ import json
 import logging
 import time
 
-from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
@@ -23,6 +22,7 @@ from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.errors import DOCTOR_HINT, EXIT_DONE, LostTaskError, PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
+from ps_train.runtime.polling import poll_until
 from ps_train.runtime.signals import MainThreadEvents
 
 log = logging.getLogger(__name__)

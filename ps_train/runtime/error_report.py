@@ -1,7 +1,8 @@
-"""Errors of this process for the `ps_train.fit` that started it, which raises them again.
+"""Errors of this process: for the `ps_train.fit` that started it, and for a file of --log_dir.
 
     report_error(error)                     # in every process of the job
     read_errors(path)                       # in the process that called fit
+    ErrorFile("logs", "worker:1").write("out of memory", "", exit_code=1)      # logs/worker_1.error.json
 
 Standard library only.
 """
@@ -9,8 +10,10 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import time
 from typing import NamedTuple
 
 from ps_train.errors import headline
@@ -39,3 +42,45 @@ def read_errors(path: str) -> list[ReportedError]:
     with contextlib.suppress(FileNotFoundError), open(path) as file:
         return [ReportedError(*json.loads(line)) for line in file]
     return []
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorFile:
+    """The error of a task as JSON, in a directory of --log_dir.
+
+    Attributes:
+      directory: the directory; "" for no file.
+      task: name of the task, "worker:1".
+    """
+
+    directory: str
+    task: str
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return os.path.join(self.directory, f"{self.task.replace(':', '_')}.error.json")
+
+    def remove(self) -> None:
+        """Removes the file that an earlier process of the task has written."""
+        if self.directory:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+    def write(self, cause: str, trace: str, exit_code: int) -> None:
+        """Writes the file in one piece, unless the task has written it already; a full disk loses it.
+
+        Args:
+          cause: the cause in one line.
+          trace: Python's traceback; "" if there is none.
+          exit_code: of the task's process, 128 + n for signal n.
+        """
+        if not self.directory or os.path.exists(self.path):
+            return
+        value = {"task": self.task, "cause": cause, "traceback": trace, "time": time.time(), "exit_code": exit_code}
+        temporary = f"{self.path}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            os.makedirs(self.directory, exist_ok=True)
+            with open(temporary, "w") as file:
+                file.write(json.dumps(value) + "\n")
+            os.replace(temporary, self.path)

@@ -3,8 +3,8 @@
 A step of a large model allocates and frees hundreds of megabytes.  By default glibc maps every large block again, and
 the kernel fills it with zeros page by page.  docs/decisions/0011-environment.md gives the cost.
 
-By default glibc also keeps up to 8 arenas for each core.  TensorFlow's many threads allocate in one and free in another,
-so a long job spreads over all of them (docs/decisions/0021-what-a-recovery-leaves.md).
+By default glibc also keeps up to 8 arenas for each core.  TensorFlow's many threads allocate in one and free in
+another, so a long job spreads over all of them (docs/decisions/0021-what-a-recovery-leaves.md).
 """
 
 from __future__ import annotations

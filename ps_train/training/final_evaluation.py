@@ -19,7 +19,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import PS_LOST_ERRORS
-from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -38,6 +37,7 @@ from ps_train.graph.evaluation import (
     run_batches,
 )
 from ps_train.graph.sources import test_source
+from ps_train.runtime.polling import poll_until
 from ps_train.training.context import TrainingContext
 from ps_train.training.session import ClusterSessions
 

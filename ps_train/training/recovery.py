@@ -19,7 +19,6 @@ import tensorflow.compat.v1 as v1
 from ps_train.checkpoint.files import Checkpoints
 from ps_train.checkpoint.run_files import read_run_id, set_aside
 from ps_train.cluster.calls import LONG_CALL
-from ps_train.cluster.polling import poll_until
 from ps_train.config.job import Job
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -31,6 +30,7 @@ from ps_train.errors import LostTaskError, RefusedError
 from ps_train.graph.train_step import TrainStep
 from ps_train.runtime.console import Console
 from ps_train.runtime.lifecycle import record_event
+from ps_train.runtime.polling import poll_until
 from ps_train.runtime.process_ids import process_exited
 
 log = logging.getLogger(__name__)

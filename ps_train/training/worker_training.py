@@ -21,7 +21,6 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.abandonable import run_abandonable
 from ps_train.cluster.burst_size import BurstScheduler
 from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
-from ps_train.cluster.polling import poll_until
 from ps_train.cluster.server import own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.coordination import records
@@ -34,6 +33,7 @@ from ps_train.graph.input import Input
 from ps_train.graph.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.graph.train_step import build_train_step
 from ps_train.observe.loss_scale import loss_scale_hooks
+from ps_train.runtime.polling import poll_until
 from ps_train.training.call_wrappers import call_wrappers, make_profile
 from ps_train.training.context import Generation, TrainingContext
 from ps_train.training.duties import Duties

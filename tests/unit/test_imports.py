@@ -20,7 +20,7 @@ errors metrics private_tf
 user_code
 config optimizers
 data
-model cluster embeddings event_model
+model cluster embeddings event_model measured_network
 models runtime placement
 coordination launch
 transport checkpoint
@@ -191,9 +191,7 @@ STANDARD += [
 ]
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in MODULES if matches(n, STANDARD) and n not in ("config.flags", "launch.sent_model")]
-)
+@pytest.mark.parametrize("name", [n for n in MODULES if matches(n, STANDARD) and n != "config.flags"])
 def test_what_the_launcher_needs_is_the_standard_library(name):
     imports = imports_of(name)
     assert {other for other in ours(imports) if not matches(other, STANDARD)} == set()

@@ -117,10 +117,10 @@ MUTATIONS = [
     ),
     Mutation(
         "waiting never ends",
-        "ps_train/cluster/polling.py",
+        "ps_train/runtime/polling.py",
         "time.monotonic() >= deadline",
         "time.monotonic() >= deadline + 30",
-        ("tests/unit/cluster/test_polling.py",),
+        ("tests/unit/runtime/test_polling.py",),
         within="poll_until",
     ),
     Mutation(
@@ -409,7 +409,7 @@ MUTATIONS = [
     Mutation(
         "the command line may contradict TF_CONFIG",
         "ps_train/config/flags.py",
-        "name in from_tf_config and",
+        "name in described and",
         "name in () and",
         (_FLAGS,),
         within="_refuse_contradictions",

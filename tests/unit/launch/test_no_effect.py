@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ps_train.config import flags
-from ps_train.config.no_effect import flags_without_effect
 from ps_train.errors import ConfigError
+from ps_train.launch.no_effect import flags_without_effect
 
 HOSTS = ("--ps_hosts=a:1", "--worker_hosts=b:2,c:3")
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ps_train.cluster import polling
-from ps_train.cluster.polling import poll_until
 from ps_train.coordination import connect
 from ps_train.coordination.connect import NotReadyError, retry_until
 from ps_train.errors import RefusedError, UnreachableError
+from ps_train.runtime import polling
+from ps_train.runtime.polling import poll_until
 
 
 class Clock:

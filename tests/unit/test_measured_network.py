@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.cluster.measured_network import read_network, write_network
+from ps_train.measured_network import read_network, write_network
 
 
 def test_what_was_written_is_read(tmp_path):

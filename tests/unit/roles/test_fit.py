@@ -9,7 +9,7 @@ import pytest
 
 import ps_train
 from ps_train.errors import ConfigError, DataError, JobFailedError, ModelError, TrainingError
-from ps_train.launch import fit as fitting
+from ps_train.roles import fit as fitting
 from ps_train.runtime.error_report import REPORT_VARIABLE, report_error
 from tests.support.models import Linear
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train import errors
+from ps_train.cluster.from_environment import parse_flags
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.fields import job_fields, kind_of
@@ -37,8 +38,8 @@ from ps_train.errors import (
 )
 from ps_train.launch.local import new_directory
 from ps_train.launch.parent import PARENT_VARIABLE
-from ps_train.launch.program import run_program
-from ps_train.launch.sent_model import write_model
+from ps_train.roles.program import run_program
+from ps_train.roles.sent_model import write_model
 from ps_train.runtime.error_report import REPORT_VARIABLE, read_errors
 
 _HERE = "fit()"
@@ -167,7 +168,7 @@ def _as_flags(model: Any, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 def _parse(values: Mapping[str, Any]) -> flags.ParsedFlags:
     """Checks all flags, together with TF_CONFIG, as the program will."""
     try:
-        return flags.parse(flags.as_arguments(values), os.environ)
+        return parse_flags(flags.as_arguments(values), os.environ)
     except ConfigError as error:
         raise ConfigError(str(error).replace(flags.COMMAND_LINE, _HERE)) from None
 

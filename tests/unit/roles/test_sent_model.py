@@ -10,8 +10,8 @@ import pytest
 
 import ps_train
 from ps_train.errors import ConfigError, ModelError
-from ps_train.launch.sent_model import write_model
 from ps_train.model import load_model
+from ps_train.roles.sent_model import write_model
 from tests.support.models import Linear
 
 

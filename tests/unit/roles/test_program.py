@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ps_train.launch.parent import PARENT_VARIABLE
-from ps_train.launch.program import run_program
+from ps_train.roles.program import run_program
 
 
 @pytest.fixture

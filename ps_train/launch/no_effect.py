@@ -26,7 +26,8 @@ def flags_without_effect(job: Job, task: Task) -> list[str]:
         )
     if task.job_name != "local":
         has_indices = any("=" in host for host in job.worker_hosts)
-        for name in ("max_restarts", "num_ps", *(() if has_indices else ("num_workers",))):
+        numbers = () if job.cluster_from not in ("auto", "none", "tf_config") else ("num_ps", "num_workers")
+        for name in ("max_restarts", *(name for name in numbers if name == "num_ps" or not has_indices)):
             if name in job.sources:
                 lines.append(
                     f"{described(job, name)} has no effect on {task.job_name}: it is for a cluster that one command "

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.errors import ConfigError, ModelError
-from ps_train.launch.by_value import dumps, is_importable, loads
 from ps_train.model import Model
+from ps_train.roles.by_value import dumps, is_importable, loads
 
 _MODULE = "ps_train_fit_model"
 _SOURCE = '''"""The model that was given to ps_train.fit."""
 
 import os
 
-from ps_train.launch.sent_model import read_model
+from ps_train.roles.sent_model import read_model
 
 {name} = read_model(os.path.dirname(__file__))
 '''

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from ps_train.errors import ModelError
-from ps_train.launch.by_value import dumps, is_importable
+from ps_train.roles.by_value import dumps, is_importable
 
 SOURCE = """
 import abc
@@ -95,7 +95,7 @@ def in_a_new_process(value, tmp_path, expression):
     path = tmp_path / "value.pickle"
     path.write_bytes(dumps(value, "it"))
     program = (
-        "import sys, json, inspect\nfrom ps_train.launch.by_value import loads\n"
+        "import sys, json, inspect\nfrom ps_train.roles.by_value import loads\n"
         f"it = loads(open({str(path)!r}, 'rb').read())\nprint(json.dumps({expression}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

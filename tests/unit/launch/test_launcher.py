@@ -1,0 +1,87 @@
+"""The launcher with shell scripts in the place of tasks: output, the first failure, restarts, the end."""
+
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+import subprocess
+from collections.abc import Callable
+
+from ps_train.config.fault_spec import Schedule, parse
+from ps_train.launch.launcher import Launcher
+from ps_train.launch.restart_policy import RestartPolicy
+from ps_train.runtime.console import Console
+
+
+class Job:
+    """Scripts by task name; with `$RESTARTS`."""
+
+    def __init__(self, directory: pathlib.Path, **scripts: str) -> None:
+        self.started: list[subprocess.Popen[str]] = []
+        self._directory = directory
+        self._starts = {name.replace("_", ":"): self._starter(script) for name, script in scripts.items()}
+        self.out, self.errors = io.StringIO(), io.StringIO()
+
+    def _starter(self, script: str) -> Callable[[int], subprocess.Popen[str]]:
+        def start(restarts: int) -> subprocess.Popen[str]:
+            self.started.append(
+                subprocess.Popen(
+                    ["sh", "-c", script], env={"RESTARTS": str(restarts), "PATH": "/usr/bin:/bin"}, text=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                )
+            )  # fmt: skip
+            return self.started[-1]
+
+        return start
+
+    def run(self, max_restarts: int = 0) -> int:
+        console = Console(self.out, self.errors)
+        launcher = Launcher(console, RestartPolicy(max_restarts), Schedule(parse(())), str(self._directory))
+        code = launcher.run(self._starts, "worker:0")
+        assert all(process.poll() is not None for process in self.started)
+        for process in self.started:
+            assert process.stdin is not None
+            process.stdin.close()
+        return code
+
+
+def test_output_has_the_name_of_its_task_but_for_the_chief(tmp_path: pathlib.Path) -> None:
+    job = Job(tmp_path, ps_0="echo a; echo b >&2", worker_0="echo c; echo d >&2; sleep 0.2")
+    assert job.run() == 0
+    assert sorted(job.out.getvalue().splitlines()) == ["[ps:0] a", "c"]
+    assert sorted(job.errors.getvalue().splitlines()) == ["[ps:0] b", "d"]
+
+
+def test_the_first_failure_is_the_cause_and_gives_the_exit_code(tmp_path: pathlib.Path) -> None:
+    job = Job(
+        tmp_path,
+        ps_0="echo 'ps_train: error: no room' >&2; exit 7",
+        worker_0="trap 'echo ps_train: error: late; exit 1' TERM; while :; do sleep 0.05; done",
+    )
+    assert job.run() == 7
+    last = job.errors.getvalue().splitlines()[-1]
+    assert last == "ps_train: ps:0 failed with exit code 7, and so the job failed: no room"
+    found = json.loads((tmp_path / "ps_0.error.json").read_text())
+    assert found["cause"] == "ps:0 failed with exit code 7: no room" and found["exit_code"] == 7
+
+
+def test_a_task_that_a_signal_ended_has_an_error_file(tmp_path: pathlib.Path) -> None:
+    job = Job(tmp_path, ps_0="sleep 60", worker_0="echo last; kill -SEGV $$")
+    assert job.run() == 1
+    found = json.loads((tmp_path / "worker_0.error.json").read_text())
+    assert found["exit_code"] == 139 and "signal 11 (SIGSEGV): last" in found["cause"]
+    assert not (tmp_path / "ps_0.error.json").exists()  # the launcher ended it
+
+
+def test_a_failed_task_is_restarted_as_often_as_allowed(tmp_path: pathlib.Path) -> None:
+    job = Job(tmp_path, ps_0="sleep 60", worker_0="test $RESTARTS = 1 && exit 0; exit 1")
+    assert job.run(max_restarts=1) == 0
+    assert "worker:0 failed with exit code 1; it will restart in 0.5s (restart 1 of 1)" in job.errors.getvalue()
+    assert len(job.started) == 3 and not list(tmp_path.iterdir())
+
+
+def test_a_wrong_configuration_is_not_restarted(tmp_path: pathlib.Path) -> None:
+    job = Job(tmp_path, ps_0="sleep 60", worker_0="exit 2")
+    assert job.run(max_restarts=3) == 2
+    assert len(job.started) == 2

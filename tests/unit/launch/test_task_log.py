@@ -1,0 +1,49 @@
+"""The log of a task has all that its process writes."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+CODE = """
+import os, sys, signal
+from ps_train.launch.task_log import TaskLog
+log = TaskLog(sys.argv[1], "worker:3")
+print("by Python", flush=True)
+os.write(2, b"by a library\\n")
+if sys.argv[2] == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+print("the last words", flush=True)
+log.close()
+print("after the end", flush=True)
+os._exit(0)
+"""
+
+
+def run(directory: pathlib.Path, how: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", CODE, directory, how], capture_output=True, text=True, timeout=30)
+
+
+def test_it_is_a_copy_of_both_streams_which_stay_apart(tmp_path: pathlib.Path) -> None:
+    done = run(tmp_path / "a" / "b", "ends")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "by Python\nthe last words\n", "by a library\n")
+    lines = (tmp_path / "a" / "b" / "worker_3.log").read_text().splitlines()
+    assert sorted(lines) == ["by Python", "by a library", "the last words"]
+
+
+def test_the_words_before_a_crash_are_in_it(tmp_path: pathlib.Path) -> None:
+    assert run(tmp_path, "dies").returncode == -9
+    assert sorted((tmp_path / "worker_3.log").read_text().splitlines()) == ["by Python", "by a library"]
+
+
+def test_a_second_process_appends(tmp_path: pathlib.Path) -> None:
+    run(tmp_path, "dies")
+    run(tmp_path, "ends")
+    assert (tmp_path / "worker_3.log").read_text().count("by Python\n") == 2
+
+
+def test_a_directory_that_cannot_be_made_is_a_configuration_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(tmp_path / "file", "ends")
+    assert "ConfigError: log_dir=" in done.stderr and "use another directory" in done.stderr
