@@ -59,9 +59,9 @@ def test_a_signal_while_tensorflow_is_imported_ends_the_launcher_before_it_start
 ) -> None:
     launcher = processes.run(ENDLESS, f"--model_dir={processes.directory}/model", new=True)
     maps = pathlib.Path(f"/proc/{launcher.pid}/maps")
-    eventually(lambda: "libtensorflow" in maps.read_text(), 20, "the import")
+    eventually(lambda: "libtensorflow" in maps.read_text(), 60, "the import")
     launcher.send(signal.SIGTERM)
-    assert launcher.wait(20) == 143
+    assert launcher.wait(60) == 143
     assert launcher.output == ""
 
 
