@@ -122,7 +122,6 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             worker = build_worker_step(spec, update, state)
         ops, residuals, ownership, entries = _build_update(spec, update, state, worker)
         calls = unroll(ops.train, worker.examples, plan.num_ps, job.longest_call, worker.ahead)
-        renewals = worker.ahead.kept.keep(worker.ahead.pulled) if worker.ahead else []
         initialize = [_initialize(ps, spec, state) for ps in range(plan.num_ps)]
         v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
         uninitialized = tf.stack([tf.logical_not(v1.is_variable_initialized(entry.variable)) for entry in entries])
@@ -144,7 +143,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             loss_scale=worker.loss_scale,
             assigned=worker.assigned,
             ownership=ownership,
-            local=collect_local_state(renewals),
+            local=collect_local_state(worker.ahead.renewals() if worker.ahead else ()),
             residuals=residuals,
         )
 

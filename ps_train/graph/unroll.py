@@ -64,6 +64,10 @@ class Ahead:
     kept: KeptPull
     begun: tf.Operation
 
+    def renewals(self) -> list[tf.Operation]:
+        """Returns the operations that pull for the first call of a session."""
+        return self.kept.keep(self.pulled)
+
 
 @dataclasses.dataclass(frozen=True)
 class UnrolledCalls:

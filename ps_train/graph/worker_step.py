@@ -107,11 +107,14 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     loss, examples, begun = backward.loss, backward.examples, calls_begun.read_value()
     encodings = [encoding for encoding in transport.encodings if encoding is not None]
     shown = None if scale is None else scale.present
-    pulled = [*transport.pulled, *state.versions, step]
-    ahead = Ahead(pulled, KeptPull(pulled), transport.begun_anew(calls_begun)) if _pulls_ahead(spec) else None
+    ahead = _ahead([*transport.pulled, *state.versions, step], transport, calls_begun) if _pulls_ahead(spec) else None
     return WorkerStep(
         batches, assigned, loss, examples, received, begun, transport.kept, encodings, momenta, ahead, shown
     )
+
+
+def _ahead(pulled: list[tf.Tensor], transport: Transport, calls_begun: Any) -> Ahead:
+    return Ahead(pulled, KeptPull(pulled), transport.begun_anew(calls_begun))
 
 
 def _pulls_ahead(spec: GraphSpec) -> bool:

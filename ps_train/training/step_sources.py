@@ -47,14 +47,14 @@ class LockstepSource:
 
 
 class EndingSource:
-    """A source that has no further steps once the training has ended.
+    """A source that has no further steps once the training has ended, not even those that were taken ahead.
 
     Args:
-      source: the budget, or another source.
+      source: the source of steps.
       has_ended: returns True when the training has ended.
     """
 
-    def __init__(self, source: Budget, has_ended: Callable[[], bool]) -> None:
+    def __init__(self, source: StepSource, has_ended: Callable[[], bool]) -> None:
         self._source, self._has_ended = source, has_ended
 
     def take(self, wanted: int, global_step: int) -> int:
@@ -66,18 +66,20 @@ class EndingSource:
         self._source.give_back(count)
 
     def settle(self) -> None:
-        """Does nothing: it holds no steps."""
+        """Gives back what the source holds."""
+        self._source.settle()
 
 
 class StepsAhead:
     """A source that takes the steps of the next burst while the present burst is made: taking them costs a message.
 
     Args:
-      source: the source of steps.
+      source: the budget from which steps are taken.
+      ahead: if False, steps are taken only when they are wanted.
     """
 
-    def __init__(self, source: StepSource) -> None:
-        self._source = source
+    def __init__(self, source: Budget, ahead: bool = True) -> None:
+        self._source, self._ahead = source, ahead
         self._held = 0
         self._taking: Future[int] | None = None
 
@@ -89,7 +91,7 @@ class StepsAhead:
         count = min(wanted, self._held)
         self._held -= count
         ahead = wanted + wanted // 2 + 1 - self._held  # bursts are not all of one size
-        if count and ahead > 0:
+        if self._ahead and count and ahead > 0:
             self._begin(ahead, global_step)
         return count
 
@@ -131,5 +133,6 @@ def step_source(max_steps: int, budget: Budget | None, has_ended: Callable[[], b
       has_ended: returns True when the training has ended.
       ahead: if True, steps of the budget are taken ahead.
     """
-    source = EndingSource(LockstepSource(max_steps) if budget is None else budget, has_ended)
-    return StepsAhead(source) if ahead and budget is not None else source
+    if budget is None:
+        return EndingSource(LockstepSource(max_steps), has_ended)
+    return EndingSource(StepsAhead(budget, ahead), has_ended)

@@ -133,7 +133,7 @@ def test_a_lost_connection_ends_its_task_and_the_policy_restarts_it(launch: Laun
     os.kill(other_side, signal.SIGKILL)  # the fake ssh has become it
     run.wait_for("worker:1 was ended by signal 9 (SIGKILL); it will restart in 0.5s (restart 1 of 1)", 20)
     eventually(lambda: not is_alive(task), 10, "the end of the first process")
-    eventually(lambda: run.output.count("worker:1 training from") == 2, 60, "the second start")
+    eventually(lambda: run.output.count("worker:1 training from") == 2, 150, "the second start")
     run.send(signal.SIGTERM)
     assert run.wait(30) == 128 + signal.SIGTERM, run.output
     eventually(lambda: is_empty(run), 10, "the end of all processes")

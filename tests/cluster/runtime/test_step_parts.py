@@ -121,7 +121,7 @@ def test_a_slow_worker_is_waiting_for_the_other(mode):
 
     def slow():
         for _ in range(4):
-            time.sleep(DELAY)
+            time.sleep(2 * DELAY)
             cluster.sessions[1].run(cluster.steps[1].steps_per_call(1))
 
     in_parallel([lambda: found.append(recorded(cluster)), slow])

@@ -91,10 +91,21 @@ def test_an_error_comes_with_the_next_steps() -> None:
 
 
 def test_after_the_end_of_the_training_there_are_no_steps() -> None:
-    ended = threading.Event()
-    source = source_of(Watched(100), ended.is_set)
+    ended, budget = threading.Event(), Watched(100)
+    source = source_of(budget, ended.is_set)
+    assert source.take(30, 0) == 30
     ended.set()
-    assert source.take(30, 0) == 0
+    assert source.take(30, 0) == 0, "not even those that were taken ahead"
+    source.settle()
+    assert budget.left == 70
+
+
+def test_steps_may_be_taken_only_when_they_are_wanted() -> None:
+    budget = Watched(100)
+    source = step_source(1000, budget, lambda: False, ahead=False)
+    assert [source.take(30, 0), source.take(20, 0)] == [30, 20]
+    source.settle()
+    assert budget.taken == [30, 20] and budget.left == 50
 
 
 def test_in_lockstep_nothing_is_taken_ahead() -> None:
