@@ -33,6 +33,7 @@ class Rule:
       title: words for people.
       unit: share, secs, ratio or steps.
       limit: the largest value that is well.
+      few_workers_limit: the same with fewer than 4 workers, if it differs.
       measure: returns the values of a status.
       advice: returns an action for a value over its limit.
     """
@@ -43,6 +44,12 @@ class Rule:
     limit: float
     measure: Callable[[Status, Job], Iterable[Measured]]
     advice: Callable[[Status, Job, str, float], str]
+    few_workers_limit: float | None = None
+
+    def limit_of(self, status: Status) -> float:
+        """Returns the limit for the workers that train now."""
+        few = sum(worker["state"] == "training" for worker in status["workers"]) < 4
+        return self.few_workers_limit if few and self.few_workers_limit is not None else self.limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +72,7 @@ def findings(status: Status, job: Job, limits: Limits) -> list[dict[str, Any]]:
     """Returns one finding for each rule, or for each task of a rule that warns."""
     found: list[dict[str, Any]] = []
     for rule in RULES:
-        limit = limits.values.get(rule.name, rule.limit)
+        limit = limits.values.get(rule.name, rule.limit_of(status))
         values = list(rule.measure(status, job)) if (status.get("step") or 0) >= _ENOUGH_STEPS else []
         over: list[Measured] = [(task, value) for task, value in values if value is not None and value > limit]
         known = [(task, value) for task, value in values if value is not None]
@@ -194,7 +201,8 @@ def _slow_workers(status: Status, job: Job) -> Iterable[Measured]:
 RULES = (
     Rule("sync_share", "share of synchronisation", "share", 0.2, _parts("pull", "push", "wait", "update"), advice.sync),
     Rule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
-    Rule("conflict_rate", "updates in conflict", "share", 0.95, _staleness("conflict_rate"), advice.conflicts),
+    # Two or three workers that keep pace meet each other's updates all the time, and train well.
+    Rule("conflict_rate", "updates in conflict", "share", 0.95, _staleness("conflict_rate"), advice.conflicts, 1.0),
     Rule(
         "staleness",
         "95th percentile of staleness per other worker",

@@ -183,6 +183,7 @@ def test_what_the_user_asks_to_leave_out_counts_as_used():
 
 
 @pytest.mark.parametrize("run", ["1", "8"])
+@pytest.mark.usual(1)
 def test_the_job_still_ends_at_max_steps_and_the_rest_is_left_over(run):
     cluster = InProcessCluster(Recording(), 1, 2, **{**EPOCHS, "max_steps": 60, "steps_per_run": run})
     cluster.start()
@@ -224,6 +225,7 @@ def test_a_checkpoint_knows_what_was_used_whatever_ps_and_workers_it_goes_to(tmp
         ),
     ],
 )
+@pytest.mark.usual(1)
 def test_a_checkpoint_that_does_not_know_it_is_refused_with_the_flags_to_look_at(tmp_path, before, has):
     one = InProcessCluster(Recording(), 1, 1, tmp_path, **{**EPOCHS, **before})
     one.start()

@@ -49,7 +49,7 @@ def sum_of_rates(steps: int) -> float:
 
 @every_mode
 @pytest.mark.parametrize("num_ps, run", [(2, RUN), long(1, 1), long(1, RUN), long(2, 1), long(3, 1), long(3, RUN)])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_rate_that_falls_is_that_of_the_update_on_every_ps(mode: dict, num_ps: int, run: int) -> None:
     cluster = trained(Falling(), mode, num_ps, 1, run)
     for name in ("a", "b", "c"):
@@ -115,7 +115,7 @@ class Kept(Linear):
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("run", [long(1), RUN])
 @pytest.mark.parametrize("model", [Averaging, long(Decaying), long(Kept)])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_optimizers_that_know_the_step_equal_those_of_a_plain_session(
     model: type[Linear], mode: dict, num_ps: int, run: int
 ) -> None:

@@ -49,7 +49,7 @@ def scale_of(cluster: InProcessCluster, worker: int = 0) -> float:
         long(MixedBags, "bfloat16"),
     ],
 )
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_training_equals_a_plain_session_with_the_same_casts(kind, dtype: str) -> None:
     model = kind()
     cluster = cluster_of(model, dtype)

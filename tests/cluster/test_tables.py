@@ -139,6 +139,7 @@ def test_concurrent_workers_lose_no_update(cluster_of, update: str) -> None:
     assert_tables(cluster.values(), expected, 1e-5)
 
 
+@pytest.mark.long
 def test_an_l2_term_leaves_the_rows_alone_that_no_example_touches(cluster_of) -> None:
     cluster, initial = cluster_of(2, 1, optimizer="sgd", l2=0.5)
     cluster.train(3)

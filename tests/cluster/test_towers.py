@@ -103,7 +103,7 @@ QUICK = {"with_ragged", "with_sparse", "with_nested", "looked_up", "regularized"
     [s if s.name in QUICK else long(s) for s in ZOO.values() if s.joined and s.name not in BATCHWISE],
     ids=str,
 )
-@pytest.mark.usual(3)
+@pytest.mark.usual(2)
 def test_every_shape_of_model_trains_as_on_one_device(shape: Shape) -> None:
     with control_flow_of(shape):
         cluster = InProcessCluster(shape, 2, 1, partition_bytes=64, batch_size=5, towers="2", steps_per_run="4")
@@ -261,6 +261,7 @@ class Noting(Linear):
 
 @pytest.mark.parametrize("run", [1, 4])
 @pytest.mark.parametrize("accumulate", [1, long(2)])
+@pytest.mark.usual(1)
 def test_effects_on_the_worker_keep_the_order_of_the_devices_and_all_update_ops_run(run: int, accumulate: int) -> None:
     model = Noting()
     cluster = cluster_of(model, "2", run=run, accumulate=accumulate)

@@ -120,7 +120,7 @@ def with_weight_decay(outputs, labels, loss):
         long(as_variables, 2),
     ],
 )
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_it_trains_as_in_one_plain_session_is_scored_and_served(forward, accumulate, tmp_path: pathlib.Path) -> None:
     model = UserModel(forward)
     cluster = check_training(model, tmp_path, accumulate)

@@ -85,7 +85,7 @@ def train_with_one_worker(shape: Shape, num_ps: int, lengths: list[int]) -> None
 
 
 @of_every_kind
-@pytest.mark.usual(8)
+@pytest.mark.usual(4)
 def test_one_worker_makes_the_steps_of_a_plain_session(shape: Shape) -> None:
     """Alone and eight in a run, one kind after the other."""
     train_with_one_worker(shape, 2, [RUN, 1, RUN, 1])
@@ -146,7 +146,7 @@ def masks_of(draw, control_flow: int, seed: int, lengths: list[int]) -> np.ndarr
     [one if one[0].__name__ in ALWAYS_DRAWN else long(*one) for one in RANDOM],
     ids=lambda one: getattr(one, "__name__", one),
 )
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_every_step_draws_numbers_of_its_own_which_its_seed_repeats(draw, control_flow: int) -> None:
     masks = masks_of(draw, control_flow, 3, [RUN, 1, RUN])
     assert masks.shape == (2 * RUN + 1, SIZE)

@@ -65,6 +65,7 @@ def test_synchronous_training_of_one_step_needs_every_worker(processes):
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_synchronous_training_goes_on_without_a_worker_that_leaves(processes):
     ps, workers = start(processes, 2, 30, "leave")
     assert [worker.wait(200) for worker in workers] == [0, 0]

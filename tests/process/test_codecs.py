@@ -23,6 +23,7 @@ pytestmark = pytest.mark.timeout(300)
         long("sync", "top_k:0.01,int8", "bfloat16"),
     ],
 )
+@pytest.mark.usual(1)
 def test_digits_are_learned_as_well(processes, update, push, pull):
     flags = f"--update={update}", f"--push_codec={push}", f"--pull_codec={pull}", "--max_steps=1200", "--save_steps=400"
     cluster = TestCluster(processes, 2, 2, "--model=ps_train.models.digits:Digits", *flags)

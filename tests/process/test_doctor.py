@@ -66,6 +66,7 @@ def cluster_flags(ps: list[str], workers: list[str]) -> list[str]:
     return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}", "--model_dir=m"]
 
 
+@pytest.mark.long
 def test_doctors_of_a_ps_and_of_two_workers_measure_each_other(processes):
     hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
     flags = [*cluster_flags(hosts[:1], hosts[1:]), "--wait_secs=100"]

@@ -32,6 +32,7 @@ def counts(path: str) -> set[float]:
     return {*reader.get_tensor("first"), *reader.get_tensor("second")}
 
 
+@pytest.mark.long
 def test_a_ps_that_is_killed_and_a_worker_that_is_stopped_come_back_and_the_job_makes_all_its_steps(
     processes: Processes,
 ) -> None:

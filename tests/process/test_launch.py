@@ -183,6 +183,7 @@ def real_ssh(tmp_path: pathlib.Path) -> Iterator[str]:
         process.wait()
 
 
+@pytest.mark.long
 def test_a_job_over_a_real_ssh_and_the_end_of_its_launcher(launch: Launch, real_ssh: str, processes: Processes) -> None:
     me, mark = getpass.getuser(), f"SSH_TEST_{os.getpid()}=1"
     hosts = f"{me}@127.0.0.1:ps,127.0.0.1:worker*2"

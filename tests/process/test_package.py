@@ -61,6 +61,7 @@ def test_there_are_the_presets_that_are_promised() -> None:
     assert promised <= {path.name for path in PRESETS}
 
 
+@pytest.mark.long
 def test_the_scripts_start_the_processes_of_a_flagfile(processes: Processes) -> None:
     ports = free_ports(3)
     hosts = [f"--ps_hosts=localhost:{ports[0]}", f"--worker_hosts=localhost:{ports[1]},localhost:{ports[2]}"]

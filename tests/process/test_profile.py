@@ -138,6 +138,7 @@ def test_a_job_that_ends_early_writes_what_there_is(profiled):
     assert calls
 
 
+@pytest.mark.long
 def test_a_profile_beyond_the_end_has_no_effect(profiled):
     cluster, (chief, worker) = profiled("500:10", 1, "--max_steps=30")
     assert (chief.wait(200), worker.wait(60)) == (0, 0)

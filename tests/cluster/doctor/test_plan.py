@@ -14,7 +14,7 @@ VARIABLE_BYTES = 4 * (64 * 256 + 256 + 256 * 10 + 10)
 
 @pytest.mark.parametrize(("optimizer", "slots"), [("sgd", 0), ("momentum", 1), ("adam", 2)])
 @pytest.mark.parametrize("num_ps", [1, 3])
-@pytest.mark.usual(3)
+@pytest.mark.usual(2)
 def test_slots_are_counted(optimizer, slots, num_ps):
     job, cluster = local_cluster(Job(model=MODEL, optimizer=optimizer, num_ps=num_ps))
     planned = plan_job(job, cluster)

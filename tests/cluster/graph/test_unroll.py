@@ -41,7 +41,7 @@ def cluster_of(model: Model, num_ps: int, workers: int, run: int = RUN, **fields
 
 @every_mode_of_one
 @one_or_two_ps
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_other(mode: dict, num_ps: int) -> None:
     model = Linear(count=120, width=5)
     cluster = cluster_of(model, num_ps, 1, **mode)

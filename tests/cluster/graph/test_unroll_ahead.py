@@ -111,6 +111,7 @@ def test_a_new_session_begins_with_the_present_values_of_the_ps() -> None:
     assert np.isin(np.append(now["w"].ravel(), now["b"]), found).all() and (found != before).any()
 
 
+@pytest.mark.long
 def test_workers_and_lengths_of_calls_may_be_mixed() -> None:
     cluster = cluster_of(Linear(count=120, width=5), 2, workers=2, run=8, learning_rate=0.02)
     initial = cluster.values()

@@ -58,7 +58,7 @@ def cluster_of(model: Linear, **fields) -> InProcessCluster:
 
 
 @pytest.mark.parametrize("draw", [in_cond, of_the_module, in_functions_of_functions, long(in_while_loop), in_map_fn])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_copies_draw_different_numbers_within_functions(draw) -> None:
     """The variance of sums over the steps tells whether any two steps drew the same."""
     model = Drawing(draw)

@@ -80,6 +80,7 @@ def test_point_60_a_hook_gets_every_step_and_finds_tensors_by_name(tmp_path: pat
     assert [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
+@pytest.mark.long
 def test_point_85_a_hook_stops_the_job_with_a_checkpoint(tmp_path: pathlib.Path) -> None:
     hook = Record(last=6)
     program = program_in(tmp_path, named(), hooks=[hook])

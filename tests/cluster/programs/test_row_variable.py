@@ -14,7 +14,7 @@ ALWAYS = {"lookup_v1", "sparse", "column", "linear_column"}
 
 
 @pytest.mark.parametrize("lookup", [name if name in ALWAYS else long(name) for name in LOOKUPS])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_point_70_a_variable_that_is_looked_up_travels_by_rows(lookup: str) -> None:
     survey = check(program_of(minimize, LOOKUPS[lookup]), 2)
     assert len(survey.looked_up) == 1

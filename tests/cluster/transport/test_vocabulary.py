@@ -260,6 +260,7 @@ def test_a_ps_whose_rows_a_batch_does_not_need_counts_the_update_all_the_same() 
 
 
 @pytest.mark.parametrize("update", ["async", long("bounded")])
+@pytest.mark.long
 def test_concurrent_workers_give_each_id_one_row(update: str) -> None:
     cluster = started(Visits(passing(), capacity=20, admit_after=2), 1, 3, update=update, optimizer="adagrad")
     cluster.train(40)

@@ -25,7 +25,7 @@ def differences(distributed: dict[str, np.ndarray], plain: dict[str, np.ndarray]
 
 @pytest.mark.parametrize("num_ps", [long(1), 3])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_one_asynchronous_worker_equals_a_plain_session(optimizer: str, num_ps: int) -> None:
     model = Digits(hidden=16)
     cluster = InProcessCluster(model, num_ps, 1, optimizer=optimizer, learning_rate=RATE, batch_size=16)

@@ -106,6 +106,7 @@ def test_dropout_acts_in_training_only():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usual(1)
 def test_a_model_computes_in_the_dtype_of_the_weights_that_it_gets(kind):
     model = kind()
     with values_cast_to(tf.bfloat16):

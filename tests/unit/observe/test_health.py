@@ -32,6 +32,11 @@ def with_ps(**changes):
     return {**status, "ps": [{**status["ps"][0], **changes}, status["ps"][1]]}
 
 
+def with_workers(number, **staleness):
+    workers = [{**a_status()["workers"][0], "task": f"worker:{index}"} for index in range(number)]
+    return a_status(workers=workers, staleness={**a_status()["staleness"], **staleness})
+
+
 def test_a_healthy_job_has_no_warning_and_no_advice():
     every = found(a_status())
     assert {each["state"] for each in every} <= {"ok", "unknown"}
@@ -43,7 +48,7 @@ def test_a_healthy_job_has_no_warning_and_no_advice():
 UNHEALTHY = {
     "sync_share": a_status(step_time={task: step_time(pull=0.002, push=0.002) for task in BOTH}),
     "device_secs": a_status(step_time={task: {**step_time(), "transfer": 0.006} for task in BOTH[:1]}),
-    "conflict_rate": a_status(staleness={**a_status()["staleness"], "conflict_rate": 0.96}),
+    "conflict_rate": with_workers(4, conflict_rate=0.96),
     "staleness": a_status(staleness={**a_status()["staleness"], "p95": 4}),
     "input_share": a_status(step_time={task: step_time(input=0.002) for task in BOTH}),
     "ps_cpu": with_ps(cpu=7.9),
@@ -123,6 +128,11 @@ def test_every_task_that_is_over_a_limit_has_a_finding():
     status = a_status()
     every = found({**status, "ps": [{**ps, "cpu": 7.9} for ps in status["ps"]]})
     assert [each["task"] for each in every if each["state"] == "warn"] == ["ps:0", "ps:1"]
+
+
+def test_two_or_three_workers_that_always_meet_are_healthy():
+    assert [[*warned(with_workers(number, conflict_rate=1.0))] for number in (2, 3, 4)] == [[], [], ["conflict_rate"]]
+    assert [*warned(with_workers(2, conflict_rate=0.6), "conflict_rate:0.5")] == ["conflict_rate"]
 
 
 def test_nothing_is_judged_before_there_is_enough_to_judge():

@@ -84,7 +84,7 @@ def store(tmp_path):
 
 
 @pytest.mark.parametrize("line", BAD)
-@pytest.mark.usual(8)
+@pytest.mark.usual(4)
 def test_a_malformed_line_is_skipped_and_said_to_be_wrong(store, caplog, line):
     with caplog.at_level(logging.WARNING):
         count, data = run(store([GOOD_LINE, line, GOOD_LINE]), limit=1)

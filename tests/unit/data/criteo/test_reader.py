@@ -121,7 +121,7 @@ def test_hexadecimal_numbers_of_every_length_and_case():
 
 @pytest.mark.parametrize("count", [long(1), 2, long(3), long(4), 5])
 @pytest.mark.parametrize("shuffle_buffer", [0, 20])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_the_shares_of_a_directory_are_disjoint_and_complete(store, count, shuffle_buffer):
     lines = made_lines(200)
     files = (

@@ -70,6 +70,7 @@ def test_pairs_of_fields_act_together(drawn):
     assert abs(together[0]) > 0.05
 
 
+@pytest.mark.long
 def test_most_of_the_signal_is_learnable_by_a_model_without_pairs(drawn):
     """Logistic regression, by Newton's method on the frequent categories, on the 40,000 lines; scored on others."""
     planted, clicks = drawn
