@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from ps_train.cluster.abandonable import run_within
 from ps_train.cluster.calls import UNBOUNDED_CALL
+from ps_train.cluster.stuck_calls import FIRST_SECS, LATER_SECS
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
@@ -61,19 +63,31 @@ def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]
 
 
 def _train(cluster: InProcessCluster, index: int, run: int) -> None:
-    """A call that does not end, since its worker has refused it and TensorFlow forgets the others, has not begun."""
-    step, made = cluster.steps[index], 0
+    """Gives up a call that has not begun in time: its worker has refused it, and TensorFlow forgets its other parts."""
+    step, made, within_secs = cluster.steps[index], 0, FIRST_SECS
     while made < STEPS // run:
-        if _ends(lambda: cluster.sessions[index].run(step.steps_per_call(run), options=UNBOUNDED_CALL)):
-            made += 1
+        session = cluster.sessions[index]
+        call = functools.partial(session.run, step.steps_per_call(run), options=UNBOUNDED_CALL)
+        if _ends(call, within_secs, functools.partial(session.run, step.calls_begun), made):
+            made, within_secs = made + 1, LATER_SECS
         else:
             cluster.open_again(index)
+            within_secs = FIRST_SECS
             assert cluster.sessions[index].run(step.calls_begun) == made
 
 
-def _ends(call: Callable[[], object], within_secs: float = 5.0) -> bool:
+def _ends(call: Callable[[], object], within_secs: float, begun: Callable[[], int], made: int) -> bool:
+    since = time.monotonic()
+
+    def is_stuck() -> bool:
+        nonlocal since
+        if time.monotonic() - since < within_secs:
+            return False
+        since = time.monotonic()
+        return begun() == made
+
     try:
-        run_within(call, within_secs, lambda: False)
+        run_within(call, 240, is_stuck)
     except TimeoutError:
         return False
     return True

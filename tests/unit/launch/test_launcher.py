@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import pathlib
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 
 from ps_train.config.fault_spec import Schedule, parse
@@ -85,3 +89,22 @@ def test_a_wrong_configuration_is_not_restarted(tmp_path: pathlib.Path) -> None:
     job = Job(tmp_path, ps_0="sleep 60", worker_0="exit 2")
     assert job.run(max_restarts=3) == 2
     assert len(job.started) == 2
+
+
+def test_nothing_waits_for_what_a_task_has_left_running(tmp_path: pathlib.Path) -> None:
+    job = Job(tmp_path, worker_0="sleep 60 & echo $!; echo done; printf half; printf error >&2")
+    begin = time.monotonic()
+    assert job.run() == 0
+    assert time.monotonic() - begin < 30
+    pid, *lines = job.out.getvalue().splitlines()
+    os.kill(int(pid), signal.SIGKILL)
+    assert lines == ["done", "half"] and job.errors.getvalue() == "error\n"
+
+
+def test_nothing_waits_for_the_output_of_what_a_task_has_left_running(tmp_path: pathlib.Path) -> None:
+    job = Job(tmp_path, worker_0="(while sleep 0.05; do echo still here; done) & echo $!")
+    begin = time.monotonic()
+    assert job.run() == 0
+    assert time.monotonic() - begin < 30
+    with contextlib.suppress(ProcessLookupError):  # the closed pipe has ended it
+        os.kill(int(job.out.getvalue().split()[0]), signal.SIGKILL)
