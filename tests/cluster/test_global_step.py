@@ -56,6 +56,7 @@ def test_a_rate_that_falls_is_that_of_the_update_on_every_ps(mode: dict, num_ps:
         np.testing.assert_allclose(cluster.values()[name], -sum_of_rates(STEPS), rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [long(1), RUN])
 @pytest.mark.parametrize("backup_workers", [0, long(1)])
 def test_under_sync_the_rate_is_that_of_the_round_whichever_worker_completes_it(run: int, backup_workers: int) -> None:

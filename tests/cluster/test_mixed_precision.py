@@ -161,6 +161,7 @@ def test_an_overflow_is_skipped_and_counted_and_training_goes_on(num_ps: int, cl
     assert cluster.read("ps_train/skipped") == OVERFLOWS and cluster.read("ps_train/examples") == 5 * BATCH
 
 
+@pytest.mark.long
 def test_each_worker_has_its_own_scale_and_a_round_is_of_the_finite_gradients() -> None:
     model = Steep(steep=lambda index: index % 2 == 1)  # the examples of worker 1
     cluster = cluster_of(model, "float16", workers=2, update="sync", learning_rate=STEEP_RATE)

@@ -104,6 +104,7 @@ def test_values_that_are_pulled_ahead_do_not_lose_a_step_of_it() -> None:
     check(cluster, batches_of(model, BATCH, STEPS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_a_checkpoint_of_a_moment_has_the_state_of_its_step(update: str, tmp_path) -> None:
     model = Averaged()
@@ -146,6 +147,7 @@ class Picky(Averaged):
         return super().loss(outputs, labels) + tf.where(tf.reduce_sum(labels) < 0, 0.0, np.nan)
 
 
+@pytest.mark.long
 def test_a_step_that_the_first_worker_leaves_out_does_not_move_it_though_another_worker_makes_the_update() -> None:
     model = Picky()
     cluster = cluster_of(model, 2, 2, 1, update="sync", on_nan="skip", max_steps=10_000)

@@ -107,6 +107,7 @@ def test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_loo
         np.testing.assert_allclose(found[name], value, atol=2e-6, rtol=2e-6, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("optimizer", "num_ps"),
     [(one, 3) if one == "adagrad" else long(one, 3) for one in OPTIMIZERS]
@@ -253,6 +254,7 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_o
     assert_tables(second.values(), first.values(), 1e-6)
 
 
+@pytest.mark.long
 def test_the_values_on_the_ps_and_those_of_a_checkpoint_have_the_same_score(tmp_path) -> None:
     class Scored(Bags):
         def metrics(self, outputs, labels):

@@ -85,6 +85,7 @@ def test_a_last_batch_that_is_smaller_than_the_devices_are_many_counts_once(towe
     assert cluster.values()["ps_train/examples"] == 22
 
 
+@pytest.mark.long
 def test_with_dynamic_sharding_every_example_is_used_once() -> None:
     cluster = InProcessCluster(Recording(count=203, ones=True), 2, 1, update="sync", towers="3", **EPOCHS)
     cluster.start()
@@ -146,6 +147,7 @@ def test_accumulated_batches_are_divided_one_after_the_other(towers: str, run: i
     check(cluster, train_plainly(model, lambda: make_optimizer("sgd", RATE), cluster.initial, batches))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fields", [{"update": "sync"}, long({"update": "sync", "accumulate": 2})], ids=str)
 def test_two_synchronous_workers_of_two_devices_make_the_steps_of_their_joined_batches(fields: dict) -> None:
     model = Linear(count=112, width=5)
@@ -202,6 +204,7 @@ def test_the_first_device_alone_moves_the_state_of_a_model(towers: str, run: int
     assert cluster.values()["count"] == len(parts), "each batch counts once"
 
 
+@pytest.mark.long
 def test_of_several_workers_the_first_device_of_the_first_worker_moves_it() -> None:
     model = Averaged()
     cluster = cluster_of(model, "2", 2, update="sync")

@@ -13,6 +13,7 @@ from tests.support.processes import TestCluster, eventually
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("update", "push", "pull"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.support.processes import Processes
 
 TRAINING = """
@@ -28,6 +30,7 @@ print("needed", peak() - before)
 """
 
 
+@pytest.mark.long
 def test_a_table_is_initialised_and_trained_in_little_more_than_its_own_room(processes: Processes) -> None:
     needed = processes.command([sys.executable, "-c", TRAINING])
     assert needed.wait(120) == 0, needed.output

@@ -97,6 +97,7 @@ def check_one_clock(events: list[dict], uncertainty_us: float) -> None:
         lanes[key] = event["end"]
 
 
+@pytest.mark.long
 def test_under_sync_an_update_follows_the_pushes_of_both_workers(profiled):
     """Only one clock for all can show this: the update in one worker's call comes after the other's message."""
     cluster, (chief, worker) = profiled("40:20", 1, "--update=sync", "--max_steps=150")

@@ -113,6 +113,7 @@ def test_other_modes_do_so_too_where_all_goes_back_to_the_checkpoint(
     assert count(run.value("first")) == count(run.value("second")) == MAX_STEPS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", [0, long(1)])
 def test_synchronous_training_ends_at_the_values_of_a_run_that_was_not_disturbed(
     processes: Processes, victim: int

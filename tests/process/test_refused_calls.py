@@ -26,6 +26,7 @@ def trained(tmp_path: pathlib.Path, bits: int, *cases: str) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "mode, num_ps, steps_per_run, bits",

@@ -145,6 +145,7 @@ def test_point_90_a_worker_does_not_wait_for_dead_tasks(processes):
     assert "step 20: test accuracy" in first.output and "test accuracy" not in second.output
 
 
+@pytest.mark.long
 def test_the_classic_example_runs_by_two_shell_lines_and_both_end(processes):
     ports = free_ports(2)
     hosts = [f"--ps_hosts=localhost:{ports[0]}", f"--worker_hosts=localhost:{ports[1]}"]

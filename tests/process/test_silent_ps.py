@@ -41,6 +41,7 @@ def replacement(cluster: Described, processes: Processes, *flags: str) -> tuple[
     return process, hosts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_a_ps_that_is_replaced_while_it_is_silent_holds_nothing_up_and_changes_nothing_when_it_wakes(
     processes: Processes, update: str

@@ -83,6 +83,7 @@ def test_a_worker_whose_job_or_model_differs_is_refused_with_the_difference_and_
     eventually(lambda: len(chief.lines) > seen, 10, "further progress of the chief")
 
 
+@pytest.mark.long
 def test_a_second_process_of_the_same_task_is_refused_and_told_which_has_it(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000")
     cluster.start("ps", 0)

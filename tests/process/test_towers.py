@@ -16,6 +16,7 @@ ADDING = ["--model=tests.support.models:Adding", "--update=sync", f"--max_steps=
 FAULT = ["--inject_fault=kill:ps:0@30", "--max_restarts=1", "--save_steps=10"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [[], long(FAULT)], ids=["", "lost_ps"])
 def test_two_workers_of_two_devices_make_exactly_the_updates_of_all_data(processes: Processes, fault: list) -> None:
     directory = processes.directory / "model"

@@ -76,6 +76,7 @@ def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers
     assert result_of(directory)["examples"] == 203 * 32 * (workers if update == "sync" else 1)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_workers(processes: Processes) -> None:
     directory = processes.directory / "model"

@@ -42,6 +42,7 @@ def exported(tmp_path: pathlib.Path, model, num_ps: int = 2, **fields) -> str:
     return checkpoint
 
 
+@pytest.mark.long
 def test_a_model_of_tables_predicts_the_same_from_raw_features_and_from_examples(tmp_path: pathlib.Path) -> None:
     write_files(str(tmp_path / "data"), lines=500)
 

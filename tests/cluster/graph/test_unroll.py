@@ -55,6 +55,7 @@ def test_a_worker_alone_equals_a_plain_session_that_makes_one_step_after_the_oth
     assert cluster.read("ps_train/staleness")[0, 1:].sum() == 0, "a step pulls what the one before it pushed"
 
 
+@pytest.mark.long
 @one_or_two_ps
 @pytest.mark.parametrize(
     "model",

@@ -133,6 +133,7 @@ def test_the_step_with_hooks_may_come_between_calls() -> None:
     assert cluster.read("ps_train/staleness")[0, :3].sum() == 25
 
 
+@pytest.mark.long
 def test_rows_of_tables_are_those_of_the_batch() -> None:
     cluster = cluster_of(Bags(), 2, learning_rate=0.005)
     initial = cluster.values()

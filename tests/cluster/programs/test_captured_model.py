@@ -95,6 +95,7 @@ def test_point_67_moving_averages_move_if_the_train_op_waits_for_them() -> None:
     check(Program(model_fn, input_fn, CONFIG, "unused"), 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lookup", ["lookup_v1", long("vector")])
 def test_point_68_synchronous_workers_apply_the_mean_of_their_gradients(lookup: str) -> None:
     program = program_of(clipped, LOOKUPS[lookup])

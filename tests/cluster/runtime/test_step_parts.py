@@ -114,6 +114,7 @@ def test_what_is_slow_is_the_longest_part(mode, model, part):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [SYNC, long({"update": "bounded", "max_steps_ahead": 0})], ids=str)
 def test_a_slow_worker_is_waiting_for_the_other(mode):
     cluster = cluster_of(Linear(count=120), mode, workers=2)
@@ -196,5 +197,5 @@ def test_no_message_arrives_before_it_was_sent():
             ends.setdefault((span.task, span.name), []).append(span.end)
     messages = [span for span in record.spans if span.source]
     sent = [(min(ends[s.source, s.name]), s.end) for s in messages if (s.source, s.name) in ends]
-    assert len(sent) >= len(messages) // 2 >= 8
+    assert len(sent) >= len(messages) >= 8
     assert all(end + 2 * record.clock.uncertainty >= begin for begin, end in sent)

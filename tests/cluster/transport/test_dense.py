@@ -68,6 +68,7 @@ def crossings(
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [long("sgd"), "adam"])
 @pytest.mark.parametrize("update", [long("async"), long("bounded"), "sync"])
 def test_a_step_sends_one_parcel_each_way_to_each_ps_whatever_the_number_of_variables(

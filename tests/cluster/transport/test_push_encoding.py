@@ -45,6 +45,7 @@ def bytes_of(steps=20, **fields):
     return stats.read()["sent_bytes"] - before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_the_wire_carries_the_small_type(update):
     whole = bytes_of(update=update) / 2  # each way

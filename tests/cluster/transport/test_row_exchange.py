@@ -113,6 +113,7 @@ def test_per_ps_ids_rows_gradients_and_a_header_cross_once_whatever_the_number_o
     assert crossings(next(traced_steps(Fields(fields, tables, vocabulary), num_ps, update))) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("vocabulary", [long(False), True])
 def test_the_bytes_are_4_for_an_id_or_12_of_an_open_one_and_8_for_a_number_of_every_row_that_differs(

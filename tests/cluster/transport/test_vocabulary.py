@@ -66,6 +66,7 @@ def assert_replayed(optimizer: str, declared: dict) -> None:
     assert (replay.expired > 0) == ("expire_steps" in declared), "an id must come back after it has expired"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_does_to_ids_that_come_and_go_what_numpy_does(optimizer: str) -> None:
     assert_replayed(optimizer, {"capacity": 20, "admit_after": 2, "expire_steps": 3})
@@ -86,6 +87,7 @@ def test_rows_are_given_and_taken_as_declared(declared: dict) -> None:
     assert_replayed("adagrad", declared)
 
 
+@pytest.mark.long
 def test_a_table_that_is_filled_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(initialization, "CHUNK_BYTES", 7 * 4 * DIMENSION)
     assert_replayed("adagrad", {"capacity": 20})
@@ -113,6 +115,7 @@ def test_an_id_is_admitted_at_the_nth_update_that_uses_it_however_often_each_of_
     assert known == [set(), set(), {7}]
 
 
+@pytest.mark.long
 def test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a_fresh_one() -> None:
     steps = [[7, 7, 7, 7], [7, 7, 7, 7], [7, 7, 7, 7]]
     before = trained(ids_of(*steps[:1]), capacity=10, admit_after=2).values()
@@ -124,6 +127,7 @@ def test_before_it_is_admitted_an_id_has_the_default_row_which_learns_and_then_a
     np.testing.assert_allclose(row, replay.table[0], rtol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pause", "known"), [(1, {7, 1}), (2, {1})])
 def test_an_id_that_expire_steps_updates_have_not_used_loses_its_row(pause: int, known: set) -> None:
     steps = [[7, 7, 1, 1], *[[1, 1, 1, 1]] * pause]
@@ -152,6 +156,7 @@ def test_more_new_ids_than_rows_get_as_many_rows_as_there_are() -> None:
 EDGES = [-(2**63), 2**63 - 1, 0, -1, 1, 2**62, -(2**62), 2**31]
 
 
+@pytest.mark.long
 def test_ids_may_be_any_int64() -> None:
     ids = np.array(EDGES * 3, np.int64).reshape(-1, 2)
     values = trained(ids, capacity=8).values()
@@ -193,6 +198,7 @@ def large(count: int = 1200) -> np.ndarray:
 LATE = {"admit_after": 2, "expire_steps": 4}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("num_ps", "workers", "update", "declared"),
     [long(3, 1, "async", {}), (2, 2, "sync", LATE), long(1, 3, "sync", LATE)],

@@ -65,6 +65,7 @@ def expected(model: Visits, values: dict[str, np.ndarray], ids: np.ndarray) -> n
     return np.sum(found, axis=1) @ np.array([1.0, -0.5, 0.25])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 3])
 def test_a_checkpoint_of_two_ps_restores_into_another_number_and_training_goes_on(tmp_path, num_ps: int) -> None:
     model = visits()

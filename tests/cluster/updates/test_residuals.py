@@ -32,6 +32,7 @@ def test_pushes_and_what_they_leave_out_are_the_sum_of_all_gradients(codec, upda
     assert counts[0] == counts[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")])
 def test_two_synchronous_workers_are_reproducible_bit_by_bit_whatever_the_length_of_a_call(codec):
     found = []

@@ -58,6 +58,7 @@ def trained(make: Make, directory: pathlib.Path, engine: str, max_steps: int) ->
     return make(config=config).train(input_fn, max_steps=max_steps)
 
 
+@pytest.mark.long
 @needs_package
 @pytest.mark.parametrize("make", [combined, long(linear), long(baseline)], ids=lambda make: make.__name__)
 def test_both_engines_go_on_from_the_same_checkpoint_to_the_same_values(tmp_path: pathlib.Path, make: Make) -> None:

@@ -82,6 +82,7 @@ def test_point_88_classic_names_are_there(tmp_path):
     assert output_of(NAMES, tmp_path) == ["(2, 12)"]
 
 
+@pytest.mark.long
 def test_point_88_absent_names_say_what_to_use_in_one_line(tmp_path):
     lines = output_of(REFUSALS, tmp_path)
     assert len(lines) == 8
