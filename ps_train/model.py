@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
-from ps_train.config.model_file import add_working_directory
 from ps_train.errors import ConfigError, ModelError, PsTrainError
+from ps_train.model_file import add_working_directory
 from ps_train.user_code import describe, line_of, shown, user_code
 
 if TYPE_CHECKING:

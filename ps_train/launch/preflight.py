@@ -21,10 +21,10 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import check_tasks, parse
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.config.model_file import check_model_file
 from ps_train.config.paths import ADDED, TENSORFLOW_PATHS, package_of, scheme_of
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
+from ps_train.model_file import check_model_file
 
 _MOST_TASKS = 200
 """Tasks of a cluster on one machine: each is a process with hundreds of MB."""

@@ -33,9 +33,9 @@ from ps_train.programs.job_of_config import cluster_job, job_of, task_of
 from ps_train.programs.local_cluster import local_cluster
 from ps_train.programs.program import Program
 from ps_train.programs.survey import survey_program
+from ps_train.programs.tensor_shapes import in_form_of_now, tensor_shapes
 from ps_train.roles import ps, worker
 from ps_train.runtime.console import Console, ConsoleHandler
-from ps_train.runtime.tensor_shapes import in_form_of_now, tensor_shapes
 
 _TELL_SECS = 20.0
 """Seconds for which a chief with nothing to train waits for ps that may be starting."""

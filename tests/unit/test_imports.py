@@ -19,7 +19,7 @@ ROOMS = """
 errors metrics private_tf
 user_code
 config optimizers
-data
+data model_file http_server
 model cluster embeddings event_model measured_network
 models runtime placement
 coordination launch
@@ -188,6 +188,7 @@ STANDARD += [
     "runtime.lifecycle",
     "cluster",
     "cluster.spec",
+    "model_file",
 ]
 
 

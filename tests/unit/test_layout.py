@@ -46,7 +46,7 @@ COVERED_BY = {
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",
     # Tested through the two modules that use it.
-    "config/model_arguments.py": "tests/unit/config/test_model_file.py",
+    "config/model_arguments.py": "tests/unit/test_model_file.py",
 }
 """Large modules without a test file of their own, and the tests that cover them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.runtime.tensor_shapes import are_of_numbers, in_form_of_now, tensor_shapes
+from ps_train.programs.tensor_shapes import are_of_numbers, in_form_of_now, tensor_shapes
 
 
 def size() -> object:

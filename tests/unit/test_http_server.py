@@ -12,9 +12,9 @@ import urllib.request
 
 import pytest
 
-from ps_train.cluster import http_server
-from ps_train.cluster.http_server import HttpServer, is_loopback
+from ps_train import http_server
 from ps_train.errors import ConfigError
+from ps_train.http_server import HttpServer, is_loopback
 
 BIG = "x" * (32 << 20)
 

@@ -8,9 +8,9 @@ import textwrap
 
 import pytest
 
-from ps_train.config.model_file import check_model_file
 from ps_train.errors import ModelError
 from ps_train.model import load_model
+from ps_train.model_file import check_model_file
 
 _numbers = itertools.count()
 
