@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import big_table, breakdown, compare, growth, modes, options, slow, startup, status_page, wire
+from benchmarks import accuracy, big_table, breakdown, compare, growth, modes, options, slow, startup, status_page, wire
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
@@ -15,6 +15,7 @@ EXIT_DONE, EXIT_USAGE = 0, 2
 def main(arguments: Sequence[str]) -> int:
     commands = {
         "compare": compare.run,
+        "accuracy": accuracy.run,
         "wire": wire.run,
         "startup": startup.run,
         "growth": growth.run,

@@ -27,6 +27,7 @@ WHAT = {
     "slow": "the same with delay and a rate limit between tasks",
     "status": "what an open status page costs",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
+    "accuracy": "test scores of shipped jobs with smaller messages",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"
