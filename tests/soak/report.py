@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 
 from tests.soak.job import Outcome, Plan
-from tests.soak.verdict import BOUNDS, MIB, MIN_CALLS, PER_CALLS, Judged, Sample, medians_at
+from tests.soak.verdict import BOUNDS, KEPT_BYTES, MIB, MIN_CALLS, PER_CALLS, Judged, Sample, medians_at
 
 Verdicts = Mapping[str, Judged | None]
 _ROWS = 10
@@ -27,9 +27,9 @@ def table(verdicts: Verdicts, warmup: int) -> str:
     if None in verdicts.values():
         return f"flatness is not judged: that takes {warmup + MIN_CALLS} calls, of which {warmup} are the warm-up"
     lines = [
-        f"| process | RSS, MiB | growth, MiB per {PER_CALLS:,} calls: RSS | anonymous | Pss | open files | threads | "
-        "flat |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| process | RSS, MiB | growth, MiB per {PER_CALLS:,} calls: RSS | anonymous | Pss | kept by TensorFlow | "
+        "the rest: RSS | anonymous | open files | threads | flat |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(name, judged) for name, judged in verdicts.items() if judged is not None]
     return "\n".join([*lines, "", bounds()])
@@ -49,7 +49,9 @@ def course(plan: Plan, outcome: Outcome) -> str:
 def bounds() -> str:
     return (
         f"Flat: per {PER_CALLS:,} calls, RSS and anonymous memory each grow by less than {BOUNDS['rss'] / MIB:g} MiB "
-        f"(10 bytes a call), open files and threads by less than {BOUNDS['fds']:g}."
+        f"(10 bytes a call) beside what TensorFlow keeps, open files and threads by less than {BOUNDS['fds']:g}.\n"
+        f"Kept by TensorFlow: {KEPT_BYTES} bytes for each rendezvous that it holds for ever "
+        "([0038](../../docs/decisions/0038-kept-rendezvous.md)), as counted in the process."
     )
 
 
@@ -84,9 +86,11 @@ def is_flat(verdicts: Verdicts) -> bool:
 def _row(name: str, judged: Judged) -> str:
     flat = f"no: {', '.join(judged.exceeded)}" if judged.exceeded else "yes"
     memory = " | ".join(f"{judged.growth[of] / MIB:+.2f}" for of in ("rss", "anonymous", "pss"))
+    kept = f"{KEPT_BYTES * judged.growth['kept'] / MIB:.2f}"
+    rest = " | ".join(f"{judged.rest(of) / MIB:+.2f}" for of in ("rss", "anonymous"))
     counts = " | ".join(f"{judged.first[of]:g} to {judged.last[of]:g}" for of in ("fds", "threads"))
     sizes = f"{judged.first['rss'] / MIB:.1f} to {judged.last['rss'] / MIB:.1f}"
-    return f"| {name} | {sizes} | {memory} | {counts} | {flat} |"
+    return f"| {name} | {sizes} | {memory} | {kept} | {rest} | {counts} | {flat} |"
 
 
 def _memory_at(samples: list[Sample], calls: int) -> str:

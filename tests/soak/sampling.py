@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pathlib
 
+from tests.soak.kept_rendezvous import kept_in
 from tests.soak.verdict import Sample
 
 _KIB = 1024
@@ -24,7 +25,7 @@ def sample_of(pid: int, calls: int) -> Sample | None:
     except (OSError, KeyError):
         return None
     rss, pss, anonymous = (memory.get(name, 0) * _KIB for name in ("Rss", "Pss", "Anonymous"))
-    return Sample(calls, rss, pss, anonymous, fds, threads) if rss else None
+    return Sample(calls, rss, pss, anonymous, fds, threads, kept_in(pid) or 0) if rss else None
 
 
 def _numbers(text: str) -> dict[str, int]:
