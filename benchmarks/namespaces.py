@@ -38,6 +38,12 @@ def _call(*command: str) -> str:
     return done.stdout
 
 
+def _bytes_sent(prefix: Sequence[str], device: str) -> int:
+    lines = _call(*prefix, "cat", "/proc/net/dev").splitlines()
+    counts = next(line for line in lines if line.strip().startswith(f"{device}:"))
+    return int(counts.partition(":")[2].split()[8])
+
+
 class _Namespaces:
     """Named after this process; removed at the end."""
 
@@ -74,9 +80,7 @@ class Loopback:
 
     def bytes_sent(self) -> int:
         """Through the interface so far, with the headers of TCP and IP."""
-        lines = _call(*self.prefix, "cat", "/proc/net/dev").splitlines()
-        loopback = next(line for line in lines if line.strip().startswith("lo:"))
-        return int(loopback.partition(":")[2].split()[0])
+        return _bytes_sent(self.prefix, "lo")
 
 
 class Network:
@@ -101,6 +105,16 @@ class Network:
             self.__exit__()
             raise
         return self
+
+    def counts(self) -> dict[str, float]:
+        """Returns bytes that ps and workers have sent so far, and CPU seconds of the wire itself."""
+        sent = {task: _bytes_sent(place.prefix, DEVICE) for task, place in self.places.items()}
+        from_ps = sum(count for task, count in sent.items() if task.startswith("ps:"))
+        return {
+            "from_ps": from_ps,
+            "from_workers": sum(sent.values()) - from_ps,
+            "wire_cpu_secs": sum(self._wire.cpu_secs().values()),
+        }
 
     def __exit__(self, *error: object) -> None:
         self._wire.__exit__()

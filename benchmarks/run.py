@@ -12,6 +12,7 @@ import pathlib
 import re
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 
 from benchmarks.contenders import Contender, Setting
 from benchmarks.errors import ContenderError
@@ -37,12 +38,18 @@ class Measured:
       examples_per_sec: of all workers.
       cpu_secs: "ps" and "workers" to CPU seconds per 1000 examples.
       ps_peak_bytes: resident memory, 0 where there is no ps.
+      counted: what the counters of `measure` have grown by for each batch.
     """
 
     steps_per_sec: float
     examples_per_sec: float
     cpu_secs: dict[str, float]
     ps_peak_bytes: int
+    counted: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+Counters = Callable[[], Mapping[str, float]]
+"""Reads numbers that only grow, such as bytes that were sent."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +60,8 @@ class _Window:
     end: Line
     cpu_begin: dict[str, float]
     cpu_end: dict[str, float]
+    counts_begin: Mapping[str, float]
+    counts_end: Mapping[str, float]
 
     def rate(self) -> float:
         return (step_of(self.end) - step_of(self.begin)) / (self.end.time - self.begin.time)
@@ -60,13 +69,17 @@ class _Window:
     def cpu_rate(self, group: str) -> float:
         return (self.cpu_end[group] - self.cpu_begin[group]) / (self.end.time - self.begin.time)
 
+    def counted(self, batches_per_step: int) -> dict[str, float]:
+        batches = (step_of(self.end) - step_of(self.begin)) * batches_per_step
+        return {name: (count - self.counts_begin[name]) / batches for name, count in self.counts_end.items()}
+
 
 def step_of(line: Line) -> int:
     found = _STEP.match(line.text)
     return int(found[1]) if found else -1
 
 
-def measure(contender: Contender, setting: Setting, secs: float) -> Measured:
+def measure(contender: Contender, setting: Setting, secs: float, counters: Counters = dict) -> Measured:
     """Raises ContenderError when the contender does not train."""
     workload = workload_class(setting.workload)
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
@@ -74,7 +87,7 @@ def measure(contender: Contender, setting: Setting, secs: float) -> Measured:
             processes.start(program)
         speakers = processes.running[-contender.speakers :]
         with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
-            jobs = [pool.submit(_window, processes, one, workload.warmup_steps, secs) for one in speakers]
+            jobs = [pool.submit(_window, processes, one, secs, workload.warmup_steps, counters) for one in speakers]
             try:
                 windows = [job.result() for job in jobs]
             except BaseException:
@@ -86,14 +99,15 @@ def measure(contender: Contender, setting: Setting, secs: float) -> Measured:
     if not steps_per_sec > 0:
         raise ContenderError(f"{contender.name} made no step in its steady part")
     cpu = {group: 1000 * windows[0].cpu_rate(group) / examples_per_sec for group in ("ps", "workers")}
-    return Measured(steps_per_sec, examples_per_sec, cpu, peak)
+    counted = windows[0].counted(contender.batches_per_step(setting.num_workers))
+    return Measured(steps_per_sec, examples_per_sec, cpu, peak, counted)
 
 
-def _window(processes: Processes, speaker: Running, warmup_steps: int, secs: float) -> _Window:
+def _window(processes: Processes, speaker: Running, secs: float, warmup_steps: int, counters: Counters) -> _Window:
     begin = settle(speaker, warmup_steps)
-    cpu_begin = processes.cpu_secs()
+    cpu_begin, counts_begin = processes.cpu_secs(), counters()
     end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, START_SECS)
-    return _Window(begin, end, cpu_begin, processes.cpu_secs())
+    return _Window(begin, end, cpu_begin, processes.cpu_secs(), counts_begin, counters())
 
 
 def settle(speaker: Running, warmup_steps: int) -> Line:

@@ -10,10 +10,13 @@ import dataclasses
 from typing import Any
 
 from benchmarks import machine, report, results
-from benchmarks.contenders import Setting, contenders_of, torch_python_for
+from benchmarks.contenders import Setting, contender_of, contenders_of, torch_python_for
 from benchmarks.errors import ContenderError
 from benchmarks.namespaces import Network, check_possible
 from benchmarks.run import measure
+from benchmarks.summary import spread_of
+from benchmarks.table import markdown
+from benchmarks.wire_bound import Used, Wire, batches_per_sec
 from benchmarks.workloads import workload_class
 
 DELAY_MS, MBIT = 1.0, 1000.0
@@ -42,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
             "skipped": {},
             "check_steps": 0,
             "tolerance": 0.0,
+            "compute_secs": _compute_secs(name, options.secs),
         }
     tasks = [f"ps:{index}" for index in range(options.num_ps)]
     tasks += [f"worker:{index}" for index in range(options.num_workers)] + ["chief:0"]
@@ -52,12 +56,53 @@ def run(options: argparse.Namespace) -> int:
                     setting = Setting(name, 0, options.num_ps, options.num_workers, network.places)
                     setting = dataclasses.replace(setting, torch_python=options.torch_python)
                     try:
-                        measured = measure(contender, setting, options.secs)
+                        measured = measure(contender, setting, options.secs, network.counts)
                     except ContenderError as error:
                         found["failures"][contender.name] = str(error)
                         continue
                     found["runs"][contender.name].append(dataclasses.asdict(measured))
-    text = report.markdown_of(record, judged=False)
+    text = report.markdown_of(record, judged=False) + _bounds(record)
     results.store("slow", record, text, report.plot_of(record), options.results)
     print(text)
     return 0
+
+
+def _compute_secs(workload: str, secs: float) -> float:
+    """Returns what a batch takes on one core, without a ps."""
+    found = measure(contender_of("single-2x1"), Setting(workload), secs)
+    return found.cpu_secs["workers"] * workload_class(workload).batch_size / 1000
+
+
+def _bounds(record: dict[str, Any]) -> str:
+    """The bytes of a batch, and the rate against the bound of wire, round trips, computing and cores."""
+    head = ["contender", "KB pulled", "KB pushed", "bytes, x the first", "bound, examples/s", "reached"]
+    parts = []
+    for name, workload in record["workloads"].items():
+        rows, first = [], 0.0
+        for contender, runs in workload["runs"].items():
+            if runs:
+                pulled, pushed, bound, rate = _bound(name, contender, runs, record)
+                first = first or pulled + pushed
+                cells = [f"{pulled / 1e3:.0f}", f"{pushed / 1e3:.0f}", f"{(pulled + pushed) / first:.3f}"]
+                rows.append([contender, *cells, f"{bound:.0f}", f"{rate / bound:.2f}"])
+        parts += ["", f"## Bound on {name}", "", markdown(head, rows), ""]
+    about = "The bound is the least of what the ps's line, the turn of a worker and the cores allow (`wire_bound.py`)."
+    return "\n".join([*parts, about, ""])
+
+
+def _bound(
+    workload: str, contender: str, runs: list[dict[str, Any]], record: dict[str, Any]
+) -> tuple[float, float, float, float]:
+    """Returns bytes pulled and pushed for a batch, the bound and the rate in examples a second."""
+    batch, options = workload_class(workload).batch_size, record["options"]
+    counted = {name: spread_of([run["counted"][name] for run in runs]).median for name in runs[0]["counted"]}
+    tasks_cpu = spread_of([sum(run["cpu_secs"].values()) for run in runs]).median * batch / 1000
+    used = Used(
+        counted["from_ps"],
+        counted["from_workers"],
+        record["workloads"][workload]["compute_secs"],
+        tasks_cpu + counted["wire_cpu_secs"],
+    )
+    wire, ahead = Wire(DELAY_MS / 1000, MBIT * 1e6 / 8), "prefetch_pulls=1" in contender
+    most = batches_per_sec(used, wire, options["num_workers"], record["machine"]["cores"], ahead)
+    return used.pulled, used.pushed, most * batch, spread_of([run["examples_per_sec"] for run in runs]).median
