@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
 errors metrics private_tf
-user_code
+user_code network_interfaces
 config optimizers
 data model_file http_server
 model cluster embeddings event_model measured_network
@@ -189,6 +189,7 @@ STANDARD += [
     "cluster",
     "cluster.spec",
     "model_file",
+    "network_interfaces",
 ]
 
 
