@@ -21,15 +21,15 @@ user_code network_interfaces
 config optimizers
 data model_file http_server
 model cluster embeddings event_model measured_network
-models runtime placement
-coordination launch
+models runtime placement firewall_rules
+coordination launch nftables
 transport checkpoint
 updates
 graph observe
 training
 roles
 __main__ doctor
-programs classic
+programs classic firewall
 specs
 train
 estimator
