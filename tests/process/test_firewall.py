@@ -14,7 +14,7 @@ import pytest
 from tests.support.namespaces import hosts, needs_namespaces, needs_nft
 from tests.support.processes import eventually
 
-pytestmark = [pytest.mark.timeout(400), needs_namespaces, needs_nft]
+pytestmark = [pytest.mark.timeout(600), needs_namespaces, needs_nft]
 
 SERVER, MEMBER, OUTSIDER = "10.79.3.1", "10.79.3.2", "10.79.3.3"
 LISTS = (f"--ps_hosts={SERVER}:2222", f"--worker_hosts={MEMBER}:2222")
@@ -263,12 +263,12 @@ def test_a_member_trains_and_an_outsider_is_refused_also_after_a_ps_restarts(pro
         assert "refused" in clients[outsider].output and "over" in clients[outsider].lines, clients[outsider].output
         assert "answer" not in clients[outsider].output
 
-    eventually(lambda: steps() > 50, 120, "some steps")
+    eventually(lambda: steps() > 50, 240, "some steps")
     outsider_is_refused()
     ps.send(signal.SIGKILL)
     before = steps()
     ps = start(server, "--job_name=ps", "--task_index=0")
-    eventually(lambda: steps() > before + 50, 120, "steps after the restart")
+    eventually(lambda: steps() > before + 50, 240, "steps after the restart")
     outsider_is_refused()
     assert int(re.findall(r"counter packets (\d+)", server.run("nft", "list", "ruleset").stdout)[0]) > 0
     worker.send(signal.SIGTERM)
