@@ -42,7 +42,6 @@ COVERED_BY = {
     "training/recovery.py": "tests/process/test_recovery.py",
     "training/final_evaluation.py": "tests/process/test_final_evaluation.py",
     "cluster/ports.py": "tests/process/test_startup.py",
-    "nftables.py": "tests/process/test_firewall.py",
     "launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",
