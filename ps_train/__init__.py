@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ps_train import data, doctor, embeddings, estimator, launch, metrics, optimizers, run, train
+    from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, train
     from ps_train.config.job import Job
     from ps_train.config.task import Task
     from ps_train.data.arrays import Arrays
@@ -40,6 +40,7 @@ __all__ = [
     "doctor",
     "embeddings",
     "estimator",
+    "firewall",
     "fit",
     "launch",
     "metrics",

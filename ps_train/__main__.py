@@ -26,6 +26,7 @@ from ps_train.launch.no_effect import flags_without_effect
 from ps_train.launch.parent import die_with_launcher, stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.launch.task_log import TaskLog
+from ps_train.network_interfaces import refuse_public_ports
 from ps_train.runtime import environment, gc_control, malloc
 from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
 from ps_train.runtime.error_report import ErrorFile, report_error
@@ -93,6 +94,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.launch.child_process import ForkTarget
 
         check_local_job(job, has_job_name="job_name" in parsed.given)
+        refuse_public_ports("the job", job.allow_public_ports)
         for line in filter(None, [*flags_without_effect(job, task), unused_ranks(job, os.environ)]):
             console.error(f"ps_train: warning: {line}")
         file = ErrorFile(job.log_dir, _local_chief(job))
@@ -108,6 +110,7 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     check_task(job, task)
     _set_up_process(job, task, console)
     if task.job_name != "evaluator":
+        refuse_public_ports(str(task), job.allow_public_ports)
         check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
     from ps_train.runtime.signals import exit_on_signals
 

@@ -14,10 +14,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ps_train.errors import EXIT_CONFIG, PsTrainError, headline
+from ps_train.errors import EXIT_CONFIG, PsTrainError
 from ps_train.legacy import cluster_of_scripts
 from ps_train.legacy.cluster_of_scripts import ScriptJob
 from ps_train.legacy.script_process import run_script
+from ps_train.network_interfaces import ALLOW_VARIABLE, refuse_public_ports
 from ps_train.runtime.console import ERROR_BEGINS, Console
 
 __all__ = ["main"]
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     console = Console(sys.stdout, sys.stderr)
+    if given.allow_public_ports:
+        os.environ[ALLOW_VARIABLE] = "1"  # the tasks read it
     try:
         is_cluster = given.num_ps is not None or given.num_workers is not None or given.chief or given.evaluator
         if not is_cluster:
@@ -38,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
                 console.error(f"{ERROR_BEGINS}the script {given.script} is not there: give the path of a file.")
                 return EXIT_CONFIG
             return run_script(given.script, given.arguments, given.compat)
+        refuse_public_ports("the cluster of the script")  # also where its servers are TensorFlow's own
         job = ScriptJob(
             script=given.script,
             arguments=given.arguments,
@@ -49,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         return cluster_of_scripts.run(job, cluster_of_scripts.current_environment(), console)
     except PsTrainError as error:
-        console.error(f"{ERROR_BEGINS}{headline(error)}")
+        console.error(f"{ERROR_BEGINS}{error}")
         return error.exit_code
 
 
@@ -61,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chief", action="store_true", help="the first worker is the job `chief` in TF_CONFIG")
     parser.add_argument("--evaluator", action="store_true", help="starts an evaluator besides, as in TF_CONFIG")
     parser.add_argument("--compat", action="store_true", help="gives the script TensorFlow 1's names")
+    parser.add_argument(
+        "--allow_public_ports", action="store_true", help="starts although this machine has a public address"
+    )
     parser.add_argument("script", help="path of the script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser

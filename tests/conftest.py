@@ -1,10 +1,20 @@
-"""The mark `usual`: the first cases of a parametrized test are usual, the others are `long`."""
+"""The mark `usual`: the first cases of a parametrized test are usual, the others are `long`.
+
+On a machine with a public address the tests, and the processes that they start, may serve nevertheless; the tests of
+the refusal take it back.
+"""
 
 from __future__ import annotations
 
 import collections
+import os
 
 import pytest
+
+from ps_train.network_interfaces import ALLOW_VARIABLE, public_addresses
+
+if public_addresses():
+    os.environ[ALLOW_VARIABLE] = "1"
 
 
 @pytest.hookimpl(tryfirst=True)

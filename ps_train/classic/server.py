@@ -22,11 +22,12 @@ import tensorflow.compat.v1 as v1
 from ps_train.classic.membership import JobEndDetector, Limits, Membership, ps_store, wait_for_end
 from ps_train.cluster.ports import port_owner, release_held_port
 from ps_train.cluster.spec import Address
+from ps_train.network_interfaces import listed, refuse_public_ports
+from ps_train.runtime.environment import without_proxy
 
 log = logging.getLogger(__name__)
 
 _NOT_TRAINING = ("ps", "evaluator")
-_PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Server(v1.train.Server):
       membership: the announcement of this task to every ps; None for a ps, or where the cluster has no ps.
 
     Raises:
+      ConfigError: the machine has a public address; the environment variable PS_TRAIN_ALLOW_PUBLIC_PORTS=1 allows it.
       tf.errors.OpError: the server cannot be started; a log line says which process has the port.
     """
 
@@ -82,6 +84,8 @@ class Server(v1.train.Server):
         config: Any = None,
         start: bool = True,
     ) -> None:
+        if public := refuse_public_ports("the server"):
+            log.warning("the server is open to any client at the public address %s", listed(public))
         release_held_port()
         try:
             super().__init__(server_or_cluster_def, job_name, task_index, protocol, config, start)
@@ -92,7 +96,8 @@ class Server(v1.train.Server):
         hosts = {job.name: dict(job.tasks) for job in definition.cluster.job}
         self.cluster = ScriptCluster(hosts, definition.job_name, definition.task_index)
         self.membership: Membership | None = None
-        _without_proxy(hosts)
+        named = {address.rpartition(":")[0] for tasks in hosts.values() for address in tasks.values()}
+        os.environ.update(without_proxy(sorted(named), os.environ))
         if hosts.get("ps") and self.cluster.job_name not in _NOT_TRAINING:
             self.membership = Membership(self.cluster.task, self.cluster.ps)
             _current.append(self)
@@ -168,13 +173,3 @@ def _log_busy_port(definition: Any, job_name: str | None, task_index: int | None
     except (TypeError, KeyError, IndexError):
         return
     log.error("TensorFlow cannot serve on %s%s: use another port", address, port_owner(address.port))
-
-
-def _without_proxy(hosts: dict[str, dict[int, str]]) -> None:
-    """Names the cluster's hosts in no_proxy: gRPC sends even calls to localhost through a proxy otherwise."""
-    if any(os.environ.get(name) for name in _PROXIES):
-        own, usual = "no_grpc_proxy", "no_proxy"
-        name = own if os.environ.get(own) else usual  # gRPC heeds only the first that is set
-        named = [host for host in os.environ.get(name, "").split(",") if host]
-        found = {address.rpartition(":")[0] for tasks in hosts.values() for address in tasks.values()}
-        os.environ[name] = ",".join([*named, *sorted(found - set(named))])

@@ -21,6 +21,7 @@ from ps_train.cluster.spec import Address, Cluster
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
+from ps_train.network_interfaces import listed, refuse_public_ports
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +35,19 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
       cpus: number of CPU devices; they share the processors.
 
     Raises:
-      ConfigError: TensorFlow cannot serve there.
+      ConfigError: TensorFlow cannot serve there, or the port would be public and this is not allowed.
     """
+    public = refuse_public_ports(f"the server on {address}", job.allow_public_ports)
     release_held_port()
     config = _device_config(job)
     if cpus > 1:
         config.device_count["CPU"] = cpus
-    if not is_loopback(address.host):
+    if public or not is_loopback(address.host):
         log.warning(
-            "port %d is open on every interface and TensorFlow's protocol has no authentication: any machine that "
+            "port %d is open on every interface%s and TensorFlow's protocol has no authentication: any machine that "
             "reaches it can run code here; keep it behind a firewall",
             address.port,
+            f", also at the public address {listed(public)}," if public else "",
         )
     try:
         return v1.train.Server(

@@ -45,6 +45,12 @@ class ClusterFields:
         "First port of a host, of a cluster from Slurm, Kubernetes or an MPI hostfile.",
         Check("a number from 1 to 65535", lambda port: 1 <= port <= 65535),
     )
+    allow_public_ports: bool = job_field(
+        False,
+        "cluster",
+        "Start although this machine has a public address, at which any client that reaches the task's port can run "
+        "code.  See docs/SECURITY.md.",
+    )
     hostfile: str = job_field("", "cluster", "Hostfile of mpirun, for --cluster_from=mpi.")
     k8s_service: str = job_field("", "cluster", "Headless service of the pods, for --cluster_from=kubernetes.")
     min_workers: int = job_field(

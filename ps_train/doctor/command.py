@@ -21,7 +21,8 @@ from ps_train.cluster.from_environment import parse_flags
 from ps_train.config import flags
 from ps_train.doctor.findings import Report
 from ps_train.doctor.network import local_cluster
-from ps_train.doctor.run import Options, Visit
+from ps_train.doctor.options import Options
+from ps_train.doctor.run import Visit
 from ps_train.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code_of_signal
 from ps_train.launch.owned_processes import Children
 from ps_train.launch.parent import die_with_launcher

@@ -1,7 +1,6 @@
 """Facts about this machine, and the doctor's findings about them.
 
     facts = host_facts()                    # cores, memory, file descriptors of this process
-    public_addresses()                      # ["203.0.113.7"]: from anywhere, TensorFlow's ports are open there
 
 The facts are read from /proc and /sys, under a root that tests replace.  Standard library only.
 """
@@ -10,28 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import ipaddress
 import math
 import os
 import platform
 import re
 import resource
-import socket
-import struct
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ps_train import __version__
 from ps_train.config.sizes import human_bytes
 from ps_train.doctor.findings import FAIL, OK, WARN, Finding
+from ps_train.network_interfaces import InterfaceAddress, are_public_ports_allowed, listed, public_addresses
+
+NO_SERVER = ("files", "public")
+"""Findings whose failure forbids a server; TensorFlow aborts the process where it cannot open a file."""
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 """Variables that gRPC reads, in its order."""
 
 _UNLIMITED = 1 << 60
-_SIOCGIFADDR = 0x8915  # bits/ioctls.h
 _DESCRIPTORS, _DESCRIPTORS_OF_A_TASK = 256, 8
 """Open files that a process needs: those of TensorFlow and its data, and connections to each other task."""
 
@@ -144,33 +142,26 @@ def versions() -> dict[str, str]:
     return found
 
 
-def local_addresses(root: str = "/") -> list[str]:
-    """Returns the IP addresses of this machine's interfaces."""
-    found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # an interface without an IPv4 address
-                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                found.append(socket.inet_ntoa(answer[20:24]))
-    for trie in re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", _read(f"{root}/proc/net/fib_trie")):
-        found.append(trie)  # further addresses of an interface
-    for line in _read(f"{root}/proc/net/if_inet6").splitlines():
-        found.append(str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0]))))
-    return list(dict.fromkeys(found))
+def public_finding(allowed: bool, find: Callable[[], Sequence[InterfaceAddress]] = public_addresses) -> Finding:
+    """Returns the finding about addresses that can be reached from anywhere.
 
-
-def public_finding(addresses: Sequence[str]) -> Finding:
-    """Returns the finding about addresses that can be reached from anywhere."""
-    public = [text for text in addresses if ipaddress.ip_address(text).is_global]
-    if not public:
+    Args:
+      allowed: the value of --allow_public_ports.
+      find: returns the public addresses of this machine.
+    """
+    is_allowed = are_public_ports_allowed(allowed)
+    level, no_start = (WARN, "") if is_allowed else (FAIL, ": no task starts")
+    advice = "close the ports of the job in a firewall (python -m ps_train.firewall)"
+    advice += "" if is_allowed else " and give --allow_public_ports, or use a private network"
+    try:
+        found = find()
+    except OSError as error:
+        return Finding(level, "public", f"this machine's addresses cannot be read ({error}){no_start}", advice)
+    if not found:
         return Finding(OK, "public", "no public address on this machine")
-    return Finding(
-        WARN,
-        "public",
-        f"this machine has the public address{'es' if len(public) > 1 else ''} {', '.join(public)}, and TensorFlow's "
-        "ports are open on every interface without authentication",
-        "close the ports of the job in a firewall, or use a private network",
-    )
+    text = f"this machine has the public address{'es' if len(found) > 1 else ''} {listed(found)}, and TensorFlow's "
+    text += f"ports are open on every interface without authentication{no_start}"
+    return Finding(level, "public", text, advice)
 
 
 def proxy_finding(environ: Mapping[str, str], hosts: Sequence[str]) -> Finding:

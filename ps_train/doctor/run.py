@@ -7,7 +7,6 @@ visit.with_tensorflow()
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.doctor import host, network
 from ps_train.doctor.findings import FAIL, Report
+from ps_train.doctor.options import Options
 from ps_train.doctor.sample import SampleError, take_sample
 from ps_train.errors import PsTrainError
 from ps_train.launch.owned_processes import Children
@@ -34,25 +34,6 @@ _SAMPLE_WORKERS, _SAMPLE_PS = 4, 4
 
 _MOST_MEMORY_OF_SAMPLE = 0.6
 """Share of the free memory that a sample may take."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The doctor's own flags.
-
-    Attributes:
-      plan_only: True for the plan alone, without network, servers or a sample.
-      predict: False for no sample and no prediction.
-      wait_secs: how long other tasks' doctors may take; None for the job's start-up time, at most a minute.
-    """
-
-    plan_only: bool = False
-    predict: bool = True
-    wait_secs: float | None = None
-
-    def wait(self, job: Job) -> float:
-        """Returns the seconds to wait for other tasks."""
-        return min(job.startup_timeout_secs, 60.0) if self.wait_secs is None else self.wait_secs
 
 
 class Visit:
@@ -159,14 +140,15 @@ class Visit:
         if not self._options.plan_only:
             hosts = [address.host for address in tasks.values()] or ["127.0.0.1"]
             self._report.add(host.proxy_finding(self._environ, hosts))
-            self._report.add(host.public_finding(host.local_addresses()))
+            if self._task is None or self._task.job_name != "evaluator":  # which opens no port
+                self._report.add(host.public_finding(self._job.allow_public_ports))
 
     def with_tensorflow(self) -> None:
         """Makes the checks that need TensorFlow: the plan, the network between the tasks, and the prediction."""
         self._plan()
         is_evaluator = self._task is not None and self._task.job_name == "evaluator"
-        if self._options.plan_only or is_evaluator or any(f.subject == "files" for f in self._report.failures):
-            return  # TensorFlow aborts the process where it cannot open a file
+        if self._options.plan_only or is_evaluator or any(f.subject in host.NO_SERVER for f in self._report.failures):
+            return
         if not self._has_lists:
             found = self._measure_own_transport()
         elif self._task is None:

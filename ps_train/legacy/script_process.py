@@ -15,7 +15,9 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from ps_train.errors import ConfigError
 from ps_train.launch.parent import die_with_launcher
+from ps_train.runtime.console import ERROR_BEGINS
 
 
 def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
@@ -37,6 +39,9 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         return _exit_code(error)
+    except ConfigError as error:  # such as a public address: its text says all, and a restart does not help
+        print(f"{ERROR_BEGINS}{error}", file=sys.stderr)
+        return error.exit_code
     except BaseException:
         sys.excepthook(*sys.exc_info())
         return 1

@@ -8,7 +8,7 @@ A value of None removes the variable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
@@ -46,9 +46,8 @@ def task_environment(task: Task, job: Job, environ: Mapping[str, str], cores: in
         # With as many threads as cores in every process, they take the cores from one another and wait for one another.
         if threads != cores and name not in environ:
             changes[name] = str(threads)
-    if task.job_name != "evaluator" and any(environ.get(name) for name in _PROXIES):
-        name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
-        changes[name] = _without_proxy(job, environ.get(name, ""))
+    if task.job_name != "evaluator":
+        changes |= without_proxy([address.host for address in Cluster.of(job).tasks().values()], environ)
     return {name: value for name, value in changes.items() if value != environ.get(name)}
 
 
@@ -58,6 +57,15 @@ def import_environment(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     TensorFlow reads the other variables when a server or a session is made.
     """
     return {} if job.verbose else {"TF_CPP_MIN_LOG_LEVEL": environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
+
+
+def without_proxy(hosts: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the change that keeps a proxy away from hosts: gRPC sends even calls to localhost through it."""
+    if not any(environ.get(name) for name in _PROXIES):
+        return {}
+    name = "no_grpc_proxy" if environ.get("no_grpc_proxy") else "no_proxy"  # gRPC heeds only the first that is set
+    already = [host for host in environ.get(name, "").split(",") if host]
+    return {name: ",".join(dict.fromkeys([*already, *hosts]))}
 
 
 def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) -> None:
@@ -75,12 +83,3 @@ def _workers_beside(task: Task, job: Job) -> int:
     own = tasks.get(str(task))
     workers = [address for name, address in tasks.items() if not name.startswith("ps:")]
     return sum(own is not None and address.host == own.host for address in workers)
-
-
-def _without_proxy(job: Job, already: str) -> str:
-    """Returns the hosts for no_proxy: gRPC sends even calls to localhost through http_proxy unless it names them."""
-    hosts = [host for host in already.split(",") if host]
-    for address in Cluster.of(job).tasks().values():
-        if address.host not in hosts:
-            hosts.append(address.host)
-    return ",".join(hosts)

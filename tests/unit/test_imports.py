@@ -17,19 +17,19 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
 errors metrics private_tf
-user_code
+user_code network_interfaces
 config optimizers
 data model_file http_server
 model cluster embeddings event_model measured_network
-models runtime placement
-coordination launch
+models runtime placement firewall_rules
+coordination launch nftables
 transport checkpoint
 updates
 graph observe
 training
 roles
 __main__ doctor
-programs classic
+programs classic firewall
 specs
 train
 estimator
@@ -189,6 +189,7 @@ STANDARD += [
     "cluster",
     "cluster.spec",
     "model_file",
+    "network_interfaces",
 ]
 
 

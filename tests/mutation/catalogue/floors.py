@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tests.mutation.mutation import Mutation
 
+_INTERFACES = "tests/unit/test_network_interfaces.py"
+_FIREWALL = "tests/unit/test_firewall.py"
+_RULES = "tests/unit/test_firewall_rules.py"
 _BATCHES = "tests/unit/data/test_shard_batches.py"
 _CONNECT = "tests/cluster/coordination/test_connect.py"
 _FLAGS = "tests/unit/config/test_flags.py"
@@ -20,6 +23,37 @@ _TABLES = "tests/cluster/test_tables.py"
 _TEXT_LINES = "tests/unit/data/test_text_lines.py"
 
 MUTATIONS = [
+    Mutation(
+        "addresses are taken from interfaces that are down too",
+        "ps_train/network_interfaces.py",
+        "if flags & _IFF_UP:",
+        "if flags | _IFF_UP:",
+        (_INTERFACES,),
+        within="_from_netlink",
+    ),
+    Mutation(
+        "carrier NAT counts as public",
+        "ps_train/network_interfaces.py",
+        '"100.64.0.0/10"',
+        '"100.64.0.0/32"',
+        (_INTERFACES,),
+    ),
+    Mutation(
+        "what is not admitted is admitted",
+        "ps_train/firewall_rules.py",
+        "counter drop",
+        "counter accept",
+        (_RULES,),
+        within="Rules.text",
+    ),
+    Mutation(
+        "a name that is lost loses its addresses",
+        "ps_train/firewall.py",
+        "found or before.get(host, [])",
+        "found or []",
+        (_FIREWALL,),
+        within="RuleSource.rules",
+    ),
     Mutation(
         "a swap writes whatever it finds",
         "ps_train/coordination/kv_store.py",

@@ -9,7 +9,7 @@ import pytest
 
 from ps_train.config.job import Job
 from ps_train.doctor.command import parse_options
-from ps_train.doctor.run import Options
+from ps_train.doctor.options import Options
 from ps_train.errors import ConfigError
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
-
-import pytest
 
 from ps_train.doctor import host
 from ps_train.doctor.host import HostFacts
+from ps_train.network_interfaces import ALLOW_VARIABLE, InterfaceAddress
 
 GIB = 1 << 30
 FACTS = HostFacts(cores=2, machine_cores=8, available_bytes=4 * GIB, limited_by="the machine", open_files=1024)
@@ -97,26 +97,35 @@ def test_more_workers_than_cores_take_turns():
     assert found.level == "warn" and "of 8" in found.text
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2a00:1450:4001:800::200e"])
-def test_a_public_address_is_a_warning(address):
-    found = host.public_finding(["127.0.0.1", address])
-    assert found.level == "warn" and address in found.text and "firewall" in found.advice
+PUBLIC = [InterfaceAddress("eth0", ipaddress.ip_address("11.0.0.1"))]
 
 
-def test_private_addresses_are_not_public():
-    assert host.public_finding(["127.0.0.1", "10.1.2.3", "192.168.1.1", "fe80::1", "fd00::1", "::1"]).level == "ok"
+def test_a_public_address_is_a_failure_because_no_task_starts(monkeypatch):
+    monkeypatch.delenv(ALLOW_VARIABLE, raising=False)
+    found = host.public_finding(False, lambda: PUBLIC)
+    assert found.level == "FAIL" and "11.0.0.1 (eth0)" in found.text and "no task starts" in found.text
+    assert "firewall" in found.advice and "--allow_public_ports" in found.advice
 
 
-def test_the_addresses_of_this_machine_are_found_in_both_families(tmp_path):
-    root = write(
-        tmp_path,
-        {
-            "proc/net/if_inet6": "20010db8000000000000000000000001 02 40 00 80 eth0\n",
-            "proc/net/fib_trie": "Local:\n  +-- 0.0.0.0/0 3 0 5\n        |-- 203.0.113.9\n           /32 host LOCAL\n",
-        },
-    )
-    found = host.local_addresses(root)
-    assert {"127.0.0.1", "2001:db8::1", "203.0.113.9"} <= set(found)
+def test_an_allowed_public_address_is_a_warning(monkeypatch):
+    monkeypatch.delenv(ALLOW_VARIABLE, raising=False)
+    assert host.public_finding(True, lambda: PUBLIC).level == "warn"
+    monkeypatch.setenv(ALLOW_VARIABLE, "1")
+    assert host.public_finding(False, lambda: PUBLIC).level == "warn"
+
+
+def test_no_public_address_is_fine():
+    assert host.public_finding(False, list).level == "ok"
+
+
+def test_addresses_that_cannot_be_read_count_as_public(monkeypatch):
+    monkeypatch.delenv(ALLOW_VARIABLE, raising=False)
+
+    def denied():
+        raise OSError(1, "Operation not permitted")
+
+    found = host.public_finding(False, denied)
+    assert found.level == "FAIL" and "Operation not permitted" in found.text
 
 
 HOSTS = ["host-a", "host-b"]

@@ -6,7 +6,8 @@ import io
 
 from ps_train.config import flags
 from ps_train.doctor.findings import Report
-from ps_train.doctor.run import Options, Visit
+from ps_train.doctor.options import Options
+from ps_train.doctor.run import Visit
 from ps_train.launch.owned_processes import Children
 from ps_train.runtime.console import Console
 
