@@ -1,4 +1,6 @@
-"""A small HTTP server for the status page and for probes: read-only, a thread for each client, and no client can hold anything up.
+"""A small HTTP server for the status page and for probes.
+
+It is read-only, has a thread for each client, and no client can hold anything up.
 
 server = HttpServer("127.0.0.1", 0, routes)          # routes: path -> function that gives (content type, text)
 server.start()
