@@ -35,6 +35,11 @@ def matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
     return selector.items() <= labels.items()
 
 
+def without_namespace(document: Document) -> Document:
+    kept = {key: value for key, value in document["metadata"].items() if key != "namespace"}
+    return {**document, "metadata": kept}
+
+
 def names_where(pods: list[manifests.Pod], selector: dict[str, str]) -> set[str]:
     return {pod.name.rsplit("-", 1)[0] for pod in pods if matches(selector, pod.labels)}
 
@@ -46,8 +51,10 @@ def test_each_document_is_valid(folder: str, version: str) -> None:
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     documents = documents_of(folder)
     assert len(documents) == 9
+    seen = [] if folder == "base" else [without_namespace(document) for document in documents_of("base")]
     for document in documents:
-        kubernetes_validate.validate(document, version, strict=True)
+        if without_namespace(document) not in seen:
+            kubernetes_validate.validate(document, version, strict=True)
 
 
 def test_the_validation_finds_an_unknown_field_and_a_wrong_type() -> None:
