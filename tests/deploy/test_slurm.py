@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.fork_server import ROOT
-from tests.support.processes import Processes, eventually, make_processes, marked
+from tests.support.processes import Processes, command_of, eventually, make_processes, marked
 from tests.support.slurm import Slurm, make_slurm
 
 SCRIPT = ROOT / "deploy" / "slurm" / "ps_train.sbatch"
@@ -41,6 +41,7 @@ class BatchJob:
     def __init__(self, slurm: Slurm, *flags: str, sbatch: tuple[str, ...] = (), **env: str) -> None:
         options = ["--ntasks=3", "--cpus-per-task=1", "--mem-per-cpu=1", *sbatch]
         env = {"PS_TRAIN": f"{sys.executable} -m ps_train", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **env}
+        env = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2", **env}  # for busy machines
         self._slurm = slurm
         self.number = slurm.submit(*options, str(SCRIPT), "--startup_timeout_secs=100", *flags, **env)
         self.model_dir = slurm.directory / "runs" / self.number
@@ -60,8 +61,13 @@ class BatchJob:
     def checkpoints(self) -> list[int]:
         return sorted(int(path.stem.rpartition("-")[2]) for path in self.model_dir.glob("model.ckpt-*.index"))
 
-    def has_no_process(self) -> bool:
-        return not marked(f"SLURM_JOB_ID={self.number}")
+    def wait_for_end_of_processes(self) -> None:
+        mark = f"SLURM_JOB_ID={self.number}"
+        try:
+            eventually(lambda: not marked(mark), 60, "the end of all processes")
+        except BaseException:
+            print(self.log, [command_of(pid) for pid in marked(mark)])
+            raise
 
 
 @pytest.mark.long
@@ -82,7 +88,7 @@ def test_scancel_stops_with_a_checkpoint_and_leaves_nothing(slurm: Slurm) -> Non
     before = job.checkpoints()
     slurm.run("scancel", job.number)
     slurm.wait_for_state(job.number, "CANCELLED", within_secs=60)
-    eventually(job.has_no_process, 40, "the end of all processes")
+    job.wait_for_end_of_processes()
     assert job.checkpoints()[-1] > max(before, default=0), job.log
     assert "requeued" not in job.log and slurm.field(job.number, "JobState") == "CANCELLED"
     assert json.loads((job.model_dir / "status.json").read_text())["state"] == "stopped"
@@ -99,7 +105,7 @@ def test_a_requeued_job_resumes_from_the_checkpoint_of_its_end(slurm: Slurm) -> 
     assert saved > 0, job.log
     job.wait_for(f"training from global step {saved}", 200)
     slurm.run("scancel", job.number)
-    eventually(job.has_no_process, 60, "the end of all processes")
+    job.wait_for_end_of_processes()
 
 
 @pytest.mark.long
@@ -112,7 +118,7 @@ def test_sigterm_before_the_time_limit_saves_and_requeues(slurm: Slurm) -> None:
     job.wait_for(f"job {job.number}, start 2", 200)
     job.wait_for("training from global step", 200)
     slurm.run("scancel", job.number)
-    eventually(job.has_no_process, 60, "the end of all processes")
+    job.wait_for_end_of_processes()
 
 
 @pytest.mark.long

@@ -45,7 +45,8 @@ done
 mkdir -p /etc/systemd/system /etc/ps_train
 mkfifo -m 666 /run/units.log
 cat <> /run/units.log &
-printf '[Manager]\nDefaultStandardOutput=file:/run/units.log\nDefaultStandardError=file:/run/units.log\n' > /etc/systemd/system.conf
+log=file:/run/units.log
+printf '[Manager]\nDefaultStandardOutput=%s\nDefaultStandardError=%s\n' $log $log > /etc/systemd/system.conf
 for name in sysinit basic shutdown network-online nss-lookup multi-user; do
   printf '[Unit]\nDescription=%s\nDefaultDependencies=no\n' $name > /usr/lib/systemd/system/$name.target
 done
