@@ -28,7 +28,8 @@ MOST_EXPOSURE = 1.2
 
 def settings(unit: str) -> list[tuple[str, str]]:
     """The settings of the section Service, some of which occur several times."""
-    lines = (SYSTEMD / f"{unit}.service").read_text().partition("[Service]")[2].partition("[Install]")[0].splitlines()
+    text = (SYSTEMD / f"{unit}.service").read_text().replace("\\\n", "")
+    lines = text.partition("[Service]")[2].partition("[Install]")[0].splitlines()
     return [(line.partition("=")[0], line.partition("=")[2]) for line in lines if line and not line.startswith("#")]
 
 
