@@ -146,6 +146,7 @@ def test_a_stop_is_no_failure_and_not_followed_by_a_restart(processes: Processes
     skip_without_systemd()
     systemd, ps = Systemd(processes, JOB), f"{UNITS[0]}0.service"
     systemd.run("systemctl", "start", ps)
-    eventually(lambda: "ps:0 serves on" in systemd.log, 90, "the start")
+    tables = [f"/proc/{systemd.field(ps, 'MainPID')}/net/{name}" for name in ("tcp", "tcp6")]
+    eventually(lambda: ":08AE " in systemd.run("cat", *tables), 150, "port 2222")
     systemd.run("systemctl", "stop", ps)
     assert state_of(systemd, ps) == ("inactive", "success", "143", "0"), systemd.log

@@ -1,7 +1,7 @@
 """A real systemd for tests: the first process of its own PID, mount, network and cgroup namespaces.
 
-It knows the units of deploy/systemd alone, and targets without content.  What units write goes to memory.  Their
-output is in `log`.  Needs root.
+It knows the units of deploy/systemd alone, and targets without content.  What units write goes to memory.
+Needs root.
 """
 
 from __future__ import annotations
@@ -43,10 +43,6 @@ for hidden in /usr/lib/systemd/system /etc/systemd /usr/lib/systemd/system-gener
   mount -t tmpfs tmpfs $hidden
 done
 mkdir -p /etc/systemd/system /etc/ps_train
-mkfifo -m 666 /run/units.log
-cat <> /run/units.log &
-log=file:/run/units.log
-printf '[Manager]\nDefaultStandardOutput=%s\nDefaultStandardError=%s\n' $log $log > /etc/systemd/system.conf
 for name in sysinit basic shutdown network-online nss-lookup multi-user; do
   printf '[Unit]\nDescription=%s\nDefaultDependencies=no\n' $name > /usr/lib/systemd/system/$name.target
 done
