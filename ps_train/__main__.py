@@ -112,9 +112,12 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     if task.job_name != "evaluator":
         refuse_public_ports(str(task), job.allow_public_ports)
         check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
+    from ps_train.roles.health import serve_health
     from ps_train.runtime.signals import exit_on_signals
 
     exit_on_signals()
+    if not _has_launcher:
+        serve_health(job, task)  # before the import of TensorFlow, which may outlast a probe
     gc_control.disable()
     import_tensorflow(job.verbose)
     if task.job_name == "ps":

@@ -1,4 +1,6 @@
-"""A small HTTP server for the status page: read-only, a thread for each client, and no client can hold anything up.
+"""A small HTTP server for the status page and for probes.
+
+It is read-only, has a thread for each client, and no client can hold anything up.
 
 server = HttpServer("127.0.0.1", 0, routes)          # routes: path -> function that gives (content type, text)
 server.start()
@@ -37,12 +39,20 @@ class HttpServer:
       port: port to listen on; 0 for a free one.
       routes: function by path; it runs in a thread of the client's.
       headers: headers of every answer.
+      flag: the flag that has the port, for the error.
 
     Raises:
       ConfigError: the port cannot be opened.
     """
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Route], headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        routes: Mapping[str, Route],
+        headers: Mapping[str, str],
+        flag: str = "status_port",
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         own = {"routes": dict(routes), "headers_of_all": dict(headers), "only_local": is_loopback(host)}
         handler = type("Handler", (_Handler,), own)
@@ -52,8 +62,8 @@ class HttpServer:
         except (OSError, OverflowError) as error:
             text = getattr(error, "strerror", None) or str(error)
             raise ConfigError(
-                f"status_host={host}, status_port={port} cannot be opened ({text}): use another address or port, or "
-                "--status_port=-1 for no status page."
+                f"status_host={host}, {flag}={port} cannot be opened ({text}): use another address or port, or "
+                f"--{flag}=-1 to serve nothing."
             ) from None
         self._thread: threading.Thread | None = None
         name = f"[{host}]" if family == socket.AF_INET6 else host

@@ -124,7 +124,15 @@ class OutputFields:
         "Port of the chief's status page; 0: a free one; -1: no page. [local mode: 0; else -1]",
         optional(_PORT),
     )
-    status_host: str = job_field("127.0.0.1", "output", "Address on which the chief serves the status page.")
+    status_host: str = job_field(
+        "127.0.0.1", "output", "Address on which the chief serves the status page, and every task --health_port."
+    )
+    health_port: int | None = job_field(
+        None,
+        "output",
+        "Port on which every task that is started on its own answers /healthz; 0: a free one; -1: none. [-1]",
+        optional(_PORT),
+    )
     profile: str = job_field(
         "",
         "output",

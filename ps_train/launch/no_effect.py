@@ -24,6 +24,8 @@ def flags_without_effect(job: Job, task: Task) -> list[str]:
             f"task_index={task.task_index}{source_of(job.sources, 'task_index')} has no effect: without --job_name a "
             "whole cluster is started here; add --job_name, or leave --task_index out."
         )
+    if task.job_name == "local" and job.health_port is not None and job.health_port >= 0:
+        lines.append(f"{described(job, 'health_port')} has no effect: it is for tasks that are started on their own.")
     if task.job_name != "local":
         has_indices = any("=" in host for host in job.worker_hosts)
         numbers = () if job.cluster_from not in ("auto", "none", "tf_config") else ("num_ps", "num_workers")

@@ -28,6 +28,13 @@ def test_what_only_a_launcher_uses_is_named_in_another_process(flag: str) -> Non
     assert lines_of(f"--{flag}=3") == []
 
 
+def test_a_health_port_is_named_where_one_command_starts_all_tasks() -> None:
+    (line,) = lines_of("--health_port=8081")
+    assert line.startswith("health_port=8081 (from the command line) has no effect: ")
+    assert lines_of("--health_port=-1") == []
+    assert lines_of(*HOSTS, "--job_name=worker", "--task_index=0", "--health_port=8081") == []
+
+
 def test_the_number_of_workers_counts_where_the_lists_have_indices() -> None:
     some = ("--ps_hosts=a:1", "--worker_hosts=1=c:3", "--job_name=worker", "--task_index=1")
     assert lines_of(*some, "--num_workers=3") == []
