@@ -6,6 +6,8 @@
 
 A copy behaves as a new process would: it has a session, a working directory, an environment and an output of its own,
 and its `sys.argv` and `sys.path`.  What depends on how TensorFlow is imported needs a new process.
+
+A copy may be a process of another host: it then gets the namespaces of any process there (`tests/hosts`).
 """
 
 from __future__ import annotations
@@ -91,13 +93,16 @@ class ForkServer:
         threading.Thread(target=self._listen, daemon=True).start()
         atexit.register(self._socket.close)
 
-    def start(self, arguments: list[str], cwd: pathlib.Path, env: Mapping[str, str], mark: str) -> Copy:
+    def start(
+        self, arguments: list[str], cwd: pathlib.Path, env: Mapping[str, str], mark: str, host: int | None = None
+    ) -> Copy:
         """Args:
         env: the whole environment.
         mark: MARK_LENGTH characters, the value of MARK.
+        host: a process whose namespaces the copy gets; None for those of this process.
         """
         read, write = os.pipe()
-        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark}
+        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark, "host": host}
         try:
             with self._replied:
                 socket.send_fds(self._socket, [json.dumps(request).encode()], [write])
@@ -150,9 +155,10 @@ def main() -> None:
             message, fds, _, _ = socket.recv_fds(requests, _MOST, 1)
             if not message:
                 return
-            pid = os.fork()
+            request = json.loads(message)
+            pid = _fork(request["host"])
             if pid == 0:
-                _live(program, json.loads(message), fds[0], [requests.fileno(), woken, waker])
+                _live(program, request, fds[0], [requests.fileno(), woken, waker])
             os.close(fds[0])
             requests.send(json.dumps({"pid": pid}).encode())
 
@@ -163,6 +169,40 @@ def _reaped() -> tuple[int, int] | None:
     except ChildProcessError:
         return None
     return (pid, os.waitstatus_to_exitcode(status)) if pid else None
+
+
+def _fork(host: int | None) -> int:
+    """Forks; the child has the namespaces of `host`.  Its parent knows it by a pid of its own namespace."""
+    if host is None:
+        return os.fork()
+    if not _enter(host, "pid"):  # takes effect for children only
+        return _ended_at_once()
+    pid = os.fork()
+    if pid:
+        _enter(os.getpid(), "pid")
+    elif not all([_enter(host, kind) for kind in ("net", "uts", "mnt")]):
+        os._exit(70)
+    return pid
+
+
+def _ended_at_once() -> int:
+    """Returns the pid of a child that ends: the host is gone."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(70)
+    return pid
+
+
+def _enter(host: int, kind: str) -> bool:
+    """Enters a namespace of a process; returns False if the process has ended.  os.setns is new in Python 3.12."""
+    try:
+        descriptor = os.open(f"/proc/{host}/ns/{kind}", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return ctypes.CDLL(None).setns(descriptor, 0) == 0
+    finally:
+        os.close(descriptor)
 
 
 def _live(program: object, request: dict, output: int, others: list[int]) -> None:
