@@ -23,13 +23,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 
 import pytest
 
 from benchmarks.link import DEVICE
-from tests.support.processes import Process, Processes, children_of, eventually
+from tests.support.processes import Process, Processes, children_of
 
 _RULES = """
 table inet faults {
@@ -115,9 +114,9 @@ class Host:
       is_on: False after `power_off`.
     """
 
-    def __init__(self, network: Network, name: str, address: str, size: str) -> None:
+    def __init__(self, network: Network, name: str, address: str, size: str, disk_of: str) -> None:
         self.name, self.address, self._network, self.is_on = name, address, network, True
-        self._own = network.directory / "hosts" / name
+        self._own = network.directory / "hosts" / (disk_of or name)
         self._own.mkdir(parents=True, exist_ok=True)
         mount = f"-t tmpfs -o size={size} tmpfs" if size else f"--bind {self._own}"
         arguments = (name, str(network.names), str(network.disk), mount)
@@ -125,7 +124,7 @@ class Host:
         self.disk = pathlib.Path(f"/proc/{self.namespaces.pid}/root{network.disk}") if size else self._own
 
     def run(self, *flags: str, env: dict[str, str] | None = None) -> Process:
-        """`python -m ps_train` on this host, in the directory of its disk; with `env` in a new interpreter."""
+        """`python -m ps_train` on this host, in the directory of its disk; with `env` it is a new interpreter."""
         assert self.is_on
         if env is None:
             return self._network.processes.run(*flags, cwd=self._network.disk, host=self.namespaces.pid)
@@ -169,9 +168,7 @@ class Network:
       names: the file that every host has as /etc/hosts.
     """
 
-    def __init__(
-        self, directory: pathlib.Path, processes: Processes, delay_ms: float = 0.0, loss: float = 0.0
-    ) -> None:
+    def __init__(self, directory: pathlib.Path, processes: Processes, delay_ms: float = 0.0, loss: float = 0.0) -> None:
         self.directory, self.processes, self._delay_ms, self._loss = directory, processes, delay_ms, loss
         self.disk, self.names = directory / "disk", directory / "names"
         self._addresses: dict[str, str] = {}
@@ -191,20 +188,19 @@ class Network:
                 host.end()
         self._switch.end()
 
-    def host(self, name: str, size: str = "", is_known: bool = True) -> Host:
-        """Starts a host at an address that no other has had.
+    def host(self, name: str, size: str = "", disk_of: str = "") -> Host:
+        """Starts a host at an address that no other has had, for which its name stands from now on.
 
         Args:
           name: of the host; one that had this name before is off, and its disk is that of the new one.
           size: of a new disk of limited size, such as "1m", which does not outlive the host.
-          is_known: whether its name stands for the new address from now on.
+          disk_of: name of a host with which it shares its disk.
         """
         self._used += 1
         address = f"10.77.0.{self._used}"
-        if is_known:
-            self._addresses[name] = address
-            self._write_names()
-        host = Host(self, name, address, size)
+        self._addresses[name] = address
+        self._write_names()
+        host = Host(self, name, address, size, disk_of)
         self._made.append(host)
         if self._delay_ms:
             device = DEVICE
@@ -267,8 +263,3 @@ class Network:
         lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in self._addresses.items())]
         with open(self.names, "r+") as file:
             file.write("\n".join(lines).ljust(4000) + "\n")
-
-
-def within(began: float, secs: float, condition: object, what: str) -> None:
-    """Fails the test unless the condition comes true within so many seconds of `began`."""
-    eventually(condition, max(0.1, began + secs - time.monotonic()), what)  # type: ignore[arg-type]

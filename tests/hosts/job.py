@@ -31,6 +31,7 @@ MODES = ("sync", "async", "bounded")
 STEPS_PER_SEC = {"sync": 25, "async": 50, "bounded": 50}
 """The most that the model (SlowCounting) makes with two workers."""
 PORT = 2222
+WHOLE = Torn()
 
 
 class Job:
@@ -46,6 +47,7 @@ class Job:
       sizes: of the disks of some tasks' hosts; the others' are not limited.
 
     Attributes:
+      flags: of every task.
       hosts: by task.
       now: the present process of each task.
     """
@@ -70,14 +72,14 @@ class Job:
         self._struck = time.monotonic()
         self.now: dict[str, Process] = {}
         self.started: dict[str, list[Process]] = {task: [] for task in self.tasks}
-        self._flags = [
+        self.flags = [
             f"--update={update}", f"--max_steps={self.steps}", "--model=tests.support.models:SlowCounting",
             "--batch_size=16", "--shuffle_buffer=0", "--save_steps=50", "--log_secs=0.1",
             f"--heartbeat_timeout_secs={HEARTBEAT_SECS}", f"--recovery_timeout_secs={RECOVERY_SECS}",
             f"--startup_timeout_secs={STARTUP_SECS}", *flags,
         ]  # fmt: skip
         if not cluster_file:
-            self._flags += [f"--{job}_hosts={','.join(self._of(job))}" for job in ("ps", "worker")]
+            self.flags += [f"--{job}_hosts={','.join(self._of(job))}" for job in ("ps", "worker")]
 
     def _of(self, job_name: str) -> list[str]:
         return [address for task, address in self.addresses.items() if task.startswith(job_name)]
@@ -100,7 +102,7 @@ class Job:
         own = [f"--job_name={job_name}", f"--task_index={index}"]
         own += [f"--cluster_file={self.network.disk}/cluster.json"] if self._by_file else []
         own += [f"--model_dir={self.network.disk}/model"] if task == "worker:0" else []
-        self.now[task] = self.hosts[task].run(*self._flags, *own, *flags, env=env)
+        self.now[task] = self.hosts[task].run(*self.flags, *own, *flags, env=env)
         self.started[task].append(self.now[task])
         return self.now[task]
 
@@ -149,6 +151,12 @@ class Job:
 
         eventually(reached, within_secs, f"step {step}")
 
+    def lost(self, ps: str) -> tuple[int, int]:
+        """Returns the step to which the chief has restored a ps, and how many updates it calls lost."""
+        found = re.search(rf"{ps} restarted; restored step (\d+); (\d+) updates lost", self.chief.output)
+        assert found, self.story()
+        return int(found[1]), int(found[2])
+
     def story(self) -> str:
         parts = [f"{self.update}, {self.steps} steps"]
         for task, processes in self.started.items():
@@ -170,7 +178,7 @@ class Job:
             time.sleep(0.05)
         return time.monotonic() - began
 
-    def ends_right(self, absent: Sequence[str] = (), torn: Torn = Torn(), within_secs: float = DONE_SECS) -> None:
+    def ends_right(self, absent: Sequence[str] = (), torn: Torn = WHOLE, within_secs: float = DONE_SECS) -> None:
         """The job is done, though some tasks are absent."""
         present = [task for task in self.tasks if task not in absent]
         self.end(present, within_secs)

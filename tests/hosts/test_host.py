@@ -54,12 +54,12 @@ def new_lines(process: Process, word: str, secs: float) -> int:
     return process.output.count(word) - before
 
 
-def test_a_host_has_a_name_an_address_processes_and_a_disk_of_its_own(
-    network: Network, tmp_path: pathlib.Path
-) -> None:
+def test_a_host_has_a_name_an_address_processes_and_a_disk_of_its_own(network: Network, tmp_path: pathlib.Path) -> None:
     a, b = network.host("alpha"), network.host("beta")
     for host in (a, b):
-        own = host.command(["sh", "-c", f"hostname; hostname > {network.disk}/mine; ls {network.disk}; ps -e -o pid=,comm="])
+        own = host.command(
+            ["sh", "-c", f"hostname; hostname > {network.disk}/mine; ls {network.disk}; ps -e -o pid=,comm="]
+        )
         assert own.wait(20) == 0
         assert own.lines[:2] == [host.name, "mine"] and own.lines[2].split() == ["1", "cat"]
         assert (host.disk / "mine").read_text() == host.name + "\n"

@@ -23,15 +23,17 @@ from tests.support.long import long
 
 A_WHILE = HEARTBEAT_SECS + 2
 ENDS_WITHIN = RECOVERY_SECS + END_SECS
-WAYS = ("both", "to", "from")
-"""`to`: what is sent to the task is dropped; `from`: what it sends."""
-
 every_mode = pytest.mark.parametrize("update", [long(mode) for mode in MODES])
-every_way = pytest.mark.parametrize("way", [long(way) for way in WAYS])
+MODES_AND_WAYS = [*((mode, "both") for mode in MODES), ("sync", "to"), ("async", "from"), ("bounded", "to")]
+every_mode_and_way = pytest.mark.parametrize(("update", "way"), [long(*values) for values in MODES_AND_WAYS])
 
 
 def cut(job: Job, task: str, way: str, *others: str) -> None:
-    """Cuts a task off from others, by default from all of them."""
+    """Cuts a task off from others, by default from all of them.
+
+    Args:
+      way: `to`: what is sent to the task is dropped; `from`: what it sends; `both`.
+    """
     host = job.hosts[task]
     rest = [job.hosts[other] for other in others or job.tasks if other != task]
     if way in ("both", "from"):
@@ -68,8 +70,7 @@ def test_a_worker_that_is_cut_off_for_a_while_costs_no_step(network: Network, up
 
 
 @pytest.mark.timeout(600)
-@every_way
-@every_mode
+@every_mode_and_way
 def test_tasks_that_are_cut_off_for_a_while_one_after_the_other_cost_no_step(
     network: Network, update: str, way: str
 ) -> None:
@@ -82,8 +83,7 @@ def test_tasks_that_are_cut_off_for_a_while_one_after_the_other_cost_no_step(
     job.ends_right(torn=Torn(pushes=8))  # one of each worker when a ps was cut off, or of that worker
 
 
-@every_way
-@every_mode
+@every_mode_and_way
 def test_the_others_go_on_without_a_worker_that_is_cut_off_for_good_and_it_names_a_ps(
     network: Network, update: str, way: str
 ) -> None:
@@ -97,8 +97,7 @@ def test_the_others_go_on_without_a_worker_that_is_cut_off_for_good_and_it_names
     assert "has said nothing for 3s" in job.chief.output
 
 
-@every_way
-@every_mode
+@every_mode_and_way
 def test_a_job_fails_that_has_lost_a_ps_for_good_and_names_it(network: Network, update: str, way: str) -> None:
     task, other = ("ps:0", "ps:1") if way == "both" else ("ps:1", "ps:0")
     job = Job(network, update, 60)
@@ -109,8 +108,7 @@ def test_a_job_fails_that_has_lost_a_ps_for_good_and_names_it(network: Network, 
     job.fails([task], r"no heartbeat of any worker for 1\ds|the job failed: worker:", ENDS_WITHIN)
 
 
-@every_way
-@every_mode
+@every_mode_and_way
 def test_a_job_fails_that_has_lost_its_chief_for_good_and_names_it(network: Network, update: str, way: str) -> None:
     job = Job(network, update, 60)
     job.start_all()

@@ -180,7 +180,7 @@ def _fork(host: int | None) -> int:
     pid = os.fork()
     if pid:
         _enter(os.getpid(), "pid")
-    elif not all([_enter(host, kind) for kind in ("net", "uts", "mnt")]):
+    elif not all(_enter(host, kind) for kind in ("net", "uts", "mnt")):
         os._exit(70)
     return pid
 
