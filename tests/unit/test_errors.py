@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.errors import ConfigError, headline
+from ps_train.errors import ConfigError, SaveError, headline
 
 
 def raised_by(build: Callable[[], Any]) -> Exception:
