@@ -22,7 +22,7 @@ from tests.chaos.verdict import Torn, updates_in
 from tests.hosts.host import Host, Network
 from tests.support.processes import Process, eventually
 
-HEARTBEAT_SECS, RECOVERY_SECS, STARTUP_SECS = 3, 12, 90
+HEARTBEAT_SECS, RECOVERY_SECS, STARTUP_SECS = 3, 12, 240
 END_SECS = 30.0
 """For a process to end after its time-out, on a machine with more processes than cores."""
 DONE_SECS = 150.0

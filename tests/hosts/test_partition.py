@@ -69,7 +69,6 @@ def test_a_worker_that_is_cut_off_for_a_while_costs_no_step(network: Network, up
     job.ends_right(torn=Torn(pushes=1))
 
 
-@pytest.mark.timeout(600)
 @every_mode_and_way
 def test_tasks_that_are_cut_off_for_a_while_one_after_the_other_cost_no_step(
     network: Network, update: str, way: str

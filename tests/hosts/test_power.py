@@ -37,7 +37,6 @@ def come_back(job: Job, task: str, by_name: bool = False) -> None:
     job.start(task)
 
 
-@pytest.mark.timeout(600)
 @every_mode
 def test_each_host_in_turn_may_come_back_with_another_address(network: Network, update: str) -> None:
     job = Job(network, update, 60, *BACK, num_ps=1, cluster_file=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib
+import itertools
 import json
 import os
 import pathlib
@@ -34,7 +35,7 @@ MARK = "PS_TRAIN_TESTS_STARTED"
 MARK_LENGTH = 32
 _FD = "PS_TRAIN_TESTS_FORK_SERVER"
 _MOST = 1 << 18
-_START_SECS = 60.0
+_START_SECS = 240.0
 
 
 class Copy:
@@ -87,7 +88,8 @@ class ForkServer:
         theirs.close()
         self._lock = threading.Lock()
         self._started: dict[int, Copy] = {}
-        self._replies: list[int] = []
+        self._requests = itertools.count()
+        self._replies: dict[int, int] = {}
         self._replied = threading.Condition(self._lock)
         self._early: dict[int, int] = {}
         threading.Thread(target=self._listen, daemon=True).start()
@@ -105,10 +107,11 @@ class ForkServer:
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark, "host": host}
         try:
             with self._replied:
+                number = request["number"] = next(self._requests)  # the reply to one that gave up may still come
                 socket.send_fds(self._socket, [json.dumps(request).encode()], [write])
-                if not self._replied.wait_for(lambda: self._replies, _START_SECS):
+                if not self._replied.wait_for(lambda: number in self._replies, _START_SECS):
                     raise TimeoutError("the process that makes copies of itself does not answer")
-                child = Copy(self._replies.pop(), os.fdopen(read, errors="replace"))
+                child = Copy(self._replies.pop(number), os.fdopen(read, errors="replace"))
                 self._started[child.pid] = child
                 if child.pid in self._early:
                     child.end(self._early.pop(child.pid))
@@ -121,7 +124,7 @@ class ForkServer:
             told = json.loads(message)
             with self._replied:
                 if "ended" not in told:
-                    self._replies.append(told["pid"])
+                    self._replies[told["number"]] = told["pid"]
                     self._replied.notify_all()
                 elif told["pid"] in self._started:
                     self._started.pop(told["pid"]).end(told["ended"])
@@ -160,7 +163,7 @@ def main() -> None:
             if pid == 0:
                 _live(program, request, fds[0], [requests.fileno(), woken, waker])
             os.close(fds[0])
-            requests.send(json.dumps({"pid": pid}).encode())
+            requests.send(json.dumps({"number": request["number"], "pid": pid}).encode())
 
 
 def _reaped() -> tuple[int, int] | None:
@@ -177,7 +180,11 @@ def _fork(host: int | None) -> int:
         return os.fork()
     if not _enter(host, "pid"):  # takes effect for children only
         return _ended_at_once()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:  # its first process is ending
+        _enter(os.getpid(), "pid")
+        return _ended_at_once()
     if pid:
         _enter(os.getpid(), "pid")
     elif not all(_enter(host, kind) for kind in ("net", "uts", "mnt")):
