@@ -2,8 +2,9 @@
 
     python -m benchmarks.link --delay_ms=1 --mbit=1000 NAMESPACE=10.77.0.1 NAMESPACE=10.77.0.2
 
-In each namespace there is a tun device `net` already.  A packet is handed on `delay_ms` after its last bit could have
-left its sender, who sends `mbit` a second.  Nothing is lost or reordered.
+A namespace is a name of `ip netns`, or a path such as /proc/4711/ns/net.  It has a tun device `net` already.  A packet
+is handed on `delay_ms` after its last bit could have left its sender, who sends `mbit` a second.  Nothing is lost or
+reordered.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def main() -> None:
 def _attach(namespace: str) -> int:
     """The tun device of a namespace; this process stays in it, which does not matter to devices attached before."""
     libc = ctypes.CDLL(None, use_errno=True)
-    place = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    # A name of `ip netns`, or the path of a namespace.
+    place = os.open(os.path.join("/run/netns", namespace), os.O_RDONLY)
     if libc.setns(place, _CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), f"cannot enter namespace {namespace}")
     os.close(place)

@@ -137,7 +137,10 @@ def cause_of(error: BaseException) -> str:
     text = _NODE_NOTE.sub(r" for \1 (\2)", _USER_CODE.sub("", text))
     lines = [line for line in (_CAUSE_PREFIX.sub("", line).strip() for line in text.splitlines()) if line]
     causes = [line for line in lines if not line.startswith(_CONTEXT_PREFIXES) and line.strip("=")]
-    return (causes or lines or [type(error).__name__])[0][:_MAX_LENGTH]
+    cause = (causes or lines or [type(error).__name__])[0]
+    if isinstance(error, PsTrainError) or len(cause) <= _MAX_LENGTH:
+        return cause
+    return f"{cause[: _MAX_LENGTH // 2]} ... {cause[-_MAX_LENGTH // 2 :]}"  # the reason may be the end, after a path
 
 
 def headline(error: BaseException) -> str:

@@ -97,8 +97,9 @@ def connect_all_ps(
 
 def connect_ps(expected: Task, address: Address, task: Task, shared: Mapping[str, Any]) -> KeyValueStore:
     """Tries once to connect to a ps.  Raises NotReadyError where waiting may help and RefusedError where it cannot."""
-    check_reachable(address)
+    peer = check_reachable(address)
     store = KeyValueStore(address.target, f"{expected} ({address})")
+    store.peer = peer
     try:
         text = store.get(records.IDENTITY)
     except LostTaskError as error:
@@ -132,10 +133,15 @@ def check_identity(identity: Identity, expected: str, address: str, task: str, s
         raise RefusedError(f"{expected} ({address}) has other host lists than {task}: {'; '.join(found)}.")
 
 
-def check_reachable(address: Address) -> None:
-    """Opens and closes a TCP connection; raises NotReadyError, with the cause, if no process listens there."""
+def check_reachable(address: Address) -> str:
+    """Opens and closes a TCP connection; returns the IP address that answered.
+
+    Raises:
+      NotReadyError: no process listens there; the text is the cause.
+    """
     try:
-        socket.create_connection((address.host, address.port), timeout=_CONNECT_SECS).close()
+        with socket.create_connection((address.host, address.port), timeout=_CONNECT_SECS) as connection:
+            return str(connection.getpeername()[0])
     except socket.gaierror as error:
         raise NotReadyError(f"the name {address.host!r} is not resolved ({error.strerror})") from None
     except ConnectionRefusedError:

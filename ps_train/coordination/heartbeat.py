@@ -231,12 +231,17 @@ class Heartbeat:
             self._probe(index)
 
     def _probe(self, index: int) -> bool:
-        """Returns whether the ps accepts no connection."""
+        """Returns whether the ps accepts no connection; reconnects if its name has another IP address now."""
+        address, store = self._resolver.current().ps[index], self._stores[index]
         try:
-            check_reachable(self._resolver.current().ps[index])
+            known, peer = store.peer, check_reachable(address)
         except NotReadyError as missing:
             self._record_silence(index, str(missing))
             return True
+        if peer != known:  # without power the old host closes no connection, and calls there would never end
+            store.peer = peer
+            store.reconnect_to(address.target, store.name)
+            _log(f"{store.name} has the IP address {peer} now" if known else None, "restarted", index)
         return False
 
     def _record_silence(self, index: int, cause: str) -> None:

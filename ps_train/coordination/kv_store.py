@@ -39,6 +39,7 @@ class KeyValueStore:
     Attributes:
       name: of the ps in errors.
       incarnation: of the ps's process; "" until it is known (see `connect.connect_ps`).
+      peer: the IP address of the ps; "" until it is known.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class KeyValueStore:
         table: str = "ps_train_board",
     ) -> None:
         self.name = name
-        self.incarnation = ""
+        self.incarnation = self.peer = ""
         graph = tf.Graph()
         with graph.as_default():
             self._build(table)
@@ -81,7 +82,7 @@ class KeyValueStore:
         return dict(json.loads(entry) for entry in self._run(self._all, {}))
 
     def reconnect_to(self, target: str, name: str) -> None:
-        """Reaches the store at another address from now on.  Calls under way end or fail at the old address."""
+        """Reaches the store by a new connection from now on.  Calls under way end or fail at the old address."""
         self._target, self.name = target, name
         self._reconnect(self._session)
 

@@ -21,6 +21,7 @@ def exit_code(error: BaseException, training: WorkerTraining) -> int:
     if isinstance(error, JobEnded):
         if error.outcome.kind == OutcomeKind.DONE:
             training.model_hooks.close(training.session)
+        declare_outcome(context, error.outcome)  # the task that declared it may not have reached every ps
         context.heartbeat.announce_leaving()
         if error.outcome.kind == OutcomeKind.DONE:
             log.info("%s done: the job has ended", context.task)

@@ -6,6 +6,8 @@
 
 A copy behaves as a new process would: it has a session, a working directory, an environment and an output of its own,
 and its `sys.argv` and `sys.path`.  What depends on how TensorFlow is imported needs a new process.
+
+A copy may be a process of another host: it then gets the namespaces of any process there (`tests/hosts`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib
+import itertools
 import json
 import os
 import pathlib
@@ -32,7 +35,7 @@ MARK = "PS_TRAIN_TESTS_STARTED"
 MARK_LENGTH = 32
 _FD = "PS_TRAIN_TESTS_FORK_SERVER"
 _MOST = 1 << 18
-_START_SECS = 60.0
+_START_SECS = 240.0
 
 
 class Copy:
@@ -85,25 +88,30 @@ class ForkServer:
         theirs.close()
         self._lock = threading.Lock()
         self._started: dict[int, Copy] = {}
-        self._replies: list[int] = []
+        self._requests = itertools.count()
+        self._replies: dict[int, int] = {}
         self._replied = threading.Condition(self._lock)
         self._early: dict[int, int] = {}
         threading.Thread(target=self._listen, daemon=True).start()
         atexit.register(self._socket.close)
 
-    def start(self, arguments: list[str], cwd: pathlib.Path, env: Mapping[str, str], mark: str) -> Copy:
+    def start(
+        self, arguments: list[str], cwd: pathlib.Path, env: Mapping[str, str], mark: str, host: int | None = None
+    ) -> Copy:
         """Args:
         env: the whole environment.
         mark: MARK_LENGTH characters, the value of MARK.
+        host: a process whose namespaces the copy gets; None for those of this process.
         """
         read, write = os.pipe()
-        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark}
+        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark, "host": host}
         try:
             with self._replied:
+                number = request["number"] = next(self._requests)  # the reply to one that gave up may still come
                 socket.send_fds(self._socket, [json.dumps(request).encode()], [write])
-                if not self._replied.wait_for(lambda: self._replies, _START_SECS):
+                if not self._replied.wait_for(lambda: number in self._replies, _START_SECS):
                     raise TimeoutError("the process that makes copies of itself does not answer")
-                child = Copy(self._replies.pop(), os.fdopen(read, errors="replace"))
+                child = Copy(self._replies.pop(number), os.fdopen(read, errors="replace"))
                 self._started[child.pid] = child
                 if child.pid in self._early:
                     child.end(self._early.pop(child.pid))
@@ -116,7 +124,7 @@ class ForkServer:
             told = json.loads(message)
             with self._replied:
                 if "ended" not in told:
-                    self._replies.append(told["pid"])
+                    self._replies[told["number"]] = told["pid"]
                     self._replied.notify_all()
                 elif told["pid"] in self._started:
                     self._started.pop(told["pid"]).end(told["ended"])
@@ -150,11 +158,12 @@ def main() -> None:
             message, fds, _, _ = socket.recv_fds(requests, _MOST, 1)
             if not message:
                 return
-            pid = os.fork()
+            request = json.loads(message)
+            pid = _fork(request["host"])
             if pid == 0:
-                _live(program, json.loads(message), fds[0], [requests.fileno(), woken, waker])
+                _live(program, request, fds[0], [requests.fileno(), woken, waker])
             os.close(fds[0])
-            requests.send(json.dumps({"pid": pid}).encode())
+            requests.send(json.dumps({"number": request["number"], "pid": pid}).encode())
 
 
 def _reaped() -> tuple[int, int] | None:
@@ -163,6 +172,44 @@ def _reaped() -> tuple[int, int] | None:
     except ChildProcessError:
         return None
     return (pid, os.waitstatus_to_exitcode(status)) if pid else None
+
+
+def _fork(host: int | None) -> int:
+    """Forks; the child has the namespaces of `host`.  Its parent knows it by a pid of its own namespace."""
+    if host is None:
+        return os.fork()
+    if not _enter(host, "pid"):  # takes effect for children only
+        return _ended_at_once()
+    try:
+        pid = os.fork()
+    except OSError:  # its first process is ending
+        _enter(os.getpid(), "pid")
+        return _ended_at_once()
+    if pid:
+        _enter(os.getpid(), "pid")
+    elif not all(_enter(host, kind) for kind in ("net", "uts", "mnt")):
+        os._exit(70)
+    return pid
+
+
+def _ended_at_once() -> int:
+    """Returns the pid of a child that ends: the host is gone."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(70)
+    return pid
+
+
+def _enter(host: int, kind: str) -> bool:
+    """Enters a namespace of a process; returns False if the process has ended.  os.setns is new in Python 3.12."""
+    try:
+        descriptor = os.open(f"/proc/{host}/ns/{kind}", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return ctypes.CDLL(None).setns(descriptor, 0) == 0
+    finally:
+        os.close(descriptor)
 
 
 def _live(program: object, request: dict, output: int, others: list[int]) -> None:

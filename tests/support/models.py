@@ -98,11 +98,11 @@ class Uneven(Linear):
         super().__init__(count=40 if "--task_index=1" in sys.argv else 40_000)
 
 
-def paced(features):
+def paced(features, secs=0.005):
     """The same, some milliseconds later."""
 
     def wait(values):
-        time.sleep(0.005)
+        time.sleep(secs)
         return values
 
     return tf.ensure_shape(tf.numpy_function(wait, [features], features.dtype), features.shape)
@@ -121,6 +121,13 @@ class Counting(Linear):
 
     def loss(self, outputs, labels):
         return outputs + 8.0 - tf.reduce_sum(self.first) - tf.reduce_sum(self.second)
+
+
+class SlowCounting(Counting):
+    """The same at 25 steps/s or less, so that a fault of some seconds strikes the same steps on each machine."""
+
+    def forward(self, features, training):
+        return super().forward(paced(features, 0.035), training)
 
 
 class Adding(Linear):

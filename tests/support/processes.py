@@ -103,15 +103,23 @@ class Processes:
         self.started: list[Process] = []
 
     def run(
-        self, *arguments: str, cwd: pathlib.Path | None = None, env: dict[str, str] | None = None, new: bool = False
+        self,
+        *arguments: str,
+        cwd: pathlib.Path | None = None,
+        env: dict[str, str] | None = None,
+        new: bool = False,
+        host: int | None = None,
     ) -> Process:
-        """`python -m ps_train` with these arguments; `new`: in a process that has imported nothing."""
+        """`python -m ps_train` with these arguments; `new`: in a process that has imported nothing.
+
+        host: a process whose namespaces it gets; not together with `new`, or with an `env` that a new process needs.
+        """
         if new or not sys.platform.startswith("linux") or (env or {}).keys() - _READ_LATE:
             return self.command([sys.executable, "-m", "ps_train", *arguments], cwd, env)
         environment = _environment(env)
         return self._add(
             lambda mark: ForkServer.get().start(
-                list(arguments), cwd or self.directory, {**environment, MARK: mark}, mark
+                list(arguments), cwd or self.directory, {**environment, MARK: mark}, mark, host
             )
         )
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.errors import ConfigError, headline
+from ps_train.errors import ConfigError, SaveError, headline
 
 
 def raised_by(build: Callable[[], Any]) -> Exception:
@@ -79,7 +79,8 @@ def test_a_message_with_nothing_but_the_graph_still_gives_a_line() -> None:
         (KeyError("mine"), "KeyError: 'mine'"),
         (ValueError(), "ValueError"),
         (ConfigError("a=1 is wrong: use 2."), "a=1 is wrong: use 2."),
-        (ValueError("x" * 10_000), "ValueError: " + "x" * 200),
+        (ValueError("x" * 10_000), "ValueError: " + "x" * 100 + " ... " + "x" * 100),
+        (SaveError(f"m/{'x' * 300} could not be written (No space)"), f"m/{'x' * 300} could not be written (No space)"),
     ],
 )
 def test_an_exception_is_named_by_its_type_and_its_first_line(error: Exception, expected: str) -> None:

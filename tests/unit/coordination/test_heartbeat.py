@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ps_train.cluster.resolver import ClusterResolver
 from ps_train.config.job import Job
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import Heartbeat
@@ -113,3 +114,25 @@ def test_a_state_that_could_not_be_written_is_written_by_the_next_heartbeat() ->
     store.answers = True
     assert lease.renew()
     assert store.history[-1] == TaskState.WAITING
+
+
+def test_a_ps_whose_name_has_another_ip_address_is_reached_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Moved(MemoryStore):
+        peer = "10.0.0.1"
+
+        def __init__(self) -> None:
+            super().__init__("ps:0 (host-a:2222)")
+            self.reconnected: list[tuple[str, str]] = []
+
+        def reconnect_to(self, target: str, name: str) -> None:
+            self.reconnected.append((target, name))
+
+    store: Any = Moved()
+    job = Job(ps_hosts=("host-a:2222",), worker_hosts=("host-b:2222",))
+    unused: Any = None
+    heartbeat = Heartbeat([store], ClusterResolver(job), Lease(store, new_task_status("worker:1")), unused, job, unused)
+    for peer, times in (("10.0.0.1", 0), ("10.0.0.2", 1), ("10.0.0.2", 1), ("10.0.0.1", 2)):
+        monkeypatch.setattr("ps_train.coordination.heartbeat.check_reachable", lambda address, peer=peer: peer)
+        heartbeat.probe_ps()
+        assert store.reconnected == [("grpc://host-a:2222", store.name)] * times
+        assert store.peer == peer
