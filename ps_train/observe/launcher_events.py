@@ -5,11 +5,12 @@ The launcher appends them to a file that ENVIRONMENT names; the chief reads what
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 
 from ps_train.launch.event_file import ENVIRONMENT
 from ps_train.runtime.lifecycle import Event, Recorder
+from ps_train.untrusted import UntrustedError, as_record, parse_json
 
 
 class LauncherEvents:
@@ -37,4 +38,5 @@ class LauncherEvents:
             if not line.endswith("\n"):
                 return
             self._position += len(line.encode())
-            self._recorder.add(Event(**json.loads(line)))
+            with contextlib.suppress(UntrustedError):
+                self._recorder.add(as_record(Event, parse_json(line)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import tensorflow as tf
 from tests.support import models, tls_probe
 from tests.support.fork_server import ROOT
 from tests.support.net_hosts import NetHosts, missing, net_hosts, run, wait_for_port
-from tests.support.processes import Process, Processes, make_processes
+from tests.support.processes import Process, Processes, eventually
 
 WHY_NOT = missing("stunnel", "openssl", "tcpdump", "nft", "ss")
 pytestmark = [
@@ -23,7 +24,7 @@ pytestmark = [
 ]
 
 ADDRESSES = {"ps-a": "10.99.0.1", "worker-b": "10.99.0.2", "worker-c": "10.99.0.3", "stranger": "10.99.0.9"}
-PORT, PS_PORT, B_PORT, C_PORT = 2222, 21000, 21001, 21002
+PORT, PS_PORT, C_PORT = 2222, 21000, 21002
 FLAGS = f"""
 --ps_hosts=ps-a:{PORT}
 --worker_hosts=worker-b:{PORT},worker-c:{PORT}
@@ -33,6 +34,7 @@ FLAGS = f"""
 --batch_size=8
 --startup_timeout_secs=60
 """
+NOTHING = "received 0 bytes"
 TASKS = {"ps-a": ("ps", 0), "worker-b": ("worker", 0), "worker-c": ("worker", 1)}
 
 
@@ -49,11 +51,8 @@ class Network:
         self.flagfile.write_text(FLAGS)
         for name in ("pki", "foreign"):
             ca("init", directory / name)
-        for host in [*TASKS, "revoked.example"]:
+        for host in (*TASKS, "stranger"):
             ca("issue", directory / "pki", host)
-        self.revoked = directory / "revoked"
-        (directory / "pki/hosts/revoked.example").rename(self.revoked)
-        ca("issue", directory / "pki", "stranger")
         ca("issue", directory / "foreign", "worker-b")
 
     def keys(self, host: str, pki: str = "pki") -> pathlib.Path:
@@ -106,7 +105,9 @@ def network(processes: Processes, tmp_path: pathlib.Path) -> Iterator[Network]:
 
 def values_of(path: pathlib.Path) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(str(path))
-    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if not key.startswith("ps_train/")}
+    return {
+        key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if not key.startswith("ps_train/")
+    }
 
 
 def test_a_job_trains_through_tunnels_to_the_same_values_and_no_parameter_is_readable(network: Network) -> None:
@@ -122,19 +123,73 @@ def test_a_job_trains_through_tunnels_to_the_same_values_and_no_parameter_is_rea
         np.testing.assert_array_equal(found[key], value, key)
 
 
-def test_a_client_gets_something_only_with_the_certificate_of_a_member(network: Network) -> None:
+ECHO = """
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(self.request.recv(1 << 16))
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(("0.0.0.0", {port}), Echo).serve_forever()
+"""
+"""A server in the place of a task's: it listens on every interface too, and answers whatever it is sent."""
+
+
+def start_echo(network: Network, host: str, port: int) -> None:
+    network.hosts.python(host, "-c", ECHO.format(port=port))
+    wait_for_port(network.hosts, host, port)
+
+
+def test_only_the_certificate_of_a_member_opens_a_tunnel(network: Network) -> None:
     stunnels = network.lay_tunnels()
-    network.start_task("ps-a", network.directory / "model")
-    wait_for_port(network.hosts, "ps-a", PS_PORT)
-    assert "received 0 bytes" not in network.received("worker-b", "ps-a", PORT, network.keys("worker-b"))
+    start_echo(network, "ps-a", PS_PORT)
+    start_echo(network, "worker-c", C_PORT)
+    member, other = network.keys("worker-b"), network.keys("worker-c")
+    assert NOTHING not in network.received("worker-b", "ps-a", PORT, member)
     for keys in ("", network.keys("worker-b", "foreign"), network.keys("stranger"), "plain"):
-        assert "received 0 bytes" in network.received("worker-b", "ps-a", PORT, keys), keys
-    # A member may reach what its tasks need: a worker has nothing to do with another worker.
-    network.start_task("worker-c", network.directory / "model")
-    wait_for_port(network.hosts, "worker-c", C_PORT)
-    assert "received 0 bytes" not in network.received("ps-a", "worker-c", PORT, network.keys("ps-a"))
-    assert "received 0 bytes" in network.received("ps-a", "worker-c", PORT, network.keys("worker-b"))
-    # After a revocation, and a signal to stunnel, the certificate is worthless.
+        assert NOTHING in network.received("worker-b", "ps-a", PORT, keys), keys
+    # A member reaches what its tasks need: a worker needs no other worker.
+    assert NOTHING not in network.received("ps-a", "worker-c", PORT, network.keys("ps-a"))
+    assert NOTHING in network.received("ps-a", "worker-c", PORT, member)
+    # After a revocation and a signal to stunnel a certificate opens nothing; the others do.
+    stolen = network.directory / "stolen"
+    shutil.copytree(member, stolen)
     ca("revoke", network.directory / "pki", "worker-b")
     stunnels["ps-a"].send(signal.SIGHUP)
-    stunnels["ps-a"].wait_for("Configuration successful")
+    eventually(lambda: stunnels["ps-a"].output.count("Configuration successful") == 2, 30, "the new configuration")
+    assert NOTHING in network.received("worker-b", "ps-a", PORT, stolen)
+    assert NOTHING not in network.received("worker-b", "ps-a", PORT, other)
+
+
+def test_a_tunnel_does_not_lead_to_another_host_than_the_one_it_names(network: Network) -> None:
+    network.lay_tunnels()
+    start_echo(network, "ps-a", PS_PORT)
+    assert NOTHING not in network.received("worker-b", "127.0.0.1", PS_PORT, "plain")  # through the tunnel
+    config = network.tunnels("worker-b") / "stunnel.conf"
+    text = config.read_text()
+    redirected = text.replace(f"127.0.0.1:{PS_PORT}", "127.0.0.1:20000").replace(f"ps-a:{PORT}", f"worker-c:{PORT}")
+    # Only the clients: worker-b's own ports are taken.
+    config.with_name("other.conf").write_text(
+        redirected[: redirected.index("[")] + redirected[redirected.index("[to") :]
+    )
+    start_echo(network, "worker-c", C_PORT)
+    network.hosts.run("worker-c", "nft", "flush", "ruleset")  # a host of a stranger would not refuse it
+    lured = network.hosts.start("worker-b", "stunnel", str(config.with_name("other.conf")))
+    wait_for_port(network.hosts, "worker-b", 20000)
+    assert NOTHING in network.received("worker-b", "127.0.0.1", 20000, "plain")
+    lured.wait_for("CERT: Subject checks failed")
+
+
+def test_the_firewall_closes_the_ports_of_tasks_and_admits_members_to_tunnels(network: Network) -> None:
+    start_echo(network, "ps-a", PS_PORT)
+    assert NOTHING not in network.received("stranger", "ps-a", PS_PORT, "plain")  # as TensorFlow's server would be
+    network.lay_tunnels()
+    member = network.keys("worker-b")
+    for host, port in (("stranger", PS_PORT), ("worker-b", PS_PORT), ("stranger", PORT)):
+        assert f"{NOTHING}: timed out" in network.received(host, "ps-a", port, "plain" if port == PS_PORT else member)
+    assert NOTHING not in network.received("worker-b", "ps-a", PORT, member)
+    # The rules can be loaded again, and removed.
+    rules = network.tunnels("ps-a") / "tunnels.nft"
+    network.hosts.run("ps-a", "nft", "-f", str(rules))
+    assert network.hosts.run("ps-a", "nft", "list", "tables").split() == ["table", "inet", "ps_train_tls_21000"]
+    network.hosts.run("ps-a", "nft", "delete", "table", "inet", "ps_train_tls_21000")
+    assert NOTHING not in network.received("stranger", "ps-a", PS_PORT, "plain")

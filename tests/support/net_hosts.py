@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 from tests.support.processes import Process, Processes, eventually
@@ -75,6 +76,7 @@ class NetHosts:
         return run("ip", "netns", "exec", self.namespace(host), *command)
 
     def listens(self, host: str, port: int) -> bool:
+        time.sleep(0.2)  # a process is started to look
         return f":{port} " in self.run(host, "ss", "-Hltn")
 
     @contextlib.contextmanager
@@ -115,4 +117,4 @@ def net_hosts(processes: Processes, addresses: dict[str, str]) -> Iterator[NetHo
 
 
 def wait_for_port(hosts: NetHosts, host: str, port: int) -> None:
-    eventually(lambda: hosts.listens(host, port), 30, f"a listener on port {port} of {host}")
+    eventually(lambda: hosts.listens(host, port), 60, f"a listener on port {port} of {host}")
