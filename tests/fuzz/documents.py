@@ -21,7 +21,7 @@ RAW = [
     '{"cluster": ' + "[" * 60 + "]" * 60 + "}", "\0", "é", "\udcff",
 ]  # fmt: skip
 
-_scalars = st.sampled_from(NASTY) | st.text(max_size=20) | st.integers() | st.floats()
+_scalars = st.sampled_from(NASTY).map(copy.deepcopy) | st.text(max_size=20) | st.integers() | st.floats()
 values = st.recursive(
     _scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),

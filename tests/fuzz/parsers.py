@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import functools
@@ -10,6 +11,7 @@ import logging
 import os
 import pathlib
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,7 +39,7 @@ from ps_train.runtime.lifecycle import Recorder
 from ps_train.runtime.step_record import StepRecord, table_of
 from ps_train.specs.cluster_config import read_cluster_config
 from ps_train.untrusted import UntrustedError
-from tests.fuzz.documents import changed, changed_bytes, json_texts, texts
+from tests.fuzz.documents import changed_bytes, json_texts, texts
 
 CLUSTER = {"ps": ["a:2222", "b:2222"], "worker": {"0": "c:2222", "3": "d:2222"}, "chief": ["e:2222"]}
 TF_CONFIG = {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}, "model_dir": "/m", "environment": "cloud"}
@@ -67,21 +69,15 @@ class Parser:
 @contextlib.contextmanager
 def directory_with(name: str, content: str | bytes) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as directory:
-        data = (
-            content.encode(errors="surrogateescape" if _has_bytes(content) else "surrogatepass")
-            if isinstance(content, str)
-            else content
-        )
+        data = content if isinstance(content, bytes) else _bytes_of(content)
         (pathlib.Path(directory) / name).write_bytes(data)
         yield directory
 
 
-def _has_bytes(text: str) -> bool:
-    try:
-        text.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
+def _bytes_of(text: str) -> bytes:
+    with contextlib.suppress(UnicodeEncodeError):
+        return text.encode(errors="surrogateescape")
+    return text.encode(errors="surrogatepass")
 
 
 def _tf_config(text: str) -> None:
@@ -149,9 +145,6 @@ def _step_record(data: bytes | str) -> None:
     if isinstance(data, bytes):
         record = StepRecord.from_text(data.decode(errors="replace"))
     else:
-        import base64
-        import zlib
-
         packed = zlib.compress(data.encode(errors="surrogatepass"))
         record = StepRecord.from_text(base64.b64encode(packed).decode())
     if record.calls and record.steps:
@@ -214,11 +207,14 @@ def _record(kind: type[records.Record], *valid: Any) -> Parser:
     return Parser(json_texts(*valid), kind.from_json, (RefusedError,))
 
 
+HOSTFILES = texts("a slots=2\nb:3\n# c\n", "[fe80::1]:2\n", "a slots=99999\n" * 3)
+PACKED = base64.b64encode(zlib.compress(json.dumps(STEP_RECORD).encode()))
+
 PARSERS: dict[str, Parser] = {
-    "tf_config": Parser(json_texts(TF_CONFIG, {"cluster": {"ps": ["a:1"], "worker": ["b:1"]}}), _tf_config, (ConfigError,)),
+    "tf_config": Parser(json_texts(TF_CONFIG, {"cluster": CLUSTER}), _tf_config, (ConfigError,)),
     "cluster_file": Parser(json_texts(CLUSTER, TF_CONFIG), _cluster_file, (ConfigError,)),
     "flagfile": Parser(st.lists(_FLAG_LINES, max_size=6).map("\n".join), _flagfile, (PsTrainError,)),
-    "hostfile": Parser(texts("a slots=2\nb:3\n# c\n", "[fe80::1]:2\n", "a slots=99999\n" * 3), _hostfile, (ConfigError,)),
+    "hostfile": Parser(HOSTFILES, _hostfile, (ConfigError,)),
     "slurm": Parser(_environments(SLURM), lambda found: slurm.resolve(_GIVEN, found), (ConfigError,)),
     "kubernetes": Parser(
         _environments({"HOSTNAME": "train-worker-1", "JOB_COMPLETION_INDEX": "1"}),
@@ -244,7 +240,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "status_page": Parser(st.tuples(json_texts(TELEMETRY), json_texts(STATUS)), _page, (RefusedError,)),
     "step_record": Parser(
-        changed_bytes(b"eJyrVkrOSMzJVrJSMlTSUUpMSgWyDI1rAQB4Vwab") | json_texts(STEP_RECORD), _step_record, (UntrustedError,)
+        changed_bytes(PACKED) | json_texts(STEP_RECORD), _step_record, (UntrustedError,),
     ),
     "lock": Parser(json_texts(STATUS), _lock),
     "status_json": Parser(
@@ -270,4 +266,3 @@ PARSERS: dict[str, Parser] = {
 }  # fmt: skip
 
 logging.getLogger("ps_train").addHandler(logging.NullHandler())
-assert changed
