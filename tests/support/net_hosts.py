@@ -82,7 +82,7 @@ class NetHosts:
     @contextlib.contextmanager
     def packets(self, path: pathlib.Path) -> Iterator[None]:
         """Writes all packets on the switch to a file."""
-        command = ["tcpdump", "-i", "bridge", "-U", "-s", "0", "-Z", "root", "-w", str(path)]
+        command = ["tcpdump", "-i", "bridge", "-U", "--immediate-mode", "-s", "0", "-Z", "root", "-w", str(path)]
         reader = self.start("switch", *command)
         reader.wait_for("listening on")
         try:
