@@ -81,7 +81,7 @@ def _parse_json(text: str, where: str) -> dict[str, Any]:
     try:
         return _mapping(parse_json(text), where)
     except UntrustedError as error:
-        raise ConfigError(f"{where} cannot be used: {error}: {shown(text)}") from None
+        raise ConfigError(f"{where}{str(error).removeprefix('it')}: {shown(text)}") from None
 
 
 def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:

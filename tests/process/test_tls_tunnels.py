@@ -46,7 +46,7 @@ class Network:
     """The hosts of a job, its CA, its flagfile, and the CA of a stranger."""
 
     def __init__(self, hosts: NetHosts, directory: pathlib.Path) -> None:
-        self.hosts, self.directory = hosts, directory
+        self.hosts, self.directory, self.uses_tunnels = hosts, directory, True
         self.flagfile = directory / "job.flags"
         self.flagfile.write_text(FLAGS)
         for name in ("pki", "foreign"):
@@ -77,7 +77,7 @@ class Network:
     def start_task(self, host: str, model_dir: pathlib.Path, *flags: str) -> Process:
         job_name, index = TASKS[host]
         tunnels = self.tunnels(host) / "tunnels.flags"
-        files = [self.flagfile, *([tunnels] if tunnels.exists() else [])]
+        files = [self.flagfile, *([tunnels] if tunnels.exists() and self.uses_tunnels else [])]
         own = [f"--job_name={job_name}", f"--task_index={index}", f"--model_dir={model_dir}"]
         return self.hosts.python(host, "-m", "ps_train", *(f"--flagfile={file}" for file in files), *own, *flags)
 
