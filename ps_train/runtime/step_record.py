@@ -96,6 +96,10 @@ class StepRecord:
         if not isinstance(found, dict) or not all(is_of(kind, found.get(name)) for name, kind in _FIELDS.items()):
             raise UntrustedError("it has not the fields of a record")
         made = {name: [_row(kind, some) for some in found[name]] for name, kind in _ROWS.items()}
+        if not made["calls"] or any(steps < 1 for _, steps, _, _ in made["calls"]):
+            raise UntrustedError("it has no steps")
+        if strange := {segment.part for segment in made["segments"]} - {*PARTS, TRACING}:
+            raise UntrustedError(f"it has the unknown part {shown(min(strange))}")
         return cls(**{**{name: found[name] for name in _FIELDS}, **made, "clock": _row("Offset", found["clock"])})
 
     @property

@@ -147,9 +147,8 @@ def _step_record(data: bytes | str) -> None:
     else:
         packed = zlib.compress(data.encode(errors="surrogatepass"))
         record = StepRecord.from_text(base64.b64encode(packed).decode())
-    if record.calls and record.steps:
-        list(record.rows(record.clock))
-        table_of([record])
+    list(record.rows(record.clock))
+    table_of([record])
 
 
 def _lock(text: str) -> None:
