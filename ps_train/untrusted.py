@@ -181,8 +181,8 @@ def is_of(annotation: str, value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Returns a value for an error text, in one short line of ASCII."""
-    text = ascii(value)
+    """Returns a value for an error text, in one short line without control characters."""
+    text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

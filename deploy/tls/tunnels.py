@@ -165,7 +165,6 @@ def _service(name: str, client: str, keys: str, lines: Sequence[str]) -> str:
         "sessionResume = no",
         "libwrap = no",
         f"TIMEOUTidle = {_IDLE_SECS}",
-        "TIMEOUTclose = 0",
     ]
     return "\n".join([f"[{name.replace(':', '-')}]", *lines, *common, ""])
 
