@@ -44,6 +44,10 @@ class PsTrainError(Exception):
 
     exit_code = EXIT_FAILED
 
+    def __str__(self) -> str:
+        # The text may quote a value that somebody else has written, with control characters of a terminal.
+        return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in super().__str__())
+
 
 class ConfigError(PsTrainError):
     """The job's configuration is wrong; raised before any server starts."""

@@ -10,6 +10,8 @@ import json
 import os
 from collections.abc import Mapping
 
+from ps_train.untrusted import parse_json, read_text
+
 _NAME = "doctor.json"
 
 
@@ -30,8 +32,7 @@ def write_network(directory: str, found: Mapping[str, tuple[float, float]]) -> N
 def read_network(directory: str) -> dict[str, tuple[float, float]]:
     """Returns what was measured; {} where there is no file, or none of this form."""
     try:
-        with open(os.path.join(directory, _NAME)) as file:
-            found = json.load(file)["network_bytes_per_sec"]
+        found = parse_json(read_text(os.path.join(directory, _NAME)))["network_bytes_per_sec"]
         return {str(name): (float(sent), float(received)) for name, (sent, received) in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return {}

@@ -11,8 +11,10 @@ import os
 import uuid
 
 from ps_train.checkpoint.files import checkpoints_in
+from ps_train.untrusted import UntrustedError, read_text
 
 _RUN_ID = "run_id"
+_MOST_BYTES = 1000
 _STATE = "checkpoint"
 """The file with TensorFlow's list of the checkpoints."""
 
@@ -21,10 +23,10 @@ def read_run_id(directory: str) -> str:
     """Returns the id of the run, a random word in a file beside its checkpoints; makes one for a new run."""
     path = os.path.join(directory, _RUN_ID)
     try:
-        with open(path) as file:
-            if run_id := file.read().strip():
-                return run_id
-    except FileNotFoundError:
+        run_id = read_text(path, _MOST_BYTES).strip()
+        if run_id and run_id.isprintable():
+            return run_id
+    except (FileNotFoundError, UntrustedError):
         pass
     run_id = uuid.uuid4().hex
     with open(path + ".new", "w") as file:

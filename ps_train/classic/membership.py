@@ -16,7 +16,6 @@ import contextlib
 import dataclasses
 import enum
 import functools
-import json
 import logging
 import sys
 import threading
@@ -29,6 +28,7 @@ from ps_train.cluster.spec import Address
 from ps_train.coordination.connect import NotReadyError, check_reachable, retry_until
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.liveness import LivenessTracker
+from ps_train.coordination.records import Record
 from ps_train.errors import JobFailedError, LostTaskError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ _LEAVE_SECS = 4.0
 """Maximum seconds for which the end of a process waits until every ps knows of it."""
 
 
-class State(enum.Enum):
-    """State of a task's process."""
+class State(str, enum.Enum):
+    """State of a task's process.  Members equal their texts, which is what a record holds."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -66,28 +66,24 @@ class Limits:
 
 
 @dataclasses.dataclass(frozen=True)
-class ScriptStatus:
+class ScriptStatus(Record):
     """Record of a task's process.
 
     Attributes:
       process_id: a text unique to the process.
       heartbeat: a number that grows while it lives.
-      state: its state.
+      state: a `State`; a task with an unknown text counts as running.
     """
 
     process_id: str
     heartbeat: int
-    state: State
-
-    def to_json(self) -> str:
-        """Returns the record as a text."""
-        return json.dumps([self.process_id, self.heartbeat, self.state.value])
+    state: str
 
 
 def statuses_in(items: Mapping[str, str]) -> dict[str, ScriptStatus]:
     """Returns the status of each task, by its name, from all records of a store."""
-    found = {key.removeprefix(_KEY): json.loads(text) for key, text in items.items() if key.startswith(_KEY)}
-    return {task: ScriptStatus(process, beat, State(state)) for task, (process, beat, state) in found.items()}
+    found = {key.removeprefix(_KEY): text for key, text in items.items() if key.startswith(_KEY)}
+    return {task: ScriptStatus.from_json(text) for task, text in found.items()}
 
 
 class JobEndDetector:
@@ -133,11 +129,11 @@ class JobEndDetector:
     def is_gone(self, task: str, status: ScriptStatus, now: float) -> bool:
         """Returns whether a task has ended, or is silent for so long that it counts as gone."""
         silent_secs = self._tracker.silent_secs(task, status, now)
-        allowed = {State.ENDED: 0.0, State.FAILED: self._limits.restart_secs, State.RUNNING: self._limits.silent_secs}
-        return silent_secs >= allowed[status.state]
+        allowed: dict[str, float] = {State.ENDED: 0.0, State.FAILED: self._limits.restart_secs}
+        return silent_secs >= allowed.get(status.state, self._limits.silent_secs)
 
     @staticmethod
-    def _outcome(states: Mapping[str, State], absent: Sequence[str]) -> str:
+    def _outcome(states: Mapping[str, str], absent: Sequence[str]) -> str:
         ended = [task for task, state in states.items() if state == State.ENDED]
         others = [f"{task} failed" for task, state in states.items() if state == State.FAILED]
         others += [f"{task} fell silent" for task, state in states.items() if state == State.RUNNING]

@@ -11,19 +11,19 @@ dies are given to others.
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ps_train.classic.membership import JobEndDetector, Limits, statuses_in
 from ps_train.coordination.kv_store import KeyValueStore
+from ps_train.coordination.records import Record
 
 _KEY = "steps"
 _PAUSE_SECS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class Ledger:
+class Ledger(Record):
     """Tickets given so far.  Pure: each method returns the next ledger.
 
     Attributes:
@@ -32,7 +32,7 @@ class Ledger:
     """
 
     given: int
-    held: Mapping[str, int]
+    held: dict[str, int]
 
     def claim(self, owner: str, wanted: int, last_step: int, num_workers: int) -> Ledger:
         """Gives a worker at most `wanted` tickets, and fewer near the end, in place of those that it held.
@@ -57,15 +57,6 @@ class Ledger:
     def without(self, gone: set[str]) -> Ledger:
         """Forgets workers that are gone; their tickets are not counted as unused, since a step may have been made."""
         return Ledger(self.given, {name: held for name, held in self.held.items() if name not in gone})
-
-    def to_json(self) -> str:
-        """Returns the ledger as a text."""
-        return json.dumps([self.given, dict(self.held)])
-
-    @classmethod
-    def from_json(cls, text: str) -> Ledger:
-        """Returns the ledger that `to_json` wrote."""
-        return cls(*json.loads(text))
 
 
 class StepTickets:

@@ -20,6 +20,7 @@ from ps_train.errors import ConfigError
 SOURCE = "Kubernetes"
 _POD = re.compile(r"((?:[a-z0-9.-]*-)?)(ps|worker)-([0-9]{1,6})")
 _NUMBERED = re.compile(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)-([0-9]{1,6})")
+_MOST_PODS = 100_000
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _SERVICE = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
@@ -33,6 +34,8 @@ def resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluste
                 f"cluster_from=kubernetes, but {name} is not given: give --k8s_service (the headless service), "
                 "--num_ps and --num_workers (numbers of pods)."
             )
+        if given[name] and name != "k8s_service" and given[name] > _MOST_PODS:
+            raise ConfigError(f"{name}={given[name]} is out of range: use at most {_MOST_PODS}.")
     service, port = given["k8s_service"], given["port"]
     if not _SERVICE.fullmatch(service):
         raise ConfigError(f"k8s_service={service[:80]!r} is not the name of a service: use for example train.")

@@ -17,6 +17,7 @@ from ps_train.cluster.ranks import check_agreement, cluster_of_ranks, number_in
 from ps_train.cluster.spec import consecutive_ports
 from ps_train.config.tf_config import FoundCluster, read_cluster_file
 from ps_train.errors import ConfigError
+from ps_train.untrusted import read_text
 
 SOURCE = "MPI"
 RANKS = (
@@ -26,6 +27,7 @@ RANKS = (
 )
 """Names of rank, size and local rank: Open MPI, MPICH and Intel MPI, PMIx (which need not set the others)."""
 
+_MOST_SLOTS, _PIPE_SECS = 100_000, 10.0
 _LINE = re.compile(r"([^\s:\[\]]+|\[[0-9A-Fa-f:]+\])(?::([1-9][0-9]{0,4}))?((?:\s+\w+\s*=\s*\w+)*)")
 _SLOTS = re.compile(r"\bslots\s*=\s*(\w+)")
 
@@ -71,10 +73,9 @@ def _of_lists(given: Mapping[str, Any], rank: int, environ: Mapping[str, str], s
 def _read_hostfile(path: str) -> list[str]:
     """Returns the host of each slot of a hostfile; a line is `HOST`, `HOST slots=N` or `HOST:N`."""
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
-            lines = file.read().splitlines()
+        lines = read_text(os.path.expanduser(path), pipe_secs=_PIPE_SECS).splitlines()
     except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or "it is not a text file"
+        cause = getattr(error, "strerror", None) or error
         raise ConfigError(f"hostfile={path} cannot be read ({cause}): use the path of a file.") from None
     hosts: list[str] = []
     for number, line in enumerate((line.partition("#")[0].strip() for line in lines), 1):
@@ -86,4 +87,6 @@ def _read_hostfile(path: str) -> list[str]:
         if found is None or not re.fullmatch("[1-9][0-9]{0,4}", count) or (slots and found[2]):
             raise ConfigError(f"hostfile {path}:{number} is {line[:80]!r}: use HOST, HOST slots=N or HOST:N.")
         hosts += [found[1]] * int(count)
+        if len(hosts) > _MOST_SLOTS:
+            raise ConfigError(f"hostfile {path}:{number} is beyond {_MOST_SLOTS} slots: use fewer.")
     return hosts

@@ -13,11 +13,12 @@ from typing import Any
 
 from ps_train.cluster.ranks import check_agreement, cluster_of_ranks, number_in, refuse_host_lists
 from ps_train.cluster.spec import consecutive_ports
+from ps_train.config.fields import shown
 from ps_train.config.tf_config import FoundCluster
 from ps_train.errors import ConfigError
 
 SOURCE = "Slurm"
-_MOST_NODES = 100_000
+_MOST_NODES = _MOST_TASKS = 100_000
 _COUNT = re.compile(r"([1-9][0-9]{0,5})(?:\(x([1-9][0-9]{0,5})\))?")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _NAME = re.compile(r"[^\s\[\],/:]*")
@@ -36,16 +37,17 @@ def resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluste
     counts_name = _first(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
     nodes = expand_nodes(environ[nodes_name], nodes_name)
     counts = expand_counts(environ[counts_name], counts_name)
+    given_counts = f"{counts_name}={shown(environ[counts_name])}"
     if len(nodes) != len(counts):
         raise ConfigError(
-            f"{nodes_name}={environ[nodes_name]} has {len(nodes)} nodes, but {counts_name}={environ[counts_name]} has "
+            f"{nodes_name}={shown(environ[nodes_name])} has {len(nodes)} nodes, but {given_counts} has "
             f"{len(counts)}: start the tasks with srun."
         )
     total = _first(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")
-    check_agreement(environ, total, sum(counts), f"{counts_name}={environ[counts_name]}")
+    check_agreement(environ, total, sum(counts), given_counts)
     places = [(node, local) for node, count in enumerate(counts) for local in range(count)]
     if rank < len(places):
-        why = f"rank {rank} of {counts_name}={environ[counts_name]}; use srun --distribution=block"
+        why = f"rank {rank} of {given_counts}; use srun --distribution=block"
         check_agreement(environ, "SLURM_NODEID", places[rank][0], why)
         check_agreement(environ, "SLURM_LOCALID", places[rank][1], why)
     addresses = consecutive_ports([nodes[node] for node, _ in places], given["port"])
@@ -67,6 +69,8 @@ def expand_counts(text: str, where: str) -> list[int]:
         found = _COUNT.fullmatch(part)
         if found is None or len(counts) + int(found[2] or 1) > _MOST_NODES:
             raise ConfigError(f"{where}={text[:80]!r} is not a list of tasks per node: it must be like 2(x3),1.")
+        if sum(counts) + int(found[1]) * int(found[2] or 1) > _MOST_TASKS:
+            raise ConfigError(f"{where}={text[:80]!r} has more than {_MOST_TASKS} tasks: use fewer.")
         counts += [int(found[1])] * int(found[2] or 1)
     return counts
 

@@ -18,6 +18,7 @@ from ps_train.config.task import Task
 from ps_train.config.validators import is_number
 from ps_train.errors import ConfigError
 
+_MOST_WORKERS = 100_000
 _LONGEST_NAME = 253
 """Characters of a host name in DNS (RFC 1035)."""
 
@@ -99,6 +100,8 @@ class Cluster:
             )
         num_workers = _num_workers(job, workers, sparse)
         max_workers = _max_workers(job, workers, num_workers)
+        if max_workers > _MOST_WORKERS:
+            raise ConfigError(f"the job has {max_workers} workers, which is out of range: use at most {_MOST_WORKERS}.")
         cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers)
         cluster._refuse_duplicates()
         cluster._refuse_settings_for_more_workers(job)

@@ -10,13 +10,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
 
 from ps_train.errors import ConfigError
+from ps_train.untrusted import read_text
 
 _QUOTED = re.compile(r"""(?P<name>--?\w+)(?:\s*=\s*|\s+)(?P<quote>["'])(?P<value>.*?)(?P=quote)\s*(?:(?:#|//\s).*)?""")
+_MOST_BYTES, _MOST_FILES, _MOST_DEPTH = 1 << 20, 1000, 20
+_PIPE_SECS = 10.0
 _COMMENT = re.compile(r"(?:^|\s+)(?:#|//\s).*$|^//.*$")
 
 
@@ -39,20 +43,30 @@ def flagfile_of(argument: str) -> str | None:
     return value if argument.startswith("-") and name == "flagfile" else None
 
 
-def read_flagfile(path: str, within: Sequence[str] = (), source: str = "the command line") -> Iterator[FlagLine]:
+def read_flagfile(
+    path: str,
+    within: Sequence[str] = (),
+    source: str = "the command line",
+    count: Iterator[int] | None = None,
+) -> Iterator[FlagLine]:
     """Reads a flagfile and those that it names.
 
     Args:
       path: path of the file.
       within: the files that are being read and led to this one.
       source: the place that names this file.
+      count: the number of files that were read before.
 
     Raises:
-      ConfigError: a file cannot be read, or reads itself.
+      ConfigError: a file cannot be read, reads itself, or reads too many.
     """
+    count = itertools.count() if count is None else count
     expanded = os.path.expanduser(path)
     if os.path.realpath(expanded) in within:
         raise ConfigError(f"flagfile {path} (from {source}) reads itself: remove this line.")
+    if len(within) >= _MOST_DEPTH or next(count) >= _MOST_FILES:
+        most = f"{_MOST_DEPTH} in one another or {_MOST_FILES} in all"
+        raise ConfigError(f"flagfile {path} (from {source}) is one too many: use fewer than {most}.")
     for number, line in enumerate(_text_of(expanded, source).splitlines(), 1):
         argument = _argument_of(line)
         nested = flagfile_of(argument)
@@ -60,21 +74,18 @@ def read_flagfile(path: str, within: Sequence[str] = (), source: str = "the comm
         if nested == "":
             raise ConfigError(f"--flagfile (from {place}) has no value: use --flagfile=PATH.")
         if nested:
-            yield from read_flagfile(nested, [*within, os.path.realpath(expanded)], place)
+            yield from read_flagfile(nested, [*within, os.path.realpath(expanded)], place, count)
         elif argument:
             yield FlagLine(argument, place)
 
 
 def _text_of(path: str, source: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
-    except UnicodeDecodeError:
-        text = "\0"
+        text = read_text(path, _MOST_BYTES, _PIPE_SECS, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"flagfile {path} (from {source}) cannot be read ({cause}): use the path of a file."
+            f"flagfile {path} (from {source}) cannot be read ({cause}): use the path of a text file."
         ) from None
     if "\0" in text:
         raise ConfigError(

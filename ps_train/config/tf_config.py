@@ -8,12 +8,12 @@ Both give fields of the Job, as flags do.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ps_train.config.validators import is_number
 from ps_train.errors import ConfigError
+from ps_train.untrusted import UntrustedError, parse_json, read_text, shown
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
 
@@ -51,7 +51,9 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     cluster = _mapping(config.get("cluster", config.get("sparseCluster", {})), "TF_CONFIG cluster")
     job_fields = _parse_hosts(cluster, "TF_CONFIG cluster")
     if "model_dir" in config:
-        job_fields["model_dir"] = str(config["model_dir"])
+        if not isinstance(config["model_dir"], str):
+            raise ConfigError(f"TF_CONFIG model_dir is {shown(config['model_dir'])}: use the path of a directory.")
+        job_fields["model_dir"] = config["model_dir"]
     return job_fields, _parse_task(_mapping(config.get("task", {}), "TF_CONFIG task"))
 
 
@@ -65,9 +67,8 @@ def read_cluster_file(path: str) -> dict[str, Any]:
     """
     where = f"cluster_file {path}"
     try:
-        with open(path) as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{where} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
     found = _parse_json(text, where)
     fields = _parse_hosts(_mapping(found.get("cluster", found), where), where)
@@ -78,9 +79,9 @@ def read_cluster_file(path: str) -> dict[str, Any]:
 
 def _parse_json(text: str, where: str) -> dict[str, Any]:
     try:
-        return _mapping(json.loads(text), where)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{where} is not JSON ({error}): {_short(text)}") from None
+        return _mapping(parse_json(text), where)
+    except UntrustedError as error:
+        raise ConfigError(f"{where}{str(error).removeprefix('it')}: {shown(text)}") from None
 
 
 def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:
         if name == "evaluator":
             continue
         if name not in _LISTS:
-            raise ConfigError(f"{where} has the unknown job {name!r}: use ps, worker, chief (or master).")
+            raise ConfigError(f"{where} has the unknown job {shown(name)}: use ps, worker, chief (or master).")
         fields[_LISTS[name]] = _addresses(name, hosts, f"{where} {name}")
     return fields
 
@@ -99,8 +100,8 @@ def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _addresses(name: str, hosts: Any, where: str) -> tuple[str, ...]:
     if isinstance(hosts, dict):
         if not all(is_number(str(index)) for index in hosts):
-            raise ConfigError(f"{where} has the indices {sorted(hosts)}: use whole numbers.")
-        ordered = sorted((int(index), host) for index, host in hosts.items())
+            raise ConfigError(f"{where} has the indices {shown(sorted(hosts))}: use whole numbers.")
+        ordered = sorted(((int(index), host) for index, host in hosts.items()), key=lambda pair: pair[0])
         if name == "worker":
             hosts = [f"{index}={host}" for index, host in ordered]
         elif [index for index, _ in ordered] != list(range(len(ordered))):
@@ -108,7 +109,7 @@ def _addresses(name: str, hosts: Any, where: str) -> tuple[str, ...]:
         else:
             hosts = [host for _, host in ordered]
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise ConfigError(f"{where} is {_short(hosts)}: use a list of host:port.")
+        raise ConfigError(f"{where} is {shown(hosts)}: use a list of host:port.")
     return tuple(hosts)
 
 
@@ -118,18 +119,13 @@ def _parse_task(task: Mapping[str, Any]) -> dict[str, Any]:
     kind, index = task.get("type"), task.get("index", 0)
     kind = "chief" if kind == "master" else kind
     if kind not in ("ps", "worker", "chief", "evaluator"):
-        raise ConfigError(f"TF_CONFIG task type is {kind!r}: use ps, worker, chief (or master) or evaluator.")
+        raise ConfigError(f"TF_CONFIG task type is {shown(kind)}: use ps, worker, chief (or master) or evaluator.")
     if isinstance(index, bool) or not is_number(str(index)):
-        raise ConfigError(f"TF_CONFIG task index is {index!r}: use a whole number from 0.")
+        raise ConfigError(f"TF_CONFIG task index is {shown(index)}: use a whole number from 0.")
     return {"job_name": kind, "task_index": int(index)}
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{what} is {_short(value)}: use a JSON object.")
+        raise ConfigError(f"{what} is {shown(value)}: use a JSON object.")
     return value
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from ps_train.coordination.records import TaskStatus, new_task_status
 from ps_train.errors import RefusedError
 from ps_train.runtime.process_ids import host_identity, process_exited
+from ps_train.untrusted import UntrustedError, read_text
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +136,11 @@ class DirectoryLock:
     def _read(self) -> tuple[str, float] | None:
         """Returns the text and the time of the file; None without one."""
         try:
-            with open(self._path, errors="replace") as file:
-                return file.read(), os.fstat(file.fileno()).st_mtime
+            try:
+                text = read_text(self._path)
+            except UntrustedError:
+                text = ""  # of no process
+            return text, os.stat(self._path).st_mtime
         except OSError:
             return None
 
@@ -165,7 +169,7 @@ def _holder_of(text: str) -> TaskStatus | None:
     """Returns the holder that a lock names; None if the file is not complete."""
     try:
         return TaskStatus.from_json(text)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except RefusedError:
         return None
 
 

@@ -21,8 +21,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import Session
-from ps_train.errors import LostTaskError
+from ps_train.errors import LostTaskError, RefusedError
 from ps_train.errors import cause_of as cause_of
+from ps_train.untrusted import UntrustedError, is_of, parse_json, shown
+
+_MOST_BYTES = 1 << 28
+"""Of an entry: the plan of a large model, or a piece of a trace."""
 
 
 class KeyValueStore:
@@ -79,7 +83,7 @@ class KeyValueStore:
 
     def items(self) -> dict[str, str]:
         """Returns all keys with their values."""
-        return dict(json.loads(entry) for entry in self._run(self._all, {}))
+        return dict(_entry_of(entry) for entry in self._run(self._all, {}))
 
     def reconnect_to(self, target: str, name: str) -> None:
         """Reaches the store by a new connection from now on.  Calls under way end or fail at the old address."""
@@ -135,7 +139,18 @@ class KeyValueStore:
 
     @staticmethod
     def _parse_value(entry: bytes) -> str:
-        return str(json.loads(entry)[1]) if entry else ""
+        return _entry_of(entry)[1] if entry else ""
+
+
+def _entry_of(entry: bytes) -> tuple[str, str]:
+    """Returns key and value of an entry; raises RefusedError for anything that `set` does not write."""
+    try:
+        found = parse_json(entry, _MOST_BYTES)
+        if is_of("list[str]", found) and len(found) == 2:
+            return found[0], found[1]
+        raise UntrustedError(f"it is {shown(found)}")
+    except UntrustedError as error:
+        raise RefusedError(f"an entry of a ps's store is of another program: {error}; use a port of its own.") from None
 
 
 def _hash(key: str) -> int:

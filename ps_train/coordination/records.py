@@ -16,6 +16,7 @@ import uuid
 from typing import Any, TypeVar
 
 from ps_train.runtime import process_ids
+from ps_train.untrusted import read_record
 
 T = TypeVar("T", bound="Record")
 
@@ -91,8 +92,8 @@ class Record:
 
     @classmethod
     def from_json(cls: type[T], text: str) -> T:
-        """Makes a record from its JSON form."""
-        return cls(**json.loads(text))
+        """Makes a record from its JSON form; raises RefusedError for another form, such as another version's."""
+        return read_record(cls, text)
 
 
 @dataclasses.dataclass(frozen=True)

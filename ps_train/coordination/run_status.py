@@ -22,6 +22,7 @@ import threading
 from ps_train.config.job import Job
 from ps_train.coordination.liveness import LivenessTracker
 from ps_train.errors import LostTaskError, PsTrainError, UnreachableError
+from ps_train.untrusted import as_record, parse_json, read_text
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +76,10 @@ class StatusReading:
 def read_status(directory: str) -> StatusReading | None:
     """Returns the contents of status.json; None where it cannot be read."""
     try:
-        with open(os.path.join(directory, _NAME)) as file:  # reopened: a network file system then refreshes it
-            return StatusReading(Status(**json.load(file)), os.fstat(file.fileno()).st_mtime_ns)
-    except (OSError, ValueError, TypeError):
+        path = os.path.join(directory, _NAME)
+        text = read_text(path)  # opened again each time: a network file system then refreshes it
+        return StatusReading(as_record(Status, parse_json(text)), os.stat(path).st_mtime_ns)
+    except (OSError, ValueError):
         return None
 
 

@@ -18,8 +18,9 @@ from typing import Any
 
 from ps_train.runtime.lifecycle import Recorder, with_ages
 from ps_train.runtime.process_stats import ProcessStats, available_cores, memory_limit
+from ps_train.untrusted import UntrustedError, is_of, shown
 
-_NEWEST_EVENTS = 5
+_NEWEST_EVENTS, _MOST = 5, 1e18
 _RATES = {
     "cpu_secs": "cpu",
     "sent_bytes": "sent_bytes_per_sec",
@@ -28,6 +29,23 @@ _RATES = {
     "examples": "examples_per_sec",
 }
 """Growing values of a record, and the names of their rates."""
+
+
+_NUMBERS = ("uptime", "cores", "rss_bytes", "memory_limit_bytes", *_RATES)
+
+
+def checked_telemetry(record: Any) -> dict[str, Any]:
+    """Returns the known values of another task's record; raises UntrustedError if one is of another type."""
+    if not isinstance(record, dict):
+        raise UntrustedError(f"it is {shown(record)} and not a JSON object")
+    numbers = {name: record[name] for name in _NUMBERS if record.get(name) is not None}
+    times, events = record.get("step_time") or {}, record.get("events") or []
+    if not is_of("list[dict]", events):
+        raise UntrustedError(f"its events are {shown(events)}")
+    for values in (numbers, times, *({"age": event.get("age")} for event in events)):
+        if not is_of("dict[str, float]", values) or not all(abs(value) < _MOST for value in values.values()):
+            raise UntrustedError(f"it has the measurements {shown(values)}")
+    return {**numbers, "step_time": times or None, "events": events}
 
 
 class TelemetrySource:

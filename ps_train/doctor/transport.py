@@ -6,6 +6,7 @@ A ps's doctor serves on the ps's own port (`DoctorServer`).  A worker's doctor w
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -143,7 +144,8 @@ class DoctorServer:
                 return False
             for task in [task for task in left if f"{RECORD}/{task}" in items]:
                 left.remove(task)
-                seen(DoctorRecord.from_json(items[f"{RECORD}/{task}"]))
+                with contextlib.suppress(RefusedError):  # of another version
+                    seen(DoctorRecord.from_json(items[f"{RECORD}/{task}"]))
             return not left
 
         poll_until(all_have_come, deadline, _POLL_SECS)
@@ -196,17 +198,17 @@ def _identify(one: PsMeasurement, job: Job, own: DoctorRecord) -> bool:
     try:
         store = KeyValueStore(one.address.target, one.name, timeout_secs=_CALL_SECS)
         items = store.items()
-    except (LostTaskError, RuntimeError) as error:
+    except (LostTaskError, RefusedError, RuntimeError) as error:
         one.text = str(error)
         return False
-    if RECORD in items:
-        one.record = DoctorRecord.from_json(items[RECORD])
-    elif records.IDENTITY in items:
-        one.running = Identity.from_json(items[records.IDENTITY])
-    identity = one.record.identity() if one.record else one.running
-    if identity is None:
-        return False
     try:
+        if RECORD in items:
+            one.record = DoctorRecord.from_json(items[RECORD])
+        elif records.IDENTITY in items:
+            one.running = Identity.from_json(items[records.IDENTITY])
+        identity = one.record.identity() if one.record else one.running
+        if identity is None:
+            return False
         check_identity(identity, one.name, str(one.address), own.task, job.shared_fields())
     except RefusedError as error:
         one.refused = str(error)

@@ -5,11 +5,15 @@ The launcher appends them to a file that ENVIRONMENT names; the chief reads what
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 
 from ps_train.launch.event_file import ENVIRONMENT
 from ps_train.runtime.lifecycle import Event, Recorder
+from ps_train.untrusted import UntrustedError, as_record, parse_json
+
+_MOST_BYTES = 1 << 20
+"""The most that is read at a time."""
 
 
 class LauncherEvents:
@@ -28,13 +32,14 @@ class LauncherEvents:
         if not self._path:
             return
         try:
-            with open(self._path) as file:
+            with open(self._path, "rb") as file:
                 file.seek(self._position)
-                lines = file.read().splitlines(keepends=True)
+                lines = file.read(_MOST_BYTES).splitlines(keepends=True)
         except OSError:
             return
         for line in lines:
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
-            self._position += len(line.encode())
-            self._recorder.add(Event(**json.loads(line)))
+            self._position += len(line)
+            with contextlib.suppress(UntrustedError):
+                self._recorder.add(as_record(Event, parse_json(line)))

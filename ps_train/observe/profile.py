@@ -14,15 +14,17 @@ from collections.abc import Callable, Sequence
 
 from ps_train.cluster.ps_clocks import PsClocks
 from ps_train.config.output_fields import parse_profile
+from ps_train.config.validators import is_number
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.runtime.polling import poll_until
 from ps_train.runtime.step_record import StepRecord, table_of
 from ps_train.runtime.step_tracer import StepTracer, TracedCall
 from ps_train.runtime.trace_file import write_trace
+from ps_train.untrusted import UntrustedError, shown
 
 log = logging.getLogger(__name__)
 
-_PIECE = 1 << 19
+_PIECE, _MOST_PIECES = 1 << 19, 1000
 _COLLECT_SECS, _END_SECS, _POLL_SECS = 60.0, 10.0, 0.2
 """Seconds to wait for the records of other workers: while training goes on, and at its end."""
 _ANALYSIS_SECS = 60.0
@@ -148,4 +150,6 @@ def _publish(store: KeyValueStore, record: StepRecord) -> None:
 
 def _fetch(store: KeyValueStore, task: str) -> StepRecord | None:
     count = store.get(task)
+    if count and not (is_number(count) and int(count) <= _MOST_PIECES):
+        raise UntrustedError(f"the record of {task} has {shown(count)} pieces")
     return StepRecord.from_text("".join(store.get(f"{task}/{n}") for n in range(int(count)))) if count else None

@@ -16,6 +16,7 @@ from ps_train.observe.health import warnings
 from ps_train.observe.observer import JobObserver
 from ps_train.observe.result import RunSummary
 from ps_train.runtime.console import Console
+from ps_train.untrusted import is_of, parse_json, read_text
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +93,8 @@ def write_result(directory: str, result: dict[str, Any]) -> str:
 def read_result_step(directory: str) -> int | None:
     """Returns the global step in result.json; None if the file is missing or unreadable."""
     try:
-        with open(os.path.join(directory, "result.json")) as file:
-            return int(json.load(file)["global_step"])
+        step = parse_json(read_text(os.path.join(directory, "result.json")), finite=False)["global_step"]
+        return step if is_of("int", step) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

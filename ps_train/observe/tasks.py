@@ -7,7 +7,7 @@ tasks.workers(time.monotonic()), tasks.ps()
 
 from __future__ import annotations
 
-import json
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,10 @@ from ps_train.cluster.spec import Cluster
 from ps_train.coordination.heartbeat import task_statuses
 from ps_train.coordination.liveness import LivenessTracker
 from ps_train.coordination.records import TELEMETRY, TaskState, TaskStatus
-from ps_train.coordination.telemetry import Rates
+from ps_train.coordination.telemetry import Rates, checked_telemetry
 from ps_train.placement.plan import Plan
 from ps_train.runtime.lifecycle import Event, Recorder, from_age, record_event
+from ps_train.untrusted import UntrustedError, parse_json
 
 _GONE = (TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT)
 _MEASURED = ("cpu", "sent_bytes_per_sec", "received_bytes_per_sec")
@@ -53,7 +54,8 @@ class TaskBoard:
         """Takes in the records of the store of a ps, at `now` seconds of a monotonic clock."""
         with self._lock:
             if TELEMETRY in items:
-                self._measure(f"ps:{index}", json.loads(items[TELEMETRY]))
+                with contextlib.suppress(UntrustedError):
+                    self._measure(f"ps:{index}", parse_json(items[TELEMETRY]))
             for status in task_statuses(items) if index == 0 else ():
                 self._update(status, now)
 
@@ -70,10 +72,11 @@ class TaskBoard:
     def _measure(self, task: str, record: Mapping[str, Any]) -> None:
         """Takes in the telemetry of a task; ignores one of another form."""
         try:
+            record = checked_telemetry(record)
             self._measured[task] = self._rates.setdefault(task, Rates()).update(record)
             self._telemetry[task] = record
             found = [from_age(each, time.time()) for each in record.get("events", ())]
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError):
             return
         for event in found:
             self._add_once(event)

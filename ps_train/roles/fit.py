@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import os
 import signal
 import sys
@@ -41,6 +40,7 @@ from ps_train.launch.parent import PARENT_VARIABLE
 from ps_train.roles.program import run_program
 from ps_train.roles.sent_model import write_model
 from ps_train.runtime.error_report import REPORT_VARIABLE, read_errors
+from ps_train.untrusted import parse_json, read_text
 
 _HERE = "fit()"
 _ERRORS = "errors.jsonl"
@@ -207,7 +207,9 @@ def _error(code: int, path: str) -> PsTrainError:
         return JobFailedError(f"the job was stopped by {signal.Signals(signum).name}: call fit() again to go on.")
     if not causes:
         return JobFailedError(f"the job failed with exit code {code}; its output has the cause.")
-    kind = getattr(errors, causes[0].kind, ConfigError if code == EXIT_CONFIG else TrainingError)
+    kind = getattr(errors, causes[0].kind, None)
+    if not isinstance(kind, type) or not issubclass(kind, PsTrainError):
+        kind = ConfigError if code == EXIT_CONFIG else TrainingError
     return kind(causes[0].text)
 
 
@@ -215,8 +217,7 @@ def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
     name = "local" if parsed.task.job_name == "local" else str(flags.with_task(parsed.task))
     if not model_dir:
         return FitResult(name)
-    with open(os.path.join(model_dir, "result.json")) as file:
-        values = json.load(file)
+    values = parse_json(read_text(os.path.join(model_dir, "result.json")), finite=False)
     step = values["global_step"]
     return FitResult(
         task=name,

@@ -59,6 +59,7 @@ from ps_train.training.chief_duties import ChiefDuties
 from ps_train.training.context import TrainingContext
 from ps_train.training.worker_duties import WorkerDuties
 from ps_train.training.worker_training import WorkerTraining
+from ps_train.untrusted import read_object
 from ps_train.user_code import describe
 
 log = logging.getLogger(__name__)
@@ -203,7 +204,7 @@ def _describe(store: KeyValueStore, description: Mapping[str, Any], task: str) -
     """
     previous = store.get(records.DESCRIPTION)
     if previous and store.get(records.READY):
-        found = diff_configs(json.loads(previous), description, "the job that they serve", task)
+        found = diff_configs(read_object(previous), description, "the job that they serve", task)
         if found:
             raise RefusedError(f"the ps still serve another job than {task}'s: {'; '.join(found)}; stop its processes.")
     store.set(records.DESCRIPTION, json.dumps(description))

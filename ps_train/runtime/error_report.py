@@ -17,6 +17,7 @@ import time
 from typing import NamedTuple
 
 from ps_train.errors import headline
+from ps_train.untrusted import UntrustedError, is_of, parse_json, read_text
 
 REPORT_VARIABLE = "PS_TRAIN_FIT_ERRORS"
 """Environment variable of the processes that fit starts: the file for their errors."""
@@ -38,10 +39,15 @@ def report_error(error: BaseException) -> None:
 
 
 def read_errors(path: str) -> list[ReportedError]:
-    """Returns the errors of all processes, the first one first."""
-    with contextlib.suppress(FileNotFoundError), open(path) as file:
-        return [ReportedError(*json.loads(line)) for line in file]
-    return []
+    """Returns the errors of all processes, the first one first; leaves out a line that is not whole."""
+    found = []
+    with contextlib.suppress(OSError, UntrustedError):
+        for line in read_text(path).splitlines():
+            with contextlib.suppress(UntrustedError):
+                value = parse_json(line)
+                if is_of("list[str]", value) and len(value) == 2:
+                    found.append(ReportedError(*value))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,16 +8,33 @@ import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ps_train.cluster.ps_clocks import Offset
 from ps_train.runtime.step_parts import PARTS, TRACING, Segment, Span, copy_of, parts_of, segments_of, spans_of
 from ps_train.runtime.step_tracer import TracedCall
 from ps_train.runtime.trace_file import Row
+from ps_train.untrusted import UntrustedError, is_of, parse_json, shown
 
 _MOST_SPANS = 200_000
 """The longest spans of a record are kept; this many take about 3 MB."""
 _HEAVIEST = 10
+_MOST_BYTES = 1 << 28
+_FIELDS = {
+    **dict.fromkeys(("calls", "segments", "spans"), "list[list]"),
+    "task": "str",
+    "clock": "list[int]",
+    "untraced_secs": "float",
+    "left_out": "int",
+}
+_ROWS = {"calls": "call", "segments": "Segment", "spans": "Span"}
+_ROW_TYPES: Mapping[str, tuple[Callable[..., Any], Sequence[str]]] = {
+    "call": (lambda *values: values, ["int"] * 4),
+    "Offset": (Offset, ["int"] * 2),
+    "Segment": (Segment, ["str", "int", "int"]),
+    "Span": (Span, ["str", "str", "str", "int", "int", "str", "str"]),
+}
 _BRANCH = re.compile(r"/_\d+(?=/|$)")
 """TensorFlow adds this to names inside of a `cond`."""
 
@@ -67,12 +84,23 @@ class StepRecord:
 
     @classmethod
     def from_text(cls, text: str) -> StepRecord:
-        """Returns the record of a text."""
-        found = json.loads(zlib.decompress(base64.b64decode(text)))
-        found["clock"] = Offset(*found["clock"])
-        found["segments"] = [Segment(*some) for some in found["segments"]]
-        found["spans"] = [Span(*some) for some in found["spans"]]
-        return cls(**found)
+        """Returns the record of a text; raises UntrustedError for another text."""
+        try:
+            packed, unpacking = base64.b64decode(text, validate=True), zlib.decompressobj()
+            unpacked = unpacking.decompress(packed, _MOST_BYTES)
+        except (ValueError, zlib.error) as error:
+            raise UntrustedError(f"it is not compressed text ({error})") from None
+        if not unpacking.eof:
+            raise UntrustedError(f"it is cut off, or larger than {_MOST_BYTES} bytes")
+        found = parse_json(unpacked, _MOST_BYTES)
+        if not isinstance(found, dict) or not all(is_of(kind, found.get(name)) for name, kind in _FIELDS.items()):
+            raise UntrustedError("it has not the fields of a record")
+        made = {name: [_row(kind, some) for some in found[name]] for name, kind in _ROWS.items()}
+        if not made["calls"] or any(steps < 1 for _, steps, _, _ in made["calls"]):
+            raise UntrustedError("it has no steps")
+        if strange := {segment.part for segment in made["segments"]} - {*PARTS, TRACING}:
+            raise UntrustedError(f"it has the unknown part {shown(min(strange))}")
+        return cls(**{**{name: found[name] for name in _FIELDS}, **made, "clock": _row("Offset", found["clock"])})
 
     @property
     def steps(self) -> int:
@@ -99,6 +127,14 @@ class StepRecord:
             name = f"{span.name} from {span.source}" if span.source else span.name
             details = {"part": span.part, "type": span.op, "of": self.task}
             yield Row(span.task, lane, name, span.begin - ahead, span.end - ahead, details)
+
+
+def _row(kind: str, values: Sequence[Any]) -> Any:
+    """Makes a row of a record; raises UntrustedError for values of other types."""
+    made, types = _ROW_TYPES[kind]
+    if len(values) != len(types) or not all(is_of(one, value) for one, value in zip(types, values, strict=True)):
+        raise UntrustedError(f"it has {shown(values)} for a row of {kind}")
+    return made(*values)
 
 
 def table_of(records: Sequence[StepRecord]) -> str:

@@ -11,7 +11,6 @@ compares the two.
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from ps_train.coordination.job_diff import diff_configs
 from ps_train.coordination.kv_store import KeyValueStore, cause_of
 from ps_train.coordination.records import ModelReady
 from ps_train.errors import RefusedError
+from ps_train.untrusted import read_object
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ def agree_with_chief(
             raise NotReadyError(f"{chief} has not described the job yet")
         return text
 
-    expected = json.loads(retry_until(read, timeout_secs, f"the chief, {chief}"))
-    found = diff_configs(expected, own, "the chief", task)
+    expected = retry_until(read, timeout_secs, f"the chief, {chief}")
+    found = diff_configs(read_object(expected), own, "the chief", task)
     if found:
         raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")

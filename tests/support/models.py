@@ -241,3 +241,14 @@ class Remembering(Counting):
         assert calls > self.most_calls, f"the {calls}th call after {self.most_calls}"
         self.most_calls = int(calls)
         return calls
+
+
+MARKER = b"THESE-ARE-THE-BYTES-OF-A-PARAMETER.." * 8
+
+
+class Marked(Linear):
+    """A variable that is pulled in each step and never changes: its bytes can be found in packets."""
+
+    def forward(self, features, training):
+        marker = v1.get_variable("marker", initializer=np.frombuffer(MARKER, np.float32))
+        return super().forward(features, training) + 0.0 * tf.reduce_sum(marker)

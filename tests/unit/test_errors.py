@@ -85,3 +85,7 @@ def test_a_message_with_nothing_but_the_graph_still_gives_a_line() -> None:
 )
 def test_an_exception_is_named_by_its_type_and_its_first_line(error: Exception, expected: str) -> None:
     assert headline(error) == expected
+
+
+def test_control_characters_in_a_quoted_value_do_not_reach_the_terminal() -> None:
+    assert str(ConfigError("host=\x1b[31m\ud800é")) == "host=\\x1b[31m\\ud800é"

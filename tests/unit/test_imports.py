@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
 errors metrics private_tf
-user_code network_interfaces
+user_code network_interfaces untrusted
 config optimizers
 data model_file http_server
 model cluster embeddings event_model measured_network
@@ -176,7 +176,17 @@ def test_rooms_and_files_are_small():
     assert {room: count for room, count in rooms.items() if count > MOST_LINES_OF_A_ROOM} == {}
 
 
-STANDARD = ["errors", "user_code", "config", "config.*", "launch", "launch.*", "runtime", "runtime.console"]
+STANDARD = [
+    "errors",
+    "user_code",
+    "untrusted",
+    "config",
+    "config.*",
+    "launch",
+    "launch.*",
+    "runtime",
+    "runtime.console",
+]
 STANDARD += [
     "runtime.environment",
     "runtime.progress_line",

@@ -20,6 +20,7 @@ _POLICY = "tests/unit/data/test_shard_policy.py"
 _SPEC = "tests/unit/cluster/test_spec.py"
 _STEP_BUDGET = "tests/cluster/coordination/test_step_budget.py"
 _TABLES = "tests/cluster/test_tables.py"
+_UNTRUSTED = "tests/unit/test_untrusted.py"
 _TEXT_LINES = "tests/unit/data/test_text_lines.py"
 
 MUTATIONS = [
@@ -53,6 +54,27 @@ MUTATIONS = [
         "found or []",
         (_FIREWALL,),
         within="RuleSource.rules",
+    ),
+    Mutation(
+        "a text of any length is parsed",
+        "ps_train/untrusted.py",
+        "if len(text) > most_bytes:",
+        "if len(text) < 0:",
+        (f"{_UNTRUSTED}::test_json_beyond_the_limits_is_refused",),
+    ),
+    Mutation(
+        "a pipe without a writer blocks its reader",
+        "ps_train/untrusted.py",
+        "if not stat.S_ISREG(mode) and not pipe_secs:",
+        "if stat.S_ISLNK(mode):",
+        (f"{_UNTRUSTED}::test_a_pipe_without_a_writer_does_not_block",),
+    ),
+    Mutation(
+        "a field of a record may be of any type",
+        "ps_train/untrusted.py",
+        "if name in value and not is_of(str(field.type), value[name]):",
+        "if name in value and not name:",
+        (f"{_UNTRUSTED}::test_another_object_is_refused",),
     ),
     Mutation(
         "a swap writes whatever it finds",

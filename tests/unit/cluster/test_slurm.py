@@ -53,6 +53,11 @@ def test_a_malformed_list_of_counts_is_refused(text):
         expand_counts(text, "COUNTS")
 
 
+def test_more_tasks_than_memory_holds_are_refused():
+    with pytest.raises(ConfigError, match="more than 100000 tasks"):
+        expand_counts("999999(x99999)", "COUNTS")
+
+
 @pytest.mark.parametrize(
     ("rank", "task"), [("0", ("ps", 0)), ("1", ("worker", 0)), ("2", ("worker", 1)), ("3", ("worker", 2))]
 )

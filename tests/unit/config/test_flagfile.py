@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 import pytest
 
+from ps_train.config import flagfile
 from ps_train.config.flagfile import read_flagfile
 from ps_train.errors import ConfigError
 
@@ -78,7 +82,23 @@ def test_two_lines_may_read_the_same_file(path, tmp_path):
 @pytest.mark.parametrize("content", [b"\x7fELF\x02\x01\x00", b"--max_steps=7\n\xff\xfe", b"--seed=3\x00"])
 def test_a_binary_flagfile_is_refused(path, content):
     path.write_bytes(content)
-    assert f"flagfile {path} (from the command line) is not a text" in refusal(path)
+    assert re.search(rf"flagfile {path} \(from the command line\) .*is not (a|UTF-8) text", refusal(path))
+
+
+def test_flagfiles_that_read_each_other_without_end_are_refused(tmp_path):
+    for number in range(30):  # 2 to the power of 30 lines
+        (tmp_path / str(number)).write_text(f"--flagfile={tmp_path}/{number + 1}\n" * 2)
+    assert "is one too many: use fewer than 20 in one another" in refusal(tmp_path / "0")
+    (tmp_path / "10").write_text("--seed=3\n")
+    assert "1000 in all" in refusal(tmp_path / "0")
+
+
+def test_a_flagfile_that_is_too_large_or_a_pipe_without_end_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "large").write_text("# comment\n" * 200_000)
+    assert "it is larger than 1048576 bytes" in refusal(tmp_path / "large")
+    monkeypatch.setattr(flagfile, "_PIPE_SECS", 0.2)
+    os.mkfifo(tmp_path / "pipe")
+    assert "did not end within 0.2s" in refusal(tmp_path / "pipe")
 
 
 def test_a_directory_and_a_missing_file_are_refused_with_the_line_that_names_them(path, tmp_path):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
-from ps_train.coordination.telemetry import Rates, TelemetrySource
+import pytest
+
+from ps_train.coordination.telemetry import Rates, TelemetrySource, checked_telemetry
 from ps_train.runtime.lifecycle import Event, Recorder
+from ps_train.untrusted import UntrustedError
 
 
 def record(uptime, steps=0, cpu_secs=0.0, **others):
@@ -55,3 +58,34 @@ def test_a_new_process_begins_anew():
     assert rates.update(record(1010.0, steps=3, cpu_secs=1.0))["steps_per_sec"] is None
     assert rates.update(record(1012.0, steps=23, cpu_secs=2.0))["steps_per_sec"] == 10.0
     assert rates.update(record(5.0, steps=1, cpu_secs=3.0))["steps_per_sec"] is None  # another machine's clock
+
+
+def test_what_a_task_sends_is_what_the_chief_takes():
+    recorder = Recorder()
+    recorder.add(Event(3.0, "fault", "worker:1", "text"))
+    source = TelemetrySource(recorder)
+    source.step_time = lambda: {"pull": 0.5}
+    sent = json.loads(json.dumps(source.read()))
+    taken = checked_telemetry(sent)
+    assert {name: taken[name] for name in sent if sent[name] is not None} == {
+        name: value for name, value in sent.items() if value is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uptime": "1"},
+        {"cores": [2]},
+        {"rss_bytes": float("nan")},
+        {"steps": 1e300},
+        {"step_time": {"pull": "x"}},
+        {"step_time": [1]},
+        {"events": [1]},
+        {"events": [{}]},
+        {"events": [{"age": float("inf")}]},
+    ],
+)
+def test_measurements_of_another_type_are_refused(changes):
+    with pytest.raises(UntrustedError):
+        checked_telemetry(record(1.0) | changes)

@@ -53,3 +53,13 @@ def test_without_a_launcher_or_after_its_end_there_are_none(events, monkeypatch)
     monkeypatch.delenv(ENVIRONMENT)
     LauncherEvents(recorder).read()
     assert recorder.events() == []
+
+
+def test_lines_that_are_no_events_are_left_out(events):
+    recorder = Recorder()
+    reader = LauncherEvents(recorder)
+    with open(os.environ[ENVIRONMENT], "ab") as file:
+        file.write(b'\x80\n{"time": "now"}\n[' * 3 + b"\n")
+    events.add("lost", "worker:1", "it will restart")
+    reader.read()
+    assert [found.kind for found in recorder.events()] == ["lost"]

@@ -6,7 +6,7 @@ import json
 import pathlib
 import time
 
-from ps_train.runtime.error_report import ErrorFile
+from ps_train.runtime.error_report import ErrorFile, ReportedError, read_errors
 
 
 def test_it_has_the_task_the_cause_and_the_time(tmp_path: pathlib.Path) -> None:
@@ -42,3 +42,11 @@ def test_a_directory_is_made_and_where_it_cannot_be_the_error_is_only_printed(tm
     assert pathlib.Path(file.path).exists()
     (tmp_path / "file").write_text("")
     ErrorFile(str(tmp_path / "file"), "ps:0").write("cause", "", 1)
+
+
+def test_lines_that_are_no_errors_are_left_out(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "errors"
+    path.write_text('["ValueError", "first"]\n["KeyError"]\n[1, 2]\n{\n["KeyError", "last"]\n')
+    assert read_errors(str(path)) == [ReportedError("ValueError", "first"), ReportedError("KeyError", "last")]
+    path.write_bytes(b"\xff")
+    assert read_errors(str(path)) == [] == read_errors(str(tmp_path / "none"))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
+
 import pytest
 
 from ps_train.cluster.ps_clocks import Offset
 from ps_train.runtime import step_record
 from ps_train.runtime.step_record import StepRecord, table_of
 from ps_train.runtime.step_tracer import TracedCall
+from ps_train.untrusted import UntrustedError
 from tests.unit.runtime.test_step_parts import BASE, one_step, statistics
 
 CLOCK = Offset(0, 50_000)
@@ -77,3 +82,27 @@ def test_of_too_many_spans_the_longest_are_kept(monkeypatch):
     assert sorted(span.end - span.begin for span in found.spans) == [12_000, 15_000, 15_000, 15_000]
     assert found.left_out == 24 - 4
     assert found.parts() == pytest.approx(record().parts()), "the parts are of all"
+
+
+def text_of(**changes):
+    found = json.loads(zlib.decompress(base64.b64decode(record().to_text()))) | changes
+    return base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no base64", "not compressed text"),
+        (base64.b64encode(b"no zlib").decode(), "not compressed text"),
+        (record().to_text()[:-40], "cut off|not compressed"),
+        (base64.b64encode(zlib.compress(bytes(1 << 29), 9)).decode(), "larger than"),
+        (text_of(segments=[["ull", 5, 9]]), "unknown part 'ull'"),
+        (text_of(segments=[["pull", 5]]), "for a row of Segment"),
+        (text_of(calls=[]), "no steps"),
+        (text_of(calls=[[1, 0, 2, 3]]), "no steps"),
+        (text_of(clock=7), "not the fields"),
+    ],
+)
+def test_a_text_that_is_no_record_is_refused(text, problem):
+    with pytest.raises(UntrustedError, match=problem):
+        StepRecord.from_text(text)

@@ -1,0 +1,21 @@
+"""Every parser of input from others, with some hundreds of wrong inputs; `python -m tests.fuzz` makes 10,000 each."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz import checkpoints
+from tests.fuzz.parsers import PARSERS
+from tests.fuzz.running import run_cases
+
+CASES = 150
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_parser_gives_a_value_or_its_error_for_any_input(name: str) -> None:
+    run_cases(PARSERS[name], CASES, random_seed=1)
+
+
+@pytest.mark.parametrize("kind", checkpoints.KINDS)
+def test_a_damaged_checkpoint_gives_an_error_or_the_saved_values(kind: str) -> None:
+    assert checkpoints.run_cases(kind, 100, seed=1) == (100, [])
