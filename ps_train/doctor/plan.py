@@ -94,7 +94,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     if job.export_dir:
         prepare_export(job.export_dir)
     source = training_source(model, job)
-    variables = trace(model, source, job.batch_size, job.seed)
+    variables = trace(model, source, job.batch_sizes.lower, job.seed)
     check_model(model, job, variables)
     plan = make_plan(variables.specs(), len(cluster.ps))
     state, stored = _state_bytes(job, cluster, model, variables, plan, source)

@@ -127,7 +127,7 @@ def prediction_findings(job: Job, sample: Sample, places: Places, network: Netwo
     where = "on this machine" if places.is_one_machine else "on their machines"
     tasks = f"{_several(workers, 'worker')} and {servers} ps {where}"
     text = (
-        f"about {rounded(rate * job.batch_size * job.accumulate)} examples/s with {tasks} "
+        f"about {rounded(rate * job.batch_sizes.lower * job.accumulate)} examples/s with {tasks} "
         f"(a step: {1e3 * sample.worker_cpu:.1f} ms of CPU on a worker, {1e3 * sample.ps_cpu:.1f} ms on the ps)"
     )
     apart = dataclasses.replace(costs, latency=costs.latency + network.secs())
