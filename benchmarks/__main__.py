@@ -6,7 +6,19 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import big_table, breakdown, compare, growth, modes, options, slow, startup, status_page, wire
+from benchmarks import (
+    batch_size,
+    big_table,
+    breakdown,
+    compare,
+    growth,
+    modes,
+    options,
+    slow,
+    startup,
+    status_page,
+    wire,
+)
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
@@ -23,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         "status": status_page.run,
         "breakdown": breakdown.run,
         "big_table": big_table.run,
+        "batch_size": batch_size.run,
     }
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended

@@ -197,7 +197,9 @@ class BatchSizeHook(v1.train.SessionRunHook):
             return
         began, first, examples_before = self._since
         sample = self._tracer.latest
-        if now - began < _MIN_SECS or step - first < _MIN_STEPS or sample is None or sample["step"] <= first:
+        if now - began < _MIN_SECS or step - first < _MIN_STEPS or sample is None:
+            return
+        if sample["step"] < first + _MIN_STEPS:  # some of its steps may have had the size before
             return
         share = sum(sample[part] for part in SYNC_PARTS) / sample["secs"] if sample["secs"] > 0 else 0.0
         rate = (examples - examples_before) / (now - began)

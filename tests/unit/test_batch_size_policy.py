@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ps_train.batch_size_policy import BatchSizePolicy
@@ -46,7 +48,9 @@ def test_a_higher_limit_ends_the_growth_earlier() -> None:
 
 
 def test_a_growth_that_brings_no_more_examples_a_second_is_taken_back() -> None:
-    network = Network(0.010, most=9000)  # a batch of 128 makes 5,600 a second, one of 256 makes 7,200, then the ps is full
+    network = Network(
+        0.010, most=9000
+    )  # a batch of 128 makes 5,600 a second, one of 256 makes 7,200, then the ps is full
     chosen = sizes_chosen(BatchSizePolicy(SIZES, LIMIT), Network(0.010, most=7300), 4)
     assert chosen == [128, 256, 512, 256]
     assert sizes_chosen(BatchSizePolicy(SIZES, LIMIT), network, 4) == [128, 256, 512, 512]
@@ -56,7 +60,7 @@ def test_sizes_do_not_swing_where_growth_does_not_help() -> None:
     chosen = sizes_chosen(BatchSizePolicy(SIZES, LIMIT), Network(0.010, most=1000), 200)
     larger = [number for number, size in enumerate(chosen) if size > 64]
     assert 1 < len(larger) <= 6, "each try waits twice as long as the one before"
-    gaps = [after - before for before, after in zip(larger, larger[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(larger)]
     assert gaps == sorted(gaps) and gaps[-1] >= 2 * gaps[-2] - 2
 
 
