@@ -1,8 +1,8 @@
 """`python -m benchmarks batch_size`: a batch size that follows the network against a fixed one, over a slow wire.
 
 Ps and workers are in network namespaces.  Each task's packets are delayed by 10 ms (20 ms there and back) and paced at
-1 Gbit/s.  Both jobs start with the same size; after they have had time to grow, the examples per second are read from
-the progress lines.  Rounds are interleaved.  Root only; skipped otherwise.
+1 Gbit/s.  Both jobs start with the same size.  When the size no longer changes, the examples per second are read from the
+progress lines.  Rounds are interleaved.  Root only; skipped otherwise.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from typing import Any
 from benchmarks import machine, results
 from benchmarks.contenders import Place
 from benchmarks.namespaces import Network
-from benchmarks.processes import Line, Processes, Program, free_ports
+from benchmarks.processes import Processes, Program, free_ports
 from benchmarks.run import step_of
 from benchmarks.workloads import workload_class
 
 DELAY_MS, MBIT = 10.0, 1000.0
 GROWTH = 8
 """Ratio of the largest size to the first one."""
-_SETTLE_SECS, _START_SECS = 40.0, 600.0
+_SETTLE_SECS, _MOST_SECS, _START_SECS = 30.0, 240.0, 600.0
+"""Seconds without a change of the size before it is measured, and the most for that; limit of the start."""
 _RATE, _SIZE = re.compile(r" (\d+) examples/s"), re.compile(r" batch (\d+) ")
 
 
@@ -45,10 +46,9 @@ def run(options: argparse.Namespace) -> int:
                         of_update = record["update"].setdefault(update, {}).setdefault(name, {})
                         of_update.setdefault(sizes, []).append(found)
                         print(update, name, sizes, *found, flush=True)
-    record["load_after"] = machine.load_average()
-    text = report(record)
-    results.store("batch-size", record, text, "", options.results)
-    print(text)
+                    record["load_after"] = machine.load_average()
+                    results.store("batch-size", record, report(record), "", options.results)
+    print(report(record))
     return 0
 
 
@@ -58,9 +58,12 @@ def measure(name: str, sizes: str, update: str, places: Mapping[str, Place], sec
         for program in _programs(name, sizes, update, places, directory):
             chief = processes.start(program)
         begin = chief.wait_for(lambda line: step_of(line) > 0, _START_SECS)
-        chief.wait_for(lambda line: step_of(line) > 0 and line.time > begin.time + _SETTLE_SECS, _START_SECS)
-        rates, end = [], begin.time + _SETTLE_SECS + secs
-        line = Line(0.0, "")
+        line, size, changed = begin, "", begin.time
+        while line.time < min(changed + _SETTLE_SECS, begin.time + _MOST_SECS):
+            line = chief.wait_for(lambda line: step_of(line) > 0, _START_SECS)
+            if _number(_SIZE, line.text) != size:
+                size, changed = _number(_SIZE, line.text), line.time
+        rates, end = [], line.time + secs
         while line.time < end:
             line = chief.wait_for(lambda line: step_of(line) > 0, _START_SECS)
             rates.append(float(_number(_RATE, line.text)))
@@ -94,7 +97,7 @@ def report(record: Mapping[str, Any]) -> str:
     lines = [f"# A batch size that follows the network, {record['date']}", "", machine.text(record["machine"]), ""]
     lines += [
         f"{DELAY_MS:g} ms of delay each way and {MBIT:g} Mbit/s between all tasks. Examples per second over "
-        f"{record['secs']:g} s after {_SETTLE_SECS:g} s, medians of interleaved rounds, and the sizes at the end.",
+        f"{record['secs']:g} s, {_SETTLE_SECS:g} s after the last change of the size; medians of interleaved rounds, and the sizes at the end.",
         "",
         "| workload | update | fixed | follows the network | sizes at the end | ratio |",
         "|---|---|---|---|---|---|",

@@ -471,12 +471,12 @@ MUTATIONS = [
         within="BatchSizePolicy.next_size",
     ),
     Mutation(
-        "the size of a batch may change between its pieces",
-        "ps_train/dynamic_batches.py",
-        "whole = tf.where(left > 0, whole, self.read() // self.lower)",
-        "whole = self.read() // self.lower",
+        "batches of a size that changes are read ahead under sync",
+        "ps_train/data/pipeline.py",
+        "if dynamic is None or dynamic.ahead else dataset",
+        "if True else dataset",
         ("tests/unit/test_dynamic_batches.py",),
-        within="DynamicBatches.merge",
+        within="training_batches",
     ),
     Mutation(
         "a batch size holds from the present step on, whose pulls have begun",
