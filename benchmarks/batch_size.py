@@ -97,7 +97,8 @@ def report(record: Mapping[str, Any]) -> str:
     lines = [f"# A batch size that follows the network, {record['date']}", "", machine.text(record["machine"]), ""]
     lines += [
         f"{DELAY_MS:g} ms of delay each way and {MBIT:g} Mbit/s between all tasks. Examples per second over "
-        f"{record['secs']:g} s, {_SETTLE_SECS:g} s after the last change of the size; medians of interleaved rounds, and the sizes at the end.",
+        f"{record['secs']:g} s, {_SETTLE_SECS:g} s after the last change of the size; medians of interleaved "
+        "rounds, and the sizes at the end.",
         "",
         "| workload | update | fixed | follows the network | sizes at the end | ratio |",
         "|---|---|---|---|---|---|",

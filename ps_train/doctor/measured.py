@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ps_train.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.doctor.network import Answer, advice_for
-from ps_train.doctor.prediction import Network, Traffic
+from ps_train.doctor.prediction import Network
 from ps_train.doctor.transport import PsMeasurement
+from ps_train.event_model import Traffic
 from ps_train.measured_network import write_network
 from ps_train.placement.plan import human_bytes
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ps_train.cluster.spec import Cluster
-from ps_train.config.codec_spec import NONE, bytes_per_value
+from ps_train.config.codec_spec import NONE
 from ps_train.config.job import Job
 from ps_train.config.sizes import human_bytes
 from ps_train.doctor.findings import OK, WARN, Finding
@@ -20,6 +20,7 @@ from ps_train.doctor.sample import Sample
 from ps_train.event_model import (
     MOST_WORKERS,
     Costs,
+    Traffic,
     fit,
     recommended_ps,
     steps_per_sec,
@@ -77,25 +78,6 @@ class Places:
     def is_one_machine(self) -> bool:
         """True if all tasks share a machine."""
         return len({*self.workers, *self.servers}) == 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Traffic:
-    """The dense values that a step pulls, and pushes.
-
-    Attributes:
-      whole: bytes of all of them without codecs.
-      pulled, pushed: numbers of the float32 values that a codec of the pull and of the push encodes.
-    """
-
-    whole: int = 0
-    pulled: int = 0
-    pushed: int = 0
-
-    def on_wire(self, codecs: tuple[str, str]) -> tuple[float, float]:
-        """Returns the bytes of a pull and of a push with these codecs."""
-        pull, push = (bytes_per_value(codec) - bytes_per_value(NONE) for codec in codecs)
-        return self.whole + self.pulled * pull, self.whole + self.pushed * push
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,8 @@ from ps_train.cluster.spec import Address
 from ps_train.coordination.records import Identity
 from ps_train.doctor.measured import keep_measured, measured_findings, slowest_way, versions_finding
 from ps_train.doctor.network import Answer
-from ps_train.doctor.prediction import Traffic
 from ps_train.doctor.transport import DoctorRecord, PsMeasurement, clock_offset
+from ps_train.event_model import Traffic
 from ps_train.measured_network import read_network
 
 VERSIONS = {"TensorFlow": "2.21.0", "ps_train": "0.1.0", "Python": "3.11.7"}

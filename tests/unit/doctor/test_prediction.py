@@ -9,13 +9,13 @@ from ps_train.config.job import Job
 from ps_train.doctor.prediction import (
     Network,
     Places,
-    Traffic,
     fitted_costs,
     predicted_pushes,
     prediction_findings,
     rounded,
 )
 from ps_train.doctor.sample import Sample
+from ps_train.event_model import Traffic
 
 NO_NETWORK = Network()
 SAMPLE = Sample(workers=1, num_ps=1, pushes_per_sec=50.0, worker_cpu=0.012, ps_cpu=0.004)
