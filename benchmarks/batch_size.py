@@ -1,7 +1,7 @@
 """`python -m benchmarks batch_size`: a batch size that follows the network against a fixed one, over a slow wire.
 
 Ps and workers are in network namespaces.  Each task's packets are delayed by 10 ms (20 ms there and back) and paced at
-1 Gbit/s.  Both jobs start with the same size.  When the size no longer changes, the examples per second are read from the
+1 Gbit/s.  Both jobs start with the same size.  When it no longer changes, the examples per second are read from the
 progress lines.  Rounds are interleaved.  Root only; skipped otherwise.
 """
 
