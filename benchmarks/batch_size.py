@@ -26,7 +26,7 @@ from benchmarks.workloads import workload_class
 DELAY_MS, MBIT = 10.0, 1000.0
 GROWTH = 8
 """Ratio of the largest size to the first one."""
-_SETTLE_SECS, _MOST_SECS, _START_SECS = 30.0, 240.0, 600.0
+_SETTLE_SECS, _MOST_SECS, _START_SECS = 60.0, 600.0, 600.0
 """Seconds without a change of the size before it is measured, and the most for that; limit of the start."""
 _RATE, _SIZE = re.compile(r" (\d+) examples/s"), re.compile(r" batch (\d+) ")
 

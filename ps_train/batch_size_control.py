@@ -36,7 +36,7 @@ SYNC_SHARE = 0.2
 
 _MIN_SECS, _MIN_STEPS = 2.0, 10
 """Shortest time, and fewest global steps, over which examples per second are measured."""
-_PAUSE_SECS, _MOST_COST = 2.0, 0.02
+_PAUSE_SECS, _MOST_COST = 2.0, 0.05
 """Pause between samples of a step, and the share of time that they may cost, where the batch size depends on them."""
 
 

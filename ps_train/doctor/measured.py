@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from ps_train.config.job import Job
 from ps_train.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.doctor.network import Answer, advice_for
 from ps_train.doctor.prediction import Network
@@ -102,20 +103,20 @@ def _release(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-def slowest_way(found: Sequence[PsMeasurement], traffic: Traffic, codecs: tuple[str, str]) -> Network:
+def slowest_way(found: Sequence[PsMeasurement], traffic: Traffic, job: Job) -> Network:
     """Returns the slowest way to a ps.
 
     Args:
       found: the measurements of all ps; empty if all tasks share this machine.
       traffic: values that a step pulls from all ps, and pushes.
-      codecs: of the pull and of the push.
+      job: the job, for its codecs.
     """
     return Network(
         max((one.round_trip or 0.0 for one in found), default=0.0) - _USUAL_TRIP_SECS,
         min((one.pull for one in found if one.pull), default=0.0),
         min((one.push for one in found if one.push), default=0.0),
         traffic,
-        codecs,
+        (job.pull_codec, job.push_codec),
     )
 
 

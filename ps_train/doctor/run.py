@@ -296,7 +296,5 @@ class Visit:
         except SampleError as error:
             self._report.fail("predict", f"a sample of the job on this machine has failed ({error})")
             return
-        way = slowest_way(
-            found if self._has_lists else [], planned.traffic, (self._job.pull_codec, self._job.push_codec)
-        )
+        way = slowest_way(found if self._has_lists else [], planned.traffic, self._job)
         self._report.add(*prediction_findings(self._job, sample, places, way, self._here.cores))
