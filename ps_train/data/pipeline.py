@@ -146,11 +146,16 @@ def training_batches(
     dataset = _padded(dataset) if endless and epochs else _weighted(dataset, 1.0)
     ended = threading.Event()
     dataset = dataset.concatenate(_signal_end(dataset, ended))
+    batches = batches_of(_reading_ahead(dataset, dynamic), array_feeds, seed, "ps_train_input", ended)
+    return dataclasses.replace(batches, features=data.batch(batches.features)) if isinstance(data, Batched) else batches
+
+
+def _reading_ahead(dataset: tf.data.Dataset, dynamic: DynamicBatches | None) -> tf.data.Dataset:
+    """Returns a dataset that is read ahead from its initialization on, not from the first get_next on."""
     dataset = dataset.prefetch(2) if dynamic is None or dynamic.ahead else dataset
     options = tf.data.Options()
-    options.experimental_warm_start = True  # starts to read ahead at initialization, not at the first get_next
-    batches = batches_of(dataset.with_options(options), array_feeds, seed, "ps_train_input", ended)
-    return dataclasses.replace(batches, features=data.batch(batches.features)) if isinstance(data, Batched) else batches
+    options.experimental_warm_start = True
+    return dataset.with_options(options)
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, shard: DataShard = WHOLE) -> Batches:

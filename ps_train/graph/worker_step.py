@@ -85,21 +85,16 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
     coding = coding_of(job, spec.replica.index, momenta)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
-    sizes = job.batch_sizes
-    size = WorkerBatchSize(sizes, ahead=not update.lockstep) if sizes.is_range else None
-    assigned, batches = _batches(spec, update, sizes.lower if size is None else size.batches)
+    size = WorkerBatchSize(job.batch_sizes, ahead=not update.lockstep) if job.batch_sizes.is_range else None
+    assigned, batches = _batches(spec, update, job.batch_sizes.lower if size is None else size.batches)
     values = transport.pull(state.versions, state.backups)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
-    tables = spec.variables.tables()
-    exchange = RowExchange(spec.plan, tables, state.variables, state.vocabularies, coding.pulled_as)
+    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled_as)
     scale = LossScale() if job.scales_loss else None
     step = pulled_step(state.update_counts[0], state.versions[0])
-    read = [*transport.pulled, *state.versions, step]
-    if size is not None and state.counters.batch_size is not None:
-        read.append(state.counters.batch_size.at(step))
-        add_control_inputs(batches.get_next_op, [size.follow(read[-1])])
+    read = [*transport.pulled, *state.versions, step, *_followed(state, step, size, batches)]
     inputs = PulledInputs(
         values,
         state.variables,
@@ -112,13 +107,21 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
     pushes = _push(spec, state, transport, exchange, _Computed(values, backward, scale, update.scaled))
     received = [dataclasses.replace(push, progress=batches.progress) for push in pushes]
-    loss, examples, begun = backward.loss, backward.examples, calls_begun.read_value()
-    encodings = [encoding for encoding in transport.encodings if encoding is not None]
-    shown = None if scale is None else scale.present
     ahead = _ahead(read, transport, calls_begun) if _pulls_ahead(spec) else None
     return WorkerStep(
-        batches, assigned, loss, examples, received, begun, transport.kept, encodings, momenta, ahead, shown
-    )
+        batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value(), transport.kept,
+        [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead,
+        None if scale is None else scale.present,
+    )  # fmt: skip
+
+
+def _followed(state: PsState, step: tf.Tensor, size: WorkerBatchSize | None, batches: Batches) -> list[tf.Tensor]:
+    """Makes the batch of a step have the size that ps 0 holds for it; returns the tensor that is read there, if any."""
+    if size is None or state.counters.batch_size is None:
+        return []
+    found = state.counters.batch_size.at(step)
+    add_control_inputs(batches.get_next_op, [size.follow(found)])
+    return [found]
 
 
 def _ahead(pulled: list[tf.Tensor], transport: Transport, calls_begun: Any) -> Ahead:

@@ -476,7 +476,7 @@ MUTATIONS = [
         "if dynamic is None or dynamic.ahead else dataset",
         "if True else dataset",
         ("tests/unit/test_dynamic_batches.py",),
-        within="training_batches",
+        within="_reading_ahead",
     ),
     Mutation(
         "a batch size holds from the present step on, whose pulls have begun",
