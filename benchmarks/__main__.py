@@ -6,7 +6,20 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import accuracy, big_table, breakdown, compare, growth, modes, options, slow, startup, status_page, wire
+from benchmarks import (
+    accuracy,
+    batch_size,
+    big_table,
+    breakdown,
+    compare,
+    growth,
+    modes,
+    options,
+    slow,
+    startup,
+    status_page,
+    wire,
+)
 from benchmarks.errors import SkippedError, UsageError
 
 EXIT_DONE, EXIT_USAGE = 0, 2
@@ -24,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         "status": status_page.run,
         "breakdown": breakdown.run,
         "big_table": big_table.run,
+        "batch_size": batch_size.run,
     }
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended

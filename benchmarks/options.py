@@ -28,6 +28,7 @@ WHAT = {
     "status": "what an open status page costs",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "accuracy": "test scores of shipped jobs with smaller messages",
+    "batch_size": "a batch size that follows the network, over a slow wire",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"
@@ -66,7 +67,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-_DEFAULT_WORKLOADS = {"startup": startup.DEFAULT_WORKLOAD, "status": "small"}
+_DEFAULT_WORKLOADS = {"startup": startup.DEFAULT_WORKLOAD, "status": "small", "batch_size": "small"}
 """Where it is not those that are compared."""
 
 _QUICK = ["--workloads=small", "--contenders=ours-async,classic-async,single-2x1", "--repeats=1", "--secs=2"]

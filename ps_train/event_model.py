@@ -16,6 +16,8 @@ import heapq
 import random
 from collections.abc import Callable, Sequence
 
+from ps_train.config.codec_spec import NONE, bytes_per_value
+
 _STEPS_OF_A_WORKER, _MOST_STEPS = 400, 20_000
 """Simulated steps, of each worker and in all; the first quarter is not counted."""
 
@@ -45,6 +47,25 @@ class Costs:
     latency: float
     worker_cpu: float
     ps_cpu: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """The dense values that a step pulls, and pushes.
+
+    Attributes:
+      whole: bytes of all of them without codecs.
+      pulled, pushed: numbers of the float32 values that a codec of the pull and of the push encodes.
+    """
+
+    whole: int = 0
+    pulled: int = 0
+    pushed: int = 0
+
+    def on_wire(self, codecs: tuple[str, str]) -> tuple[float, float]:
+        """Returns the bytes of a pull and of a push with these codecs."""
+        pull, push = (bytes_per_value(codec) - bytes_per_value(NONE) for codec in codecs)
+        return self.whole + self.pulled * pull, self.whole + self.pushed * push
 
 
 class _Machine:

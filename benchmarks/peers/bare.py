@@ -59,7 +59,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
 def build(workload_name: str, job: Job, task: Task, cluster: Cluster) -> TrainStep:
     workload = load(workload_name)
     source = DataSource(lambda: workload.data("train", ""))
-    traced = trace(workload, source, job.batch_size)
+    traced = trace(workload, source, job.batch_sizes.lower)
     plan = make_plan(traced.specs(), len(job.ps_hosts))
     replica = Replica.of(cluster, task)
     return build_train_step(GraphSpec(job, workload, source, traced, plan, replica, device_of(task)))

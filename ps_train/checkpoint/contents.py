@@ -140,7 +140,7 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
     if unused := sorted(kinds.keys() - {entry.key for entry in entries}):
         log.warning(
             "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
-            "another --optimizer, --sharding or model; use the same flags to keep them",
+            "another --optimizer, --sharding, --batch_size or model; use the same flags to keep them",
             path, ", ".join(unused[:3]), len(unused),
         )  # fmt: skip
 

@@ -23,7 +23,8 @@ def counter_tensors(counters: RunCounters) -> dict[str, tf.Tensor]:
     They are on the ps, so a caller can read them after the end of a step there.
     """
     with tf.device(counters.examples.device):
-        return {field.name: getattr(counters, field.name).read_value() for field in dataclasses.fields(RunCounters)}
+        found = {name: value.read_value() for name, value in vars(counters).items() if name != "batch_size"}
+        return found if counters.batch_size is None else {**found, "batch_size": counters.batch_size.newest()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,7 @@ class RunCounterValues:
       dropped: number of dropped gradients.
       staleness: int64 [replicas, bins].
       waiting: float64 [replicas, 2], seconds.
+      batch_size: the present size of batches, where it follows the network; None where it is fixed.
     """
 
     update: str
@@ -49,6 +51,7 @@ class RunCounterValues:
     dropped: int
     staleness: np.ndarray[Any, Any]
     waiting: np.ndarray[Any, Any]
+    batch_size: int | None = None
 
     def staleness_report(self) -> dict[str, Any] | None:
         """Returns the report on staleness; None under synchronous updates, where no gradient is stale."""

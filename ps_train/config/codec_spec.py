@@ -15,6 +15,12 @@ CASTS = ("bfloat16", "float16")
 INT8, TOP_K = "int8", "top_k"
 
 
+_INT8_BYTES = 1 + 4 / 256
+"""A number, and its part of the scale of its block."""
+_POSITION_BYTES = 2
+"""Position of a value that top_k sends."""
+
+
 class CodecSpec(NamedTuple):
     """A codec: its name, and for top_k the share of the values that are sent, 0..1."""
 
@@ -36,6 +42,17 @@ def parse_codec(text: str) -> list[CodecSpec]:
     if len(codecs) > 1 and codecs[0].name != TOP_K:
         raise ValueError(text)
     return codecs
+
+
+def bytes_per_value(text: str) -> float:
+    """Returns the bytes that a float32 value takes on the wire with the codecs of a valid text, on average."""
+    sent, size, more = 1.0, 4.0, 0.0
+    for codec in parse_codec(text):
+        if codec.share is not None:
+            sent, more = codec.share, _POSITION_BYTES
+        else:
+            size = _INT8_BYTES if codec.name == INT8 else 2.0
+    return sent * (size + more)
 
 
 def _parse_one(text: str) -> CodecSpec:

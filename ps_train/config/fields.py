@@ -51,15 +51,18 @@ def job_fields(kind: Any) -> list[dataclasses.Field[Any]]:
 
 
 def kind_of(field: dataclasses.Field[Any]) -> type:
-    """Returns the type of a flag's value: int for an annotation of `int | None`, tuple for `tuple[str, ...]`."""
-    annotation = str(field.type).removesuffix(" | None").partition("[")[0]
+    """Returns the type of a flag's value: int for an annotation of `int | None`, tuple for `tuple[str, ...]`.
+
+    That of a number or a text (`int | str`) is str.
+    """
+    annotation = str(field.type).removesuffix(" | None").removeprefix("int | ").partition("[")[0]
     return {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple}[annotation]
 
 
 def parse_value(field: dataclasses.Field[Any], text: str, source: str) -> Any:
     """Returns the value that a flag's text stands for; raises ConfigError where it is none of the flag's type."""
     kind = kind_of(field)
-    if kind is int and _WHOLE_NUMBER.fullmatch(text):
+    if str(field.type).startswith("int") and _WHOLE_NUMBER.fullmatch(text):
         return int(text)
     if kind is float:
         try:

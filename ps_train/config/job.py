@@ -61,6 +61,8 @@ class Job(JobValues):
         """Returns the fields on which all tasks must agree, in a form that JSON leaves unchanged."""
         shared = {f.name: getattr(self, f.name) for f in job_fields(Job) if f.metadata["shared"]}
         shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
+        if self.batch_sizes.is_range:  # otherwise workers may have different ones
+            shared["batch_size"] = self.batch_size
         if self.cluster_file:  # the addresses in the file may change later
             shared |= {"worker_hosts": (), "ps_hosts": len(self.ps_hosts), "chief_hosts": len(self.chief_hosts)}
         return json.loads(json.dumps(shared))

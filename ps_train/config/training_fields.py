@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ps_train.config.batch_sizes import BatchSizes, batch_size
 from ps_train.config.codec_spec import CASTS, NONE, push_codec
 from ps_train.config.fields import job_field
 from ps_train.config.validators import above, at_least, integer_or, one_of, optional
@@ -34,7 +35,13 @@ class TrainingFields:
     )
 
     data_dir: str = job_field("", "data", "Directory of the data files, for models that read files.", common=True)
-    batch_size: int = job_field(32, "data", "Examples in one batch of one worker.", at_least(1), common=True)
+    batch_size: int | str = job_field(
+        32,
+        "data",
+        "Examples in one batch of one worker.  64..512: from 64 to 512, as the network needs it.",
+        batch_size,
+        common=True,
+    )
     epochs: int = job_field(0, "data", "Passes over the data; 0: as many as max_steps needs.", at_least(0), common=True)
     sharding: str = job_field(
         _STATIC,
@@ -52,6 +59,15 @@ class TrainingFields:
     )
     max_bad_lines: int = job_field(
         100, "data", "Malformed lines of input that one process skips before it gives up.", at_least(0)
+    )
+
+    scale_learning_rate: str = job_field(
+        NONE,
+        "data",
+        "How the learning rate follows a batch_size of two bounds: linear with the examples of an update, or with "
+        "their square root (sqrt).",
+        one_of((NONE, "linear", "sqrt")),
+        shared=True,
     )
 
     max_steps: int = job_field(
@@ -142,6 +158,11 @@ class TrainingFields:
         push_codec,
         shared=True,
     )
+
+    @property
+    def batch_sizes(self) -> BatchSizes:
+        """Returns the bounds of batch_size."""
+        return BatchSizes.parse(self.batch_size)
 
     @property
     def is_dynamic(self) -> bool:

@@ -20,10 +20,15 @@ def validate_combinations(job: JobValues) -> None:
     _check_prefetch(job, named)
     _check_sharding(job, named)
     _check_elastic(job, named)
-    if job.towers != "all" and int(job.towers) > job.batch_size:
+    if job.towers != "all" and int(job.towers) > job.batch_sizes.lower:
         raise ConfigError(
             f"{named('towers')} is more than {named('batch_size')}: each device needs an example, "
-            f"use at most {job.batch_size}."
+            f"use at most {job.batch_sizes.lower}."
+        )
+    if job.scale_learning_rate != "none" and not job.batch_sizes.is_range:
+        raise ConfigError(
+            f"{named('scale_learning_rate')} is for a batch_size of two bounds, but {named('batch_size')}: "
+            "use --batch_size=64..512 for example, or leave scale_learning_rate out."
         )
 
 
@@ -57,7 +62,7 @@ def _check_prefetch(job: JobValues, named: Callable[[str], str]) -> None:
 def _check_sharding(job: JobValues, named: Callable[[str], str]) -> None:
     if job.shard_examples is not None and not job.is_dynamic:
         raise ConfigError(f"{named('shard_examples')} is for sharding=dynamic, but {named('sharding')}.")
-    if job.shard_examples is not None and job.shard_examples < job.batch_size:
+    if job.shard_examples is not None and job.shard_examples < job.batch_sizes.upper:
         raise ConfigError(
             f"{named('shard_examples')} is less than {named('batch_size')}: a batch is of one shard, use a larger one."
         )

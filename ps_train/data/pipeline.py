@@ -24,6 +24,7 @@ from ps_train.data.batched import Batched
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
+from ps_train.dynamic_batches import DynamicBatches
 from ps_train.errors import ModelError
 from ps_train.user_code import shown, user_code
 
@@ -110,7 +111,7 @@ class Batches:
 def training_batches(
     data: Arrays | tf.data.Dataset | Stream | Batched,
     shard: DataShard,
-    batch_size: int,
+    batch_size: int | DynamicBatches,
     epochs: int,
     shuffle_buffer: int,
     endless: bool = False,
@@ -120,32 +121,41 @@ def training_batches(
     Args:
       data: the data of all replicas; Batched data are used as they come, so that only `epochs` matters to them.
       shard: this replica's part.
-      batch_size: examples in a batch; the last batch may be shorter.
+      batch_size: examples in a batch, or their choice at run time; the last batch may be shorter.
       epochs: number of epochs; 0 means no end.
       shuffle_buffer: examples to shuffle among; 0 keeps the order of the data.
       endless: True repeats the first batch, without examples, after the end; synchronous replicas must not fail.
     """
+    dynamic = batch_size if isinstance(batch_size, DynamicBatches) else None
+    size = batch_size if isinstance(batch_size, int) else batch_size.lower
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
     if isinstance(data, Batched):
         dataset = data.elements().repeat(epochs or None)
     elif isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
-        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
+        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(size)
     else:
         dataset, gather, array_feeds = _dataset(data)
         if shard.count > 1:
             dataset = dataset.shard(shard.count, shard.index)
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
-        dataset = gather(dataset.repeat(epochs or None).batch(batch_size))
+        dataset = gather(dataset.repeat(epochs or None).batch(size))
+    dataset = dynamic.merge(dataset) if dynamic else dataset
     dataset = _padded(dataset) if endless and epochs else _weighted(dataset, 1.0)
     ended = threading.Event()
-    dataset = dataset.concatenate(_signal_end(dataset, ended)).prefetch(2)
-    options = tf.data.Options()
-    options.experimental_warm_start = True  # starts to read ahead at initialization, not at the first get_next
-    batches = batches_of(dataset.with_options(options), array_feeds, seed, "ps_train_input", ended)
+    dataset = dataset.concatenate(_signal_end(dataset, ended))
+    batches = batches_of(_reading_ahead(dataset, dynamic), array_feeds, seed, "ps_train_input", ended)
     return dataclasses.replace(batches, features=data.batch(batches.features)) if isinstance(data, Batched) else batches
+
+
+def _reading_ahead(dataset: tf.data.Dataset, dynamic: DynamicBatches | None) -> tf.data.Dataset:
+    """Returns a dataset that is read ahead from its initialization on, not from the first get_next on."""
+    dataset = dataset.prefetch(2) if dynamic is None or dynamic.ahead else dataset
+    options = tf.data.Options()
+    options.experimental_warm_start = True
+    return dataset.with_options(options)
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, shard: DataShard = WHOLE) -> Batches:

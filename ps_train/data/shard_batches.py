@@ -23,6 +23,7 @@ from ps_train.data.pipeline import batches_of
 from ps_train.data.shard_layout import Assignment
 from ps_train.data.shard_readers import Reader
 from ps_train.data.stream import no_autograph
+from ps_train.dynamic_batches import DynamicBatches
 
 _NO_ASSIGNMENT = Assignment(-1, 0, 0)
 """Read when nothing is assigned; its batch stands for no examples."""
@@ -39,9 +40,10 @@ class ShardedBatches:
       name: identifies the layout; cursors are comparable only between equal names.
     """
 
-    def __init__(self, reader: Reader, batch_size: int) -> None:
+    def __init__(self, reader: Reader, batch_size: int | DynamicBatches) -> None:
         self.count, self.name = reader.count, reader.name
-        self._reader, self._batch_size = reader, batch_size
+        self._reader, self._dynamic = reader, batch_size if isinstance(batch_size, DynamicBatches) else None
+        self._batch_size = batch_size if isinstance(batch_size, int) else batch_size.upper
         self._assigned: deque[Assignment] = deque()
         headers = tf.data.Dataset.range(_ENDLESS).map(no_autograph(self._header))
         shards = headers.map(no_autograph(lambda header: (header, *reader.read(header))))
@@ -56,7 +58,10 @@ class ShardedBatches:
         self._assigned.append(assignment)
 
     def batches_in(self, assignment: Assignment) -> int:
-        """Returns the number of batches of an assignment: 1 if its length is not known yet, and at least 1."""
+        """Returns the number of batches of an assignment, at least 1; 1 if its length is not known yet.
+
+        If their size is chosen at run time, it is the smallest possible number.
+        """
         return max(1, -(-(self._reader.length(assignment) or 0) // self._batch_size))
 
     def _header(self, number: tf.Tensor) -> tf.Tensor:
@@ -87,5 +92,12 @@ class ShardedBatches:
             after = tf.where(used < total, header[1] + used, header[2])
             return batch, weight, tf.stack([header[0], header[1] + number * self._batch_size, after])
 
+        def part(start: tf.Tensor, stop: tf.Tensor) -> Any:
+            batch = tf.nest.map_structure(lambda values: values[start:stop], examples)
+            after = tf.where(stop < total, header[1] + stop, header[2])
+            return batch, weight, tf.stack([header[0], header[1] + start, after])
+
+        if self._dynamic is not None:
+            return self._dynamic.parts(total).map(no_autograph(part))
         whole = tf.data.Dataset.from_tensors(examples)
         return whole.rebatch(self._batch_size).enumerate().map(no_autograph(with_progress))

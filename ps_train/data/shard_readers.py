@@ -146,7 +146,7 @@ def reader_of(data: Any, job: Job) -> Reader:
     """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
-        size = job.shard_examples or default_shard_size(len(data), job.batch_size)
+        size = job.shard_examples or default_shard_size(len(data), job.batch_sizes.upper)
         return ArraysReader(data, ShardLayout(len(data), size, seed))
     pieces = data.pieces() if isinstance(data, Stream) else None
     if pieces is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from ps_train.config.job import Job
 from ps_train.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.doctor.network import Answer, advice_for
 from ps_train.doctor.prediction import Network
 from ps_train.doctor.transport import PsMeasurement
+from ps_train.event_model import Traffic
 from ps_train.measured_network import write_network
 from ps_train.placement.plan import human_bytes
 
@@ -101,18 +103,20 @@ def _release(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-def slowest_way(found: Sequence[PsMeasurement], traffic_bytes: int) -> Network:
+def slowest_way(found: Sequence[PsMeasurement], traffic: Traffic, job: Job) -> Network:
     """Returns the slowest way to a ps.
 
     Args:
       found: the measurements of all ps; empty if all tasks share this machine.
-      traffic_bytes: bytes that a step pulls from all ps, and pushes.
+      traffic: values that a step pulls from all ps, and pushes.
+      job: the job, for its codecs.
     """
     return Network(
         max((one.round_trip or 0.0 for one in found), default=0.0) - _USUAL_TRIP_SECS,
         min((one.pull for one in found if one.pull), default=0.0),
         min((one.push for one in found if one.push), default=0.0),
-        traffic_bytes,
+        traffic,
+        (job.pull_codec, job.push_codec),
     )
 
 

@@ -20,6 +20,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.doctor.findings import OK, WARN, Finding
 from ps_train.doctor.host import own_memory_bytes
+from ps_train.event_model import Traffic
 from ps_train.graph.sources import training_source
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
@@ -45,7 +46,8 @@ class PlannedJob:
       checkpoint_bytes: one checkpoint.
       ps_memory: of each ps process, an estimate.
       worker_memory: of a worker process with its data, an estimate.
-      traffic_bytes: dense values that a step pulls; it pushes as many.
+      traffic_bytes: dense values that a step pulls; it pushes as many.  As they are without codecs.
+      traffic: the same by what codecs encode.
     """
 
     plan: Plan
@@ -54,6 +56,7 @@ class PlannedJob:
     ps_memory: list[int]
     worker_memory: int
     traffic_bytes: int
+    traffic: Traffic
 
     def findings(self) -> list[Finding]:
         """Returns the finding about the plan."""
@@ -94,7 +97,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     if job.export_dir:
         prepare_export(job.export_dir)
     source = training_source(model, job)
-    variables = trace(model, source, job.batch_size, job.seed)
+    variables = trace(model, source, job.batch_sizes.lower, job.seed)
     check_model(model, job, variables)
     plan = make_plan(variables.specs(), len(cluster.ps))
     state, stored = _state_bytes(job, cluster, model, variables, plan, source)
@@ -106,7 +109,17 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
         largest = max((piece.bytes for piece in plan.slices_on(ps)), default=0)
         copies = stored[ps] if snapshot else 0
         memory.append(empty + count + copies + largest + 2 * cluster.num_replicas * dense[ps])
-    return PlannedJob(plan, state, sum(stored), memory, own + _WORKER_COPIES * sum(dense), sum(dense))
+    worker = own + _WORKER_COPIES * sum(dense)
+    return PlannedJob(plan, state, sum(stored), memory, worker, sum(dense), _traffic(variables, plan))
+
+
+def _traffic(variables: ModelVariables, plan: Plan) -> Traffic:
+    dense, sparse = set(variables.dense_trainable()), set(variables.sparse())
+    pieces = [piece for piece in plan.slices if piece.variable in dense]
+    pulled = [piece for piece in pieces if piece.dtype == "float32"]
+    pushed = [piece for piece in pulled if piece.variable not in sparse]
+    total = sum(piece.bytes for piece in pieces)
+    return Traffic(total, sum(piece.size for piece in pulled), sum(piece.size for piece in pushed))
 
 
 def _dense_bytes(variables: ModelVariables, plan: Plan, ps: int) -> int:

@@ -12,12 +12,15 @@ import dataclasses
 from collections.abc import Sequence
 
 from ps_train.cluster.spec import Cluster
+from ps_train.config.codec_spec import NONE
 from ps_train.config.job import Job
+from ps_train.config.sizes import human_bytes
 from ps_train.doctor.findings import OK, WARN, Finding
 from ps_train.doctor.sample import Sample
 from ps_train.event_model import (
     MOST_WORKERS,
     Costs,
+    Traffic,
     fit,
     recommended_ps,
     steps_per_sec,
@@ -27,6 +30,12 @@ from ps_train.event_model import (
 
 _ROUND_TRIPS = 2
 """Of a step: the pull and the push."""
+
+_WIRE_SHARE, _FEWER = 0.3, 0.9
+"""Share of a step from which on its bytes are the limit; share of their time that a proposed codec takes at most."""
+
+_CODECS = (("bfloat16", "bfloat16"), ("bfloat16", "int8"), ("bfloat16", "top_k:0.01"))
+"""Codecs of pull and push to propose, the one that loses least first."""
 
 _LOCAL_BYTES_PER_SEC = 1 << 30
 """Speed of a transfer within one machine, which the sample includes."""
@@ -78,20 +87,26 @@ class Network:
     Attributes:
       round_trip: seconds more than within one machine.
       pull, push: bytes a second; 0 if not measured.
-      traffic_bytes: bytes that a step pulls, and pushes.
+      traffic: the values that a step pulls, and pushes.
+      codecs: of the pull and of the push.
     """
 
     round_trip: float = 0.0
     pull: float = 0.0
     push: float = 0.0
-    traffic_bytes: int = 0
+    traffic: Traffic = dataclasses.field(default_factory=Traffic)
+    codecs: tuple[str, str] = (NONE, NONE)
 
     def secs(self) -> float:
         """Returns the seconds of a step on the way, beyond those within one machine."""
-        total = _ROUND_TRIPS * max(0.0, self.round_trip)
-        for speed in (self.pull, self.push):
+        return _ROUND_TRIPS * max(0.0, self.round_trip) + self.transfer_secs()
+
+    def transfer_secs(self) -> float:
+        """Returns the part of these seconds that the bytes take."""
+        total = 0.0
+        for speed, count in zip((self.pull, self.push), self.traffic.on_wire(self.codecs), strict=True):
             if speed:
-                total += max(0.0, self.traffic_bytes / speed - self.traffic_bytes / _LOCAL_BYTES_PER_SEC)
+                total += max(0.0, count / speed - count / _LOCAL_BYTES_PER_SEC)
         return total
 
 
@@ -127,7 +142,7 @@ def prediction_findings(job: Job, sample: Sample, places: Places, network: Netwo
     where = "on this machine" if places.is_one_machine else "on their machines"
     tasks = f"{_several(workers, 'worker')} and {servers} ps {where}"
     text = (
-        f"about {rounded(rate * job.batch_size * job.accumulate)} examples/s with {tasks} "
+        f"about {rounded(rate * job.batch_sizes.lower * job.accumulate)} examples/s with {tasks} "
         f"(a step: {1e3 * sample.worker_cpu:.1f} ms of CPU on a worker, {1e3 * sample.ps_cpu:.1f} ms on the ps)"
     )
     apart = dataclasses.replace(costs, latency=costs.latency + network.secs())
@@ -136,9 +151,33 @@ def prediction_findings(job: Job, sample: Sample, places: Places, network: Netwo
     limit = f"{full} workers" if full < MOST_WORKERS else f"more than {MOST_WORKERS} workers"
     saturation = f"{servers} ps of {_several(ps_cores, 'core')} saturate at {limit} on machines of their own"
     found = [Finding(OK, "predict", text)]
+    if not places.is_one_machine and network.transfer_secs():
+        found.append(_wire_finding(job, costs, places, network, rate))
     if workers >= full and not places.is_one_machine:
         return [*found, Finding(WARN, "saturate", saturation, f"use --num_ps={fewest} for {workers} workers")]
     return [*found, Finding(OK, "saturate", f"{saturation}; num_ps={fewest} is enough for {workers}")]
+
+
+def _wire_finding(job: Job, costs: Costs, places: Places, network: Network, rate: float) -> Finding:
+    """Returns the finding about the bytes of a step; names codecs where these bytes are the limit.
+
+    The CPU time of another codec is not known here, so gains are upper bounds.
+    """
+    pull, push = network.traffic.on_wire(network.codecs)
+    secs, step = network.transfer_secs(), len(places.workers) / rate
+    text = f"a step pulls {human_bytes(pull)} and pushes {human_bytes(push)}: {1e3 * secs:.1f} of {1e3 * step:.1f} ms"
+    if secs < _WIRE_SHARE * step:
+        return Finding(OK, "wire", text)
+    gains = []
+    for codecs in _CODECS:
+        other = dataclasses.replace(network, codecs=codecs)
+        if other.transfer_secs() < _FEWER * secs:
+            examples = predicted_pushes(costs, places, other, job.update == "sync") * job.batch_sizes.lower
+            flags = f"--pull_codec={codecs[0]} --push_codec={codecs[1]}"
+            gains.append(f"{flags} would make up to {rounded(examples * job.accumulate)} examples/s")
+    return Finding(
+        WARN, "wire", text, "; ".join([*gains, "a larger --batch_size or --accumulate=4 moves less an example"])
+    )
 
 
 def rounded(value: float) -> str:

@@ -278,5 +278,5 @@ class Visit:
         except SampleError as error:
             self._report.fail("predict", f"a sample of the job on this machine has failed ({error})")
             return
-        way = slowest_way(found if self._has_lists else [], planned.traffic_bytes)
+        way = slowest_way(found if self._has_lists else [], planned.traffic, self._job)
         self._report.add(*prediction_findings(self._job, sample, places, way, self._here.cores))

@@ -41,7 +41,7 @@ _NOT_PASSED_ON = (
         "early_stop",
     ),
     *("save_steps", "save_secs", "ignore_checkpoints", "max_steps", "epochs", "log_secs", "verbose"),
-    *("eval_every_secs", "startup_timeout_secs"),
+    *("eval_every_secs", "startup_timeout_secs", "scale_learning_rate"),
 )
 """Flags of the job that the sample has otherwise, or not at all."""
 
@@ -71,6 +71,7 @@ class Sample:
 def sample_arguments(job: Job, given: Mapping[str, Any], num_ps: int, num_workers: int, directory: str) -> list[str]:
     """Returns the flags of the sample: those of the job, with few tasks and without an end or checkpoints."""
     kept = {name: value for name, value in given.items() if name not in _NOT_PASSED_ON}
+    kept |= {"batch_size": job.batch_sizes.lower} if job.batch_sizes.is_range else {}
     own = ["--save_secs=1000000", "--max_steps=10000000", "--log_secs=0.25", f"--startup_timeout_secs={_START_SECS:g}"]
     return [*as_arguments(kept), *own, f"--num_ps={num_ps}", f"--num_workers={num_workers}", f"--model_dir={directory}"]
 

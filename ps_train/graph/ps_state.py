@@ -13,8 +13,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.batch_size_control import BatchSizeSchedule
 from ps_train.checkpoint.run_counters import RunCounters
 from ps_train.checkpoint.staleness import BINS
+from ps_train.config.batch_sizes import BatchSizes
 from ps_train.graph.spec import GraphSpec
 from ps_train.placement.plan import Plan
 from ps_train.placement.trace import ModelVariables
@@ -54,7 +56,7 @@ def make_ps_state(spec: GraphSpec, update: UpdateMode) -> PsState:
       update: the update mode, which reads the versions.
     """
     job, model_variables, plan, replica = spec.job, spec.variables, spec.plan, spec.replica
-    update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(replica.count)
+    update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(replica.count, job.batch_sizes)
     versions = update.read_versions(update_counts, replica)
     variables = make_variables(model_variables, plan, job.seed)
     vocabularies = make_vocabularies(model_variables, plan, variables, job.seed, training=True)
@@ -81,7 +83,7 @@ def _make_update_counts(num_ps: int) -> list[Any]:
     return counts
 
 
-def _make_counters(replicas: int) -> RunCounters:
+def _make_counters(replicas: int, sizes: BatchSizes) -> RunCounters:
     with tf.device(ps_device(0)):
         return RunCounters(
             zeros_variable("ps_train/examples", tf.float64),
@@ -89,4 +91,5 @@ def _make_counters(replicas: int) -> RunCounters:
             zeros_variable("ps_train/dropped", tf.int64),
             zeros_variable("ps_train/staleness", tf.int64, [replicas, BINS]),
             zeros_variable("ps_train/waiting", tf.float64, [replicas, 2]),
+            BatchSizeSchedule(sizes) if sizes.is_range else None,
         )

@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 
 def training_source(model: Model, job: Job) -> DataSource:
     """Returns the training split."""
-    split = Split("train", job.data_dir, job.batch_size, job.epochs)
+    split = Split("train", job.data_dir, job.batch_sizes.lower, job.epochs)
     return DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines, split)
 
 
 def test_source(model: Model, job: Job) -> DataSource:
     """Returns the test split."""
-    split = Split("test", job.data_dir, job.batch_size)
+    split = Split("test", job.data_dir, job.batch_sizes.lower)
     return DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines, split)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.batch_size_control import learning_rate_divisor
 from ps_train.checkpoint.run_counters import RunCounters
 from ps_train.checkpoint.shard_ownership import OwnershipTable
 from ps_train.checkpoint.shard_progress import ShardProgress
@@ -60,7 +61,7 @@ class TrainStep:
       initialize: for each ps, the operation that initializes all variables there.
       uninitialized: bool [entries], True for each variable of `entries` that has no value.
       lockstep: True if all replicas make every step together.
-      is_endless: True if the input never ends.
+      is_endless: True if the input never ends, and all batches have the same size.
       calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
       local: the state that the model keeps on this worker.
       residuals: what the pushes have left out; None without a push codec.
@@ -96,8 +97,8 @@ class TrainStep:
           length: number of steps.
 
         Returns:
-          "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input,
-          where no step is without examples.
+          "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input
+          in batches of one size, where no step is without examples.
         """
         steps = self.calls.steps[:length]
         return {
@@ -138,7 +139,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             initialize=initialize,
             uninitialized=uninitialized,
             lockstep=update.lockstep,
-            is_endless=job.epochs == 0 and not worker.assigned,
+            is_endless=job.epochs == 0 and not worker.assigned and not job.batch_sizes.is_range,
             calls_begun=worker.calls_begun,
             loss_scale=worker.loss_scale,
             assigned=worker.assigned,
@@ -154,7 +155,7 @@ def _build_update(
     """Builds the update of a step; returns operations, residuals, owners of shards, and the checkpoint's entries."""
     progress = _make_progress(worker.assigned, worker.received)
     optimizers = _make_optimizers(spec, state, worker.momenta)
-    shards = _shards(state, optimizers, progress)
+    shards = _shards(state, optimizers, progress, learning_rate_divisor(spec.job, spec.replica.declared))
     ops = update.build(shards, worker.received, spec.replica)
     ops = dataclasses.replace(ops, train=[*ops.train, *worker.kept])
     with tf.device(spec.device):
@@ -198,7 +199,7 @@ def _make_optimizers(spec: GraphSpec, state: PsState, momenta: Collection[str]) 
 
 
 def _shards(
-    state: PsState, optimizers: Sequence[PsOptimizer], progress: Mapping[int, ShardProgress]
+    state: PsState, optimizers: Sequence[PsOptimizer], progress: Mapping[int, ShardProgress], rate_divisor: Any
 ) -> list[ParameterShard]:
     values = {**state.variables, **state.vocabularies}
     return [
@@ -211,6 +212,7 @@ def _shards(
             values,
             state.backups,
             progress.get(ps),
+            rate_divisor,
         )
         for ps, optimizer in enumerate(optimizers)
     ]
@@ -253,7 +255,8 @@ def _with_release(ops: StepOps, ownership: OwnershipTable) -> StepOps:
 
 def _counter_entries(update_counts: Sequence[Any], counters: RunCounters) -> list[CheckpointEntry]:
     """Returns the entries of counters; every ps restores the global step, from which learning rates are computed."""
-    saved = (counters.examples, counters.skipped, counters.dropped)
+    saved = [counters.examples, counters.skipped, counters.dropped]
+    saved += [counters.batch_size.variable] if counters.batch_size is not None else []
     steps = [CheckpointEntry("global_step", "", count, follower=ps > 0) for ps, count in enumerate(update_counts)]
     return [*steps, *(CheckpointEntry(v.op.name, "", v, optional=True) for v in saved)]  # only ps_train writes these
 

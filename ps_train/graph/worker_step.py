@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from ps_train.batch_size_control import WorkerBatchSize
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.data_shard import WHOLE, DataShard
-from ps_train.data.pipeline import Batches, DataSource, training_batches
+from ps_train.data.pipeline import Batches, training_batches
 from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_readers import reader_of
+from ps_train.dynamic_batches import DynamicBatches
 from ps_train.graph.backward import Backward, PulledInputs, mean_gradients
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
@@ -83,15 +85,16 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
     coding = coding_of(job, spec.replica.index, momenta)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
-    assigned, batches = _batches(spec, update)
+    size = WorkerBatchSize(job.batch_sizes, ahead=not update.lockstep) if job.batch_sizes.is_range else None
+    assigned, batches = _batches(spec, update, job.batch_sizes.lower if size is None else size.batches)
     values = transport.pull(state.versions, state.backups)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
-    tables = spec.variables.tables()
-    exchange = RowExchange(spec.plan, tables, state.variables, state.vocabularies, coding.pulled_as)
+    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled_as)
     scale = LossScale() if job.scales_loss else None
     step = pulled_step(state.update_counts[0], state.versions[0])
+    read = [*transport.pulled, *state.versions, step, *_followed(state, step, size, batches)]
     inputs = PulledInputs(
         values,
         state.variables,
@@ -104,13 +107,21 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
     pushes = _push(spec, state, transport, exchange, _Computed(values, backward, scale, update.scaled))
     received = [dataclasses.replace(push, progress=batches.progress) for push in pushes]
-    loss, examples, begun = backward.loss, backward.examples, calls_begun.read_value()
-    encodings = [encoding for encoding in transport.encodings if encoding is not None]
-    shown = None if scale is None else scale.present
-    ahead = _ahead([*transport.pulled, *state.versions, step], transport, calls_begun) if _pulls_ahead(spec) else None
+    ahead = _ahead(read, transport, calls_begun) if _pulls_ahead(spec) else None
     return WorkerStep(
-        batches, assigned, loss, examples, received, begun, transport.kept, encodings, momenta, ahead, shown
-    )
+        batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value(), transport.kept,
+        [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead,
+        None if scale is None else scale.present,
+    )  # fmt: skip
+
+
+def _followed(state: PsState, step: tf.Tensor, size: WorkerBatchSize | None, batches: Batches) -> list[tf.Tensor]:
+    """Makes the batch of a step have the size that ps 0 holds for it; returns the tensor that is read there, if any."""
+    if size is None or state.counters.batch_size is None:
+        return []
+    found = state.counters.batch_size.at(step)
+    add_control_inputs(batches.get_next_op, [size.follow(found)])
+    return [found]
 
 
 def _ahead(pulled: list[tf.Tensor], transport: Transport, calls_begun: Any) -> Ahead:
@@ -161,28 +172,23 @@ def _push(
     return [dataclasses.replace(push, state=pushed_state[push.ps]) for push in pushes]
 
 
-def _batches(spec: GraphSpec, update: UpdateMode) -> tuple[ShardedBatches | None, Batches]:
+def _batches(spec: GraphSpec, update: UpdateMode, size: int | DynamicBatches) -> tuple[ShardedBatches | None, Batches]:
     """Returns the batches, and their source under dynamic sharding."""
+    job, data = spec.job, spec.source.get()
     with tf.device("/device:CPU:0"):
-        assigned = _assigned_batches(spec.job, spec.source) if spec.job.is_dynamic else None
-        batches = (
-            assigned.batches if assigned else _static_batches(spec.job, spec.source, spec.replica, update.lockstep)
-        )
+        assigned = ShardedBatches(reader_of(data, job), size) if job.is_dynamic else None
+        batches = assigned.batches if assigned else _static_batches(job, data, spec.replica, update.lockstep, size)
     return assigned, dataclasses.replace(batches, name=spec.source.name)
 
 
-def _static_batches(job: Job, source: DataSource, replica: Replica, lockstep: bool) -> Batches:
+def _static_batches(job: Job, data: Any, replica: Replica, lockstep: bool, size: int | DynamicBatches) -> Batches:
     """Returns the batches of the replica's shard.
 
     An undeclared replica reads all data, because the declared replicas already have one shard each.
     """
     shard = DataShard(replica.index, replica.declared) if replica.is_declared() else WHOLE
     endless = lockstep or job.may_run_out_of_input
-    return training_batches(source.get(), shard, job.batch_size, job.epochs, job.shuffle_buffer, endless)
-
-
-def _assigned_batches(job: Job, source: DataSource) -> ShardedBatches:
-    return ShardedBatches(reader_of(source.get(), job), job.batch_size)
+    return training_batches(data, shard, size, job.epochs, job.shuffle_buffer, endless)
 
 
 def _guard(

@@ -32,7 +32,9 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
     if largest == "update":
         return "most of it is the update on the ps: add a ps (--num_ps), or use a simpler optimizer"
     more = "" if job.prefetch_pulls else ", --prefetch_pulls=1"
-    return f"a larger --batch_size, --accumulate=4{more} lets each {largest} serve more examples"
+    size = job.batch_sizes.lower
+    following = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
+    return f"a larger --batch_size{following}, --accumulate=4{more} lets each {largest} serve more examples"
 
 
 def device(status: Status, job: Job, task: str, value: float) -> str:

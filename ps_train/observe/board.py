@@ -181,10 +181,11 @@ def _of_progress(progress: Progress | None, max_steps: int, has_ended: bool) -> 
 
 def _of_counters(counters: RunCounterValues | None) -> dict[str, Any]:
     if counters is None:
-        return {"skipped": None, "dropped": None, "staleness": None, "waiting": None}
+        return dict.fromkeys(("skipped", "dropped", "batch_size", "staleness", "waiting"))
     return {
         "skipped": int(counters.skipped),
         "dropped": int(counters.dropped),
+        "batch_size": None if counters.batch_size is None else int(counters.batch_size),
         "staleness": counters.staleness_report(),
         "waiting": counters.waiting_report(),
     }

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ps_train.batch_size_control import SYNC_PARTS, SYNC_SHARE
 from ps_train.config.job import Job
 from ps_train.config.limits import parse_limits
 from ps_train.observe import advice
@@ -199,7 +200,7 @@ def _slow_workers(status: Status, job: Job) -> Iterable[Measured]:
 
 
 RULES = (
-    Rule("sync_share", "share of synchronisation", "share", 0.2, _parts("pull", "push", "wait", "update"), advice.sync),
+    Rule("sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync),
     Rule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
     # Two or three workers that keep pace meet each other's updates all the time, and train well.
     Rule("conflict_rate", "updates in conflict", "share", 0.95, _staleness("conflict_rate"), advice.conflicts, 1.0),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import numbers
 import os
 import signal
 import sys
@@ -122,7 +123,7 @@ def _check_names(given: Mapping[str, Any]) -> None:
         kind, is_text = kind_of(fields[name]), isinstance(value, str)
         fits: dict[Any, bool] = {
             bool: isinstance(value, bool),
-            str: isinstance(value, str | os.PathLike | int) and not isinstance(value, bool),
+            str: isinstance(value, str | os.PathLike | numbers.Integral) and not isinstance(value, bool),
             tuple: (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)) or is_text,
         }
         if not fits.get(kind, not isinstance(value, bool | list | tuple | dict)):

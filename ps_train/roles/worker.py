@@ -102,7 +102,7 @@ def _run(
     """Joins the job and trains; a task with the lock of its model directory is the chief."""
     cluster, is_chief, towers = resolver.cluster, lock is not None, find_towers(job)
     source = training_source(model, job)
-    variables = trace(model, source, job.batch_size, job.seed)
+    variables = trace(model, source, job.batch_sizes.lower, job.seed)
     if is_chief:
         _check_as_chief(model, job, variables, source)
     plan = make_plan(variables.specs(), len(cluster.ps))

@@ -105,6 +105,7 @@ class Progress:
       staleness: the mean staleness over the run so far; None where it is not measured.
       waiting: the share of the steps' time spent waiting for other workers over the run so far, from 0 to 1; None
         where it is not measured.
+      batch_size: the present size of batches; None where it is fixed.
     """
 
     step: int
@@ -114,6 +115,7 @@ class Progress:
     examples_per_sec: float
     staleness: float | None = None
     waiting: float | None = None
+    batch_size: int | None = None
 
     def text(self) -> str:
         """Returns the progress line."""
@@ -121,6 +123,7 @@ class Progress:
         left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
         stale = "" if self.staleness is None else f"staleness {self.staleness:.2f}  "
         stale += "" if self.waiting is None else f"waiting {self.waiting:.0%}  "
+        stale += "" if self.batch_size is None else f"batch {self.batch_size}  "
         return (
             f"{PROGRESS_BEGINS}{self.step}/{self.max_steps}  loss {loss}  {self.steps_per_sec:.0f} global steps/s  "
             f"{self.examples_per_sec:.0f} examples/s  {stale}ETA {_duration(left)}"

@@ -74,7 +74,7 @@ class StepTracer:
         self._step = self._made = self._train_ops = self._ended = 0
         self._secs: dict[int, float] = {}  # of an untraced call, by its steps; 0 after the first, which is prepared
         self._recent = collections.deque[tuple[int, float]](maxlen=_RECENT)
-        self._due = 0.0
+        self._due, self._pause_secs, self._most_cost = 0.0, _PAUSE_SECS, _MOST_COST
         self._analysis: threading.Thread | None = None
 
     def begin(self, global_step: int) -> Callable[[Any], Any]:
@@ -107,6 +107,11 @@ class StepTracer:
             return result
 
         return traced
+
+    def sample_often(self, pause_secs: float, most_cost: float) -> None:
+        """Sets the pause between samples and the share of time that they may cost; begins to time calls anew."""
+        self._pause_secs, self._most_cost, self._due = pause_secs, most_cost, 0.0
+        self._secs.clear()
 
     def finish(self) -> None:
         """Hands over what is recorded so far, at the end of a loop."""
@@ -141,7 +146,7 @@ class StepTracer:
                 self._calls = []
         else:
             extra = max(0.0, secs - self._known_secs(call.steps))
-            self._due = time.monotonic() + max(_PAUSE_SECS, extra / _MOST_COST)
+            self._due = time.monotonic() + max(self._pause_secs, extra / self._most_cost)
             self._analysis = threading.Thread(target=self._analyse, args=[call], daemon=True, name="step-parts")
             self._analysis.start()
 
@@ -164,4 +169,4 @@ class StepTracer:
         secs = {part: spent / call.steps for part, spent in parts.items()}
         copies = copy_secs(call.step_stats) / call.steps
         self.latest = {"step": call.step + call.steps, "secs": sum(secs.values()), **secs, "transfer": copies}
-        self._due = max(self._due, time.monotonic() + (time.thread_time() - began) / _MOST_COST)
+        self._due = max(self._due, time.monotonic() + (time.thread_time() - began) / self._most_cost)

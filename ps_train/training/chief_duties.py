@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.batch_size_control import batch_size_hooks
 from ps_train.checkpoint.counter_values import RunCounterValues, counter_tensors
 from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
@@ -95,8 +96,10 @@ class ChiefDuties(Duties):
             job, stores, self._step, self._checkpoints, console, process_id, task, self._membership.present
         )
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self._training.model_hooks.end_training)
+        counters, tracer = self._step.counters, self._training.profile.tracer
+        sizing = batch_size_hooks(job, counters.batch_size, self._step.global_step, counters.examples, tracer)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
-        return [self._progress, self._saver, *stopping, *([written] if summaries else [])]
+        return [self._progress, self._saver, *stopping, *([written] if summaries else []), *sizing]
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._context.console.progress(progress.text())

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.abandonable import run_abandonable
 from ps_train.cluster.burst_size import BurstScheduler
 from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
+from ps_train.cluster.input import Input
 from ps_train.cluster.server import own_config, session_config, start_server
 from ps_train.cluster.stuck_calls import StuckCallDetector
 from ps_train.coordination import records
@@ -29,7 +30,6 @@ from ps_train.coordination.records import ModelReady, TaskState
 from ps_train.coordination.step_budget import StepBudget
 from ps_train.data.pipeline import derived_seed
 from ps_train.errors import LostTaskError, RefusedError, UnreachableError
-from ps_train.graph.input import Input
 from ps_train.graph.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.graph.train_step import build_train_step
 from ps_train.observe.loss_scale import loss_scale_hooks
@@ -85,7 +85,7 @@ class WorkerTraining:
         server = start_server(cluster.address(task), job, context.towers.cpus)
         replica = self.replica = Replica.of(cluster, task)
         self.step = build_train_step(context.graph_spec(replica))
-        self._input = Input(server.target, own_config(cluster, task, job), self.step)
+        self._input = Input(server.target, own_config(cluster, task, job), self.step.batches, self.step.calls_begun)
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
         self.shard_client = (
             ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None

@@ -37,6 +37,7 @@ class ParameterShard:
       backups: slice name to the variable that holds the value this replica pulled last; empty without
         delay compensation.
       progress: the examples that were used; None without dynamic sharding.
+      rate_divisor: function of an update's examples that gives a further divisor of its learning rate; None: 1.
     """
 
     ps: int
@@ -47,6 +48,7 @@ class ParameterShard:
     values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     backups: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     progress: ShardProgress | None = None
+    rate_divisor: Callable[[tf.Tensor], tf.Tensor] | None = None
 
     def update(
         self,
@@ -72,6 +74,10 @@ class ParameterShard:
             return tf.group(
                 *[self.values[name].assign(value, read_value=False) for name, value in (state or {}).items()]
             )
+
+        if self.rate_divisor is not None:
+            own = self.rate_divisor(header.examples)
+            lr_divisor = own if lr_divisor is None else own * lr_divisor
 
         def do() -> tf.Operation:
             with tf.control_dependencies([self.apply(gradients, lr_divisor)]):

@@ -58,7 +58,7 @@ class InProcessCluster:
         self.model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
-        traced = self._traced = trace(model, source, self.job.batch_size, self.job.seed)
+        traced = self._traced = trace(model, source, self.job.batch_sizes.lower, self.job.seed)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[TrainStep] = []
         self.replicas: list[Replica] = []

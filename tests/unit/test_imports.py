@@ -16,13 +16,13 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
-errors metrics private_tf
+errors metrics private_tf batch_size_policy
 user_code network_interfaces untrusted
-config optimizers
+config optimizers dynamic_batches
 data model_file http_server
 model cluster embeddings event_model measured_network
 models runtime placement firewall_rules
-coordination launch nftables
+coordination launch nftables batch_size_control
 transport checkpoint
 updates
 graph observe

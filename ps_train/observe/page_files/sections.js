@@ -69,7 +69,12 @@ function showHeader(status) {
     ...Object.entries(status.metrics ?? {}).map(([name, value]) => [name, number(value)]),
     ["Waiting", status.waiting ? share(status.waiting.share) : undefined],
     ["Staleness, mean", status.staleness ? number(status.staleness.mean) : undefined],
-    ["Batch size", count(job.batch_size)],
+    [
+      "Batch size",
+      isNumber(status.batch_size)
+        ? `${count(status.batch_size)} of ${job.batch_size}`
+        : (count(job.batch_size) ?? job.batch_size),
+    ],
     ["Updates skipped", count(status.skipped)],
     ["Gradients dropped", count(status.dropped)],
     ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],

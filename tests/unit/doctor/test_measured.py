@@ -7,10 +7,12 @@ import dataclasses
 import pytest
 
 from ps_train.cluster.spec import Address
+from ps_train.config.job import Job
 from ps_train.coordination.records import Identity
 from ps_train.doctor.measured import keep_measured, measured_findings, slowest_way, versions_finding
 from ps_train.doctor.network import Answer
 from ps_train.doctor.transport import DoctorRecord, PsMeasurement, clock_offset
+from ps_train.event_model import Traffic
 from ps_train.measured_network import read_network
 
 VERSIONS = {"TensorFlow": "2.21.0", "ps_train": "0.1.0", "Python": "3.11.7"}
@@ -69,9 +71,9 @@ def test_the_offset_is_that_of_the_quickest_ping():
 
 def test_the_slowest_way_counts():
     slow = dataclasses.replace(GOOD, round_trip=0.0105, pull=10.0, push=None)
-    way = slowest_way([GOOD, slow], 100)
+    way = slowest_way([GOOD, slow], Traffic(100), Job())
     assert (way.round_trip, way.pull, way.push) == (pytest.approx(0.01), 10.0, 400 << 20)
-    assert slowest_way([], 100).secs() == 0
+    assert slowest_way([], Traffic(100), Job()).secs() == 0
 
 
 def test_throughput_is_kept_for_the_rules_of_health_where_there_is_a_model_directory(tmp_path):

@@ -15,6 +15,7 @@ from ps_train.doctor.prediction import (
     rounded,
 )
 from ps_train.doctor.sample import Sample
+from ps_train.event_model import Traffic
 
 NO_NETWORK = Network()
 SAMPLE = Sample(workers=1, num_ps=1, pushes_per_sec=50.0, worker_cpu=0.012, ps_cpu=0.004)
@@ -47,7 +48,7 @@ def test_workers_apart_add_up_until_the_ps_is_full():
 
 def test_the_network_makes_a_step_longer_but_not_on_one_machine():
     costs = fitted_costs(SAMPLE, 2, False)
-    slow = Network(round_trip=0.01, pull=10e6, push=10e6, traffic_bytes=100_000)
+    slow = Network(round_trip=0.01, pull=10e6, push=10e6, traffic=Traffic(100_000))
     assert slow.secs() == pytest.approx(0.02 + 0.02, rel=0.02)
     assert predicted_pushes(costs, places(1, 1), slow, False) == pytest.approx(1 / 0.06, rel=0.05)
     assert predicted_pushes(costs, places(1, 1, ["ps:0", "worker:0"]), slow, False) == pytest.approx(50, rel=0.03)
@@ -71,3 +72,54 @@ def test_the_findings_say_rate_saturation_and_number_of_ps():
 @pytest.mark.parametrize(("value", "text"), [(23_456, "23,000"), (7.23, "7.2"), (0, "0"), (189, "190"), (12.0, "12")])
 def test_a_prediction_has_two_digits(value, text):
     assert rounded(value) == text
+
+
+FLOATS = Traffic(whole=4_000_000, pulled=1_000_000, pushed=1_000_000)
+GIGABIT = 125e6
+
+
+def test_codecs_make_fewer_bytes_and_less_time_on_the_wire():
+    plain = Network(pull=GIGABIT, push=GIGABIT, traffic=FLOATS)
+    assert FLOATS.on_wire(("none", "none")) == (4e6, 4e6)
+    assert FLOATS.on_wire(("bfloat16", "int8")) == (2e6, pytest.approx(1.016e6, rel=1e-3))
+    assert FLOATS.on_wire(("float16", "top_k:0.01,int8")) == (2e6, pytest.approx(30_156, rel=1e-3))
+    half = Network(pull=GIGABIT, push=GIGABIT, traffic=FLOATS, codecs=("bfloat16", "bfloat16"))
+    assert half.secs() == pytest.approx(plain.secs() / 2)
+
+
+def test_values_that_no_codec_encodes_travel_as_they_are():
+    mixed = Traffic(whole=1_000, pulled=100, pushed=50)  # 600 bytes are of other dtypes; 50 values have rows
+    assert mixed.on_wire(("bfloat16", "bfloat16")) == (800, 900)
+
+
+def wire_finding(traffic, **fields):
+    job = Job(ps_hosts=("p0:1",), worker_hosts=("w0:1",), batch_size=10, **fields)
+    network = Network(pull=GIGABIT, push=GIGABIT, traffic=traffic, codecs=(job.pull_codec, job.push_codec))
+    found = prediction_findings(job, SAMPLE, places(1, 1), network, 2)
+    return found, next((one for one in found if one.subject == "wire"), None)
+
+
+def test_where_the_wire_is_the_limit_a_codec_is_named_with_its_gain():
+    found, wire = wire_finding(FLOATS)
+    assert wire is not None and wire.level == "warn"
+    assert wire.text.startswith("a step pulls 3.8 MiB and pushes 3.8 MiB: 56.5 of ")
+    first, second, third, _ = wire.advice.split("; ")
+    assert first.startswith("--pull_codec=bfloat16 --push_codec=bfloat16 would make up to ")
+    assert "--push_codec=int8" in second and "--push_codec=top_k:0.01" in third
+    rates = [float(one.rpartition("up to ")[2].partition(" ")[0]) for one in (first, second, third)]
+    now = float(found[0].text.split()[1])
+    assert now < rates[0] < rates[1] <= rates[2]
+
+
+def test_codecs_that_the_job_has_are_not_proposed_again():
+    _, wire = wire_finding(FLOATS, pull_codec="bfloat16", push_codec="bfloat16")
+    assert wire is not None and wire.level == "warn"
+    assert "--push_codec=bfloat16" not in wire.advice and "--push_codec=int8" in wire.advice
+    _, wire = wire_finding(FLOATS, pull_codec="bfloat16", push_codec="top_k:0.01")
+    assert wire is not None and "codec" not in wire.advice
+
+
+def test_where_the_wire_is_no_limit_or_not_measured_no_codec_is_named():
+    _, wire = wire_finding(Traffic(whole=40_000, pulled=10_000, pushed=10_000))
+    assert wire is not None and (wire.level, wire.advice) == ("ok", "")
+    assert wire_finding(Traffic())[1] is None

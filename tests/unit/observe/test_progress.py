@@ -29,6 +29,7 @@ class Reported:
     """A tally whose report is made once."""
 
     report: Any
+    batch_size: int | None = None
 
     def staleness_report(self) -> Any:
         return self.report

@@ -1,6 +1,6 @@
 """The input of a training task, which outlives the sessions that read it.
 
-    source = Input(server.target, own_config(cluster, task, job), step)
+    source = Input(server.target, own_config(cluster, task, job), step.batches, step.calls_begun)
     source.begin(seed=7)
 
 TensorFlow reads ahead in threads that use a device of the session that initialized the iterator.  It crashes with a
@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.calls import Session
-from ps_train.graph.train_step import TrainStep
+from ps_train.data.pipeline import Batches
 
 
 class Input:
@@ -25,14 +25,15 @@ class Input:
     Args:
       target: address of the task's own server.
       config: configuration of a session with the task's own devices only.
-      step: the training graph, which makes the batches.
+      batches: the batches of the first step in the training graph.
+      calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
     """
 
-    def __init__(self, target: str, config: v1.ConfigProto, step: TrainStep) -> None:
-        self._batches, self._calls_begun = step.batches, step.calls_begun.name
+    def __init__(self, target: str, config: v1.ConfigProto, batches: Batches, calls_begun: tf.Tensor) -> None:
+        self._batches, self._calls_begun = batches, calls_begun.name
         part = tf.Graph()
         with part.as_default():
-            tf.import_graph_def(_part_of(step.graph, [self._batches.initializer, step.calls_begun.op]), name="")
+            tf.import_graph_def(_part_of(calls_begun.graph, [batches.initializer, calls_begun.op]), name="")
         self._session = Session(target, graph=part, config=config)
 
     def begun_calls(self) -> int:

@@ -11,10 +11,10 @@ import tensorflow as tf
 from ps_train.cluster import abandonable as attempts
 from ps_train.cluster.abandonable import run_abandonable
 from ps_train.cluster.calls import LostConnectionError, LostInputError, Session, SessionGroup
+from ps_train.cluster.input import Input
 from ps_train.cluster.server import own_config, session_config
 from ps_train.cluster.spec import Cluster
 from ps_train.config.task import Task
-from ps_train.graph.input import Input
 from ps_train.training.loop import LoopExit, TrainingLoop
 from tests.support.cluster import InProcessCluster
 from tests.support.loops import LoopSession, pace_for
@@ -33,7 +33,7 @@ def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_whil
     cluster.start()
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
-    source = Input(cluster.targets[0], own_config(known, task, job), step)
+    source = Input(cluster.targets[0], own_config(known, task, job), step.batches, step.calls_begun)
     source.begin(seed=3)
     labels = list(Linear(count=4096).data("train", "").labels)
     read: list[int] = []
@@ -80,7 +80,7 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     cluster.steps[0].local.prepare(cluster.sessions[0])
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
-    source = Input(cluster.targets[0], own_config(known, task, job), step)
+    source = Input(cluster.targets[0], own_config(known, task, job), step.batches, step.calls_begun)
 
     def loop_in(group: SessionGroup) -> Callable[[], str]:
         session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)

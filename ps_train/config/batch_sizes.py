@@ -1,0 +1,62 @@
+"""Values of --batch_size: one number of examples, or two bounds between which it follows the network.
+
+BatchSizes.parse("64..512").sizes      # (64, 128, 256, 512)
+BatchSizes.parse(32).sizes             # (32,)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ps_train.config.validators import Check, is_parsed_by
+
+_ONE, _BOUNDS = re.compile(r"[0-9]{1,18}"), re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+
+
+class BatchSizes(NamedTuple):
+    """The bounds of the number of examples in one batch of one worker; they are equal where it is fixed.
+
+    Attributes:
+      lower: the size at the start.
+      upper: the size that no batch exceeds.
+    """
+
+    lower: int
+    upper: int
+
+    @classmethod
+    def parse(cls, value: int | str) -> BatchSizes:
+        """Returns the bounds of a value of the flag.
+
+        Raises:
+          ValueError: the value is not valid.
+        """
+        text = str(value)
+        if _ONE.fullmatch(text):
+            sizes = cls(int(text), int(text))
+        elif bounds := _BOUNDS.fullmatch(text):
+            sizes = cls(int(bounds[1]), int(bounds[2]))
+        else:
+            raise ValueError(value)
+        # Between bounds that are closer the size could never change.
+        if sizes.lower < 1 or (sizes.lower != sizes.upper and sizes.upper < 2 * sizes.lower):
+            raise ValueError(value)
+        return sizes
+
+    @property
+    def is_range(self) -> bool:
+        """True if the size follows the network."""
+        return self.upper > self.lower
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The possible sizes: the lower bound, doubled as long as the upper bound allows."""
+        return tuple(self.lower << times for times in range((self.upper // self.lower).bit_length()))
+
+
+batch_size = Check(
+    "a whole number of at least 1, or two as in 64..512, where the second is the largest size and at least twice the "
+    "first",
+    is_parsed_by(BatchSizes.parse),
+)
