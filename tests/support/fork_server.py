@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import importlib
 import json
 import os
@@ -30,9 +31,12 @@ MARK = "PS_TRAIN_TESTS_STARTED"
 """Environment variable that a started process hands down to all of its descendants."""
 
 MARK_LENGTH = 32
+DUMP_SIGNAL = signal.SIGUSR2
+"""A copy that gets it writes where each of its threads is."""
+
 _FD = "PS_TRAIN_TESTS_FORK_SERVER"
 _MOST = 1 << 18
-_START_SECS = 60.0
+_START_SECS = 120.0
 
 
 class Copy:
@@ -68,12 +72,14 @@ class ForkServer:
     """One for each process of tests; it ends with it."""
 
     _only: ForkServer | None = None
+    _making = threading.Lock()
 
     @classmethod
     def get(cls) -> ForkServer:
-        if cls._only is None:
-            cls._only = ForkServer()
-        return cls._only
+        with cls._making:
+            if cls._only is None:
+                cls._only = ForkServer()
+            return cls._only
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -83,7 +89,7 @@ class ForkServer:
         command = [sys.executable, "-m", "tests.support.fork_server"]
         self._process = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
-        self._lock = threading.Lock()
+        self._starting, self._lock = threading.Lock(), threading.Lock()
         self._started: dict[int, Copy] = {}
         self._replies: list[int] = []
         self._replied = threading.Condition(self._lock)
@@ -99,7 +105,7 @@ class ForkServer:
         read, write = os.pipe()
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark}
         try:
-            with self._replied:
+            with self._starting, self._replied:  # a reply belongs to the one request on its way
                 socket.send_fds(self._socket, [json.dumps(request).encode()], [write])
                 if not self._replied.wait_for(lambda: self._replies, _START_SECS):
                     raise TimeoutError("the process that makes copies of itself does not answer")
@@ -176,6 +182,7 @@ def _live(program: object, request: dict, output: int, others: list[int]) -> Non
             os.dup2(source, target)
         for descriptor in (nothing, output, *others):
             os.close(descriptor)
+        faulthandler.register(DUMP_SIGNAL, file=2)
         _write_mark(request["mark"])
         os.environ.clear()
         os.environ.update(request["env"])

@@ -1,0 +1,286 @@
+"""Lets a storm loose on a job, and looks at how it ends.
+
+    weather(Storm.of(seed=7), processes, logs=pathlib.Path("/tmp/storm-7"))
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import signal
+import threading
+import time
+
+from benchmarks.processes import free_ports
+from tests.chaos.excess import Loss, excess, losses_in
+from tests.chaos.storm import BATCH, EPOCHS, JOINERS, NEVER, SHARD, Blow, Kind, Storm
+from tests.chaos.verdict import (
+    Plan,
+    Promise,
+    check_failure,
+    check_orphans,
+    check_processes,
+    check_values,
+    is_late,
+    told,
+)
+from tests.support.fork_server import DUMP_SIGNAL
+from tests.support.processes import Process, Processes, eventually
+
+FLAGS = (
+    "--model=tests.support.stormy:Stormy", f"--batch_size={BATCH}", "--shuffle_buffer=0",
+    "--save_steps=40", "--log_secs=0.1", "--heartbeat_timeout_secs=3", "--startup_timeout_secs=60",
+)  # fmt: skip
+STEP_SECS, DEADLINE_SECS = 180, 240
+"""Seconds until a step is reached, and until the end after the last blow: what takes longer hangs."""
+
+UNHEARD = 40
+"""Updates of another worker that the chief had not heard of when ps 0 was lost: a burst of the chief takes 0.2 s, and a
+step at least 5 ms."""
+
+
+class Run:
+    """The processes of a storm's job; of each task the present one."""
+
+    def __init__(self, storm: Storm, processes: Processes) -> None:
+        self.storm, self._processes = storm, processes
+        self.directory = processes.directory / "model"
+        self._file = processes.directory / "cluster.json"
+        self.tasks = [f"ps:{i}" for i in range(storm.num_ps)] + [f"worker:{i}" for i in range(storm.num_workers)]
+        ports = free_ports(len(self.tasks))
+        self._addresses = {task: f"127.0.0.1:{port}" for task, port in zip(self.tasks, ports, strict=True)}
+        self._lock = threading.Lock()
+        self.now: dict[str, Process] = {}
+        self.started: dict[str, list[Process]] = {}
+        self.replaced: list[Process] = []
+        self.away: set[str] = set()
+        if storm.moves:
+            self._write()
+        for task in self.tasks:
+            self.start(task)
+
+    def start(self, task: str, elsewhere: bool = False) -> None:
+        """Starts a task, or starts it again."""
+        with self._lock:
+            if elsewhere or task not in self._addresses:
+                self._addresses[task] = f"127.0.0.1:{free_ports(1)[0]}"
+                if self.storm.moves:
+                    self._write()
+            flags = self._flags(task)
+        process = self._processes.run(*flags)
+        self.now[task] = process
+        self.started.setdefault(task, []).append(process)
+        self.away.discard(task)
+
+    def _flags(self, task: str) -> list[str]:
+        storm, (job_name, _, index) = self.storm, task.partition(":")
+        # Who is to come back needs time to start where many processes share two cores.
+        flags = [*FLAGS, f"--update={storm.update}", f"--recovery_timeout_secs={20 if storm.missing else 60}"]
+        flags += [f"--{name}={value}" for name, value in storm.options.items()]
+        flags += [f"--job_name={job_name}", f"--task_index={index}"]
+        flags += [f"--max_workers={storm.num_workers + JOINERS}"] if storm.elastic else []
+        flags += [f"--model_arg=count={storm.examples}", f"--model_arg=tables={storm.tables}".lower()]
+        if storm.dynamic:
+            flags += ["--sharding=dynamic", f"--shard_examples={SHARD}", f"--epochs={EPOCHS}", "--max_steps=100000"]
+            flags += ["--model_arg=uses=true", f"--model_arg=joined={storm.update == 'sync'}".lower()]
+        else:
+            flags += [f"--max_steps={storm.steps}"]
+        if storm.moves:
+            flags += [f"--cluster_file={self._file}", f"--num_workers={storm.num_workers}"]
+        else:
+            flags += self._host_lists(task)
+        return [*flags, *([f"--model_dir={self.directory}"] if task == "worker:0" else [])]
+
+    def _host_lists(self, task: str) -> list[str]:
+        ps = [self._addresses[name] for name in self.tasks if name.startswith("ps")]
+        workers = [self._addresses[name] for name in self.tasks if name.startswith("worker")]
+        if task in self.tasks:
+            return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}"]
+        own = f"{task.partition(':')[2]}={self._addresses[task]}"
+        return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={own}", f"--num_workers={self.storm.num_workers}"]
+
+    def _write(self) -> None:
+        lists = {job: [at for name, at in self._addresses.items() if name.startswith(job)] for job in ("ps", "worker")}
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps(lists))
+        new.replace(self._file)
+
+    def is_over(self) -> bool:
+        """Whether the chief has ended by itself."""
+        return "worker:0" not in self.away and self.now["worker:0"].process.poll() is not None
+
+    def step(self) -> float:
+        """The last that the present chief has shown; beyond all where the job is over."""
+        if self.is_over():
+            return NEVER
+        shown = re.findall(r"^step (\d+)/", self.now["worker:0"].output, re.MULTILINE)
+        return int(shown[-1]) if shown else 0
+
+    def strike(self, blow: Blow) -> None:
+        """Does what is to happen, and undoes it."""
+        time.sleep(blow.after)
+        if blow.kind == Kind.JOIN:
+            self.start(blow.task)
+            return
+        victim = self.now.get(blow.task)
+        if victim is None or victim.process.poll() is not None or self.is_over():
+            return
+        if blow.kind in (Kind.TERM, Kind.LEAVE):
+            victim.send(signal.SIGTERM)
+            return
+        self.away |= {blow.task}
+        victim.send(signal.SIGKILL if blow.kind == Kind.KILL else signal.SIGSTOP)
+        if blow.secs == NEVER:
+            return
+        time.sleep(blow.secs)
+        self._heal(blow, victim)
+
+    def _heal(self, blow: Blow, victim: Process) -> None:
+        if blow.kind == Kind.STOP:
+            victim.send(signal.SIGCONT)
+            self.away.discard(blow.task)
+            return
+        if blow.kind == Kind.REPLACE:
+            self.replaced.append(victim)
+            self.start(blow.task, elsewhere=True)
+            if blow.wakes != NEVER:
+                time.sleep(blow.wakes)
+                victim.send(signal.SIGCONT)
+            return
+        if blow.kind == Kind.STOP_KILL:
+            victim.send(signal.SIGKILL)
+        victim.wait(10)
+        self.start(blow.task, blow.elsewhere)
+
+    def all_stop(self, killed: set[str]) -> None:
+        """The whole job was stopped by a signal; it is started again."""
+        for task, process in self.now.items():
+            code = process.wait(90)
+            is_killed = task in killed and code == -signal.SIGKILL
+            assert code in (143, 0) or is_killed or is_late(process), told(f"{task} after SIGTERM: {code}", self.now)
+        if not (self.directory / "result.json").exists():
+            self.now = {}  # who had joined does not come back
+            for task in self.tasks:
+                self.start(task)
+
+    def losses(self) -> list[Loss]:
+        return [loss for chief in self.started["worker:0"] for loss in losses_in(chief.output)]
+
+    def promise(self, step: int) -> Promise:
+        """What the values must be, by what was struck and what the chiefs have said."""
+        storm = self.storm
+        workers = storm.num_workers + storm.joiners
+        struck = [blow for blow in storm.blows if blow.strikes]
+        pushes = sum(1 if blow.task.startswith("worker") else workers for blow in struck)
+        slack = 2.0 * workers * len(storm.blows) if "top_k" in storm.options.get("push_codec", "") else 0.0
+        if storm.num_ps == 1 or storm.update == "sync":
+            return Promise(step, slack=slack, uses=storm.dynamic)
+        if storm.dynamic or storm.update == "bounded":
+            return Promise(step, pushes=pushes, slack=slack, uses=storm.dynamic)
+        sleeps = any(blow.task == "worker:0" and blow.kind in (Kind.STOP, Kind.STOP_KILL) for blow in struck)
+        unheard = step if sleeps else UNHEARD * (workers - 1) + 20
+        return Promise(step, excess(self.losses(), step, unheard), pushes, slack)
+
+    def keep(self, logs: pathlib.Path) -> None:
+        """Writes the output of each process into a directory; those that live tell where each thread is."""
+        for processes in self.started.values():
+            for process in processes:
+                if process.process.poll() is None:
+                    process.send(DUMP_SIGNAL)
+        time.sleep(2.0)
+        logs.mkdir(parents=True, exist_ok=True)
+        (logs / "storm.txt").write_text(self.storm.text() + "\n")
+        for task, processes in self.started.items():
+            for number, process in enumerate(processes):
+                name = f"{task.replace(':', '_')}.{number}.log"
+                (logs / name).write_text(f"{process.output}\nexit code: {process.process.poll()}\n")
+
+
+def weather(storm: Storm, processes: Processes, logs: pathlib.Path | None = None) -> None:
+    """Raises an assertion where the job does not end right.
+
+    Args:
+      logs: a directory that gets the output of all processes then.
+    """
+    run = Run(storm, processes)
+    try:
+        _blow(run)
+        _check(run, processes)
+    except BaseException:
+        if logs is not None:
+            run.keep(logs)
+        raise
+
+
+def _blow(run: Run) -> None:
+    running: list[threading.Thread] = []
+    failed: list[BaseException] = []
+
+    def strike(blow: Blow) -> None:
+        try:
+            run.strike(blow)
+        except BaseException as error:
+            failed.append(error)
+
+    def join() -> None:
+        for thread in running:
+            thread.join(60)
+        assert not failed, failed
+
+    for step, blows in run.storm.moments():
+        told = f"step {step} of {run.storm.text()}"
+        eventually(lambda step=step: run.step() >= step, STEP_SECS, told)
+        stops = any(blow.kind == Kind.TERM for blow in blows)
+        if stops or any(blow.task in run.away for blow in blows):
+            join()  # a second blow may hit while the first is not healed, but not the same task
+            eventually(lambda step=step: run.step() >= step, STEP_SECS, told)
+        if stops:
+            _stop(run, blows)
+            continue
+        new = [threading.Thread(target=strike, args=(blow,)) for blow in blows]
+        for thread in new:
+            thread.start()
+        running += new
+    join()
+
+
+def _stop(run: Run, blows: list[Blow]) -> None:
+    """What is killed in the moment of a stop is not started before the whole job is."""
+    if run.is_over():
+        return
+    for blow in blows:
+        victim = run.now[blow.task]
+        if victim.process.poll() is None:
+            victim.send(signal.SIGTERM if blow.kind == Kind.TERM else signal.SIGKILL)
+    run.all_stop({blow.task for blow in blows})
+
+
+def _check(run: Run, processes: Processes) -> None:
+    storm, text = run.storm, run.storm.text()
+    expected = {task: process for task, process in run.now.items() if task not in storm.missing}
+    expected_to_end = [*expected.values(), *[p for p in run.replaced if not _is_frozen(p)]]
+    eventually(lambda: all(p.process.poll() is not None for p in expected_to_end), DEADLINE_SECS, f"the end of {text}")
+    if storm.causes:
+        check_failure(text, expected, storm.causes)
+    else:
+        stopped = {blow.task for blow in storm.blows if blow.kind in (Kind.TERM, Kind.LEAVE)}
+        step = check_processes(text, expected, run.directory, stopped)
+        assert storm.steps in (None, step), f"ended at step {step}\n{told(text, expected)}"
+        plan = Plan("\n".join(chief.output for chief in run.started["worker:0"]))
+        check_values(told(text, expected), run.directory, plan, run.promise(step))
+    for process in run.replaced:
+        assert _is_frozen(process) or is_late(process), told(f"{text}: what was replaced", {"ps": process})
+    for process in [*run.replaced, *[run.now[task] for task in storm.missing]]:
+        process.kill()
+    check_orphans(text, processes)
+
+
+def _is_frozen(process: Process) -> bool:
+    if process.process.poll() is not None:
+        return False
+    try:
+        state = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state == "T"
