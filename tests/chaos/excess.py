@@ -52,8 +52,8 @@ def excess(losses: Iterable[Loss], steps: int, unheard: int) -> tuple[int, int]:
     Args:
       losses: in the order in which they were restored.
       steps: the last step of the job.
-      unheard: how many updates the chief may not have heard of when ps 0 was lost: others train on while the chief makes
-        its burst.
+      unheard: how many updates the chief may not have heard of when ps 0 was lost: others train on while the chief
+        makes its burst.
     """
     history: list[tuple[int, tuple[int, int]]] = [(-1, (0, 0))]
     for loss in losses:

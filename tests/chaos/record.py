@@ -1,6 +1,6 @@
 """The record of storms in tests/chaos/RESULT.md: parts of one run add up.
 
-    RECORD.append(Part(...))          # writes the row and the totals anew
+RECORD.append(Part(...))          # writes the row and the totals anew
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ RESULT = pathlib.Path(__file__).with_name("RESULT.md")
 _HEAD = """# Storms on record
 
 Written by `tests/chaos/run --write`; see [CONTRIBUTING.md](../../CONTRIBUTING.md#storms). A storm is *right* if the job
-ended within the deadline, at the step and with the updates and uses of examples that its mode promises (or, where a task
-that it needs never came back, with an error that names that task), and no process was left over. Only storms of one
-version of the generator count together.
+ended within the deadline, at the step and with the updates and uses of examples that its mode promises, and no process
+was left over. Where a task that the job needs never came back, every process must have ended with an error that names
+it. Only storms of one version of the generator count together.
 """
-_COLUMNS = "| date | generator | seeds | at a time | right | seconds: median, longest | load average | versions | wrong |"
-_RULE = "|---|---|---|---|---|---|---|---|---|"
-_ROW = re.compile(r"^\| (\S+ \S+) \| (\d+) \| ([\d, -]+) \| (\d+) \| (\d+) of (\d+) \| (.*) \| (.*) \| (.*) \| (.*) \|$")
+_COLUMNS = "date | generator | seeds | at a time | right | seconds: median, longest | load average | versions | wrong"
+_TABLE = [f"| {_COLUMNS} |", "|---|---|---|---|---|---|---|---|---|"]
+_ROW = re.compile(r"^\| (\S+ \S+) \| (\d+) \| ([\d, -]+) \| (\d+) \| (\d+) of (\d+) \|" + r" (.*) \|" * 4 + "$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +56,7 @@ class Part:
         if not found:
             return None
         day, generator, seeds, jobs, right, total, secs, load, versions, wrong = found.groups()
-        return cls(
-            day, int(generator), seeds, int(jobs), int(right), int(total), secs, load, versions, wrong.strip()
-        )
+        return cls(day, int(generator), seeds, int(jobs), int(right), int(total), secs, load, versions, wrong.strip())
 
     def row(self) -> str:
         one_line = " ".join(self.wrong.split()).replace("|", "/")
@@ -79,7 +77,7 @@ def text_of(parts: Sequence[Part], notes: str = "") -> str:
         right, total = sum(part.right for part in of_it), sum(part.total for part in of_it)
         totals.append(f"**Generator {generator}: {right} of {total} storms were right**, in {len(of_it)} parts.")
     rows = [part.row() for part in parts]
-    return "\n".join([_HEAD, "\n".join(totals), "", _COLUMNS, _RULE, *rows]) + "\n" + notes
+    return "\n".join([_HEAD, "\n".join(totals), "", *_TABLE, *rows]) + "\n" + notes
 
 
 def append(part: Part, path: pathlib.Path = RESULT) -> None:

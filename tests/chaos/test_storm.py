@@ -6,6 +6,10 @@ import pathlib
 
 import pytest
 
+from ps_train.cluster.spec import Cluster
+from ps_train.config.flags import parse
+from ps_train.config.task import Task
+from tests.chaos.job import StormJob
 from tests.chaos.storm import NEVER, Kind, Storm
 from tests.chaos.weather import weather
 from tests.support.long import long
@@ -52,18 +56,27 @@ def test_several_tasks_are_struck_in_one_moment_also_a_ps_with_the_chief_or_anot
         assert any(pair <= moment for moment in moments), pair
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_storm_has_only_what_its_job_can_do(seed: int) -> None:
-    storm = Storm.of(seed)
-    assert storm.blows
-    left: set[str] = set()
-    for blow in storm.blows:
-        assert blow.task not in left
-        assert storm.elastic or blow.kind not in (Kind.JOIN, Kind.LEAVE)
-        assert storm.moves or not (blow.elsewhere or blow.kind == Kind.REPLACE)
-        assert blow.kind != Kind.TERM or not storm.elastic or blow.task in ("ps:0", "ps:1", "worker:0")
-        left |= {blow.task} if blow.kind == Kind.LEAVE or blow.secs == NEVER else set()
-    assert "worker:0" not in left or storm.causes
+def test_a_storm_has_only_what_its_job_can_do() -> None:
+    for storm in map(Storm.of, SEEDS):
+        assert storm.blows
+        left: set[str] = set()
+        for blow in storm.blows:
+            assert blow.task not in left
+            assert storm.elastic or blow.kind not in (Kind.JOIN, Kind.LEAVE)
+            assert storm.moves or not (blow.elsewhere or blow.kind == Kind.REPLACE)
+            assert blow.kind != Kind.TERM or not storm.elastic or blow.task in ("ps:0", "ps:1", "worker:0")
+            left |= {blow.task} if blow.kind == Kind.LEAVE or blow.secs == NEVER else set()
+        assert "worker:0" not in left or storm.causes
+
+
+def test_the_program_takes_the_flags_of_every_task(tmp_path: pathlib.Path) -> None:
+    for storm in map(Storm.of, SEEDS):
+        job = StormJob(storm, tmp_path)
+        joining = [f"worker:{storm.num_workers + number}" for number in range(storm.joiners)]
+        for task in joining:
+            job.place(task, elsewhere=False)
+        for task in [*job.tasks, *joining]:
+            Cluster.of(parse(job.flags(task), {}).job).address(Task(task.partition(":")[0], int(task[-1])))
 
 
 def test_a_seed_decides_everything() -> None:

@@ -145,7 +145,8 @@ def test_the_chiefs_lines_are_understood() -> None:
     output = (
         "step 90/400\nps:1 restarted; restored step 80; 17 updates lost there\n"
         "ps:0, ps:1 restarted; restored step 120; 3 updates lost\n"
-        "resumed from /tmp/model at step 160\nps:0 restarted; restored step 200; an unknown number of updates lost there"
+        "resumed from /tmp/model at step 160\n"
+        "ps:0 restarted; restored step 200; an unknown number of updates lost there"
     )
     both = frozenset({0, 1})
     assert losses_in(output) == [

@@ -1,20 +1,19 @@
 """Lets a storm loose on a job, and looks at how it ends.
 
-    weather(Storm.of(seed=7), processes, logs=pathlib.Path("/tmp/storm-7"))
+weather(Storm.of(seed=7), processes, logs=pathlib.Path("/tmp/storm-7"))
 """
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 import signal
 import threading
 import time
 
-from benchmarks.processes import free_ports
 from tests.chaos.excess import Loss, excess, losses_in
-from tests.chaos.storm import BATCH, EPOCHS, JOINERS, NEVER, SHARD, Blow, Kind, Storm
+from tests.chaos.job import StormJob
+from tests.chaos.storm import NEVER, Blow, Kind, Storm
 from tests.chaos.verdict import (
     Plan,
     Promise,
@@ -28,10 +27,6 @@ from tests.chaos.verdict import (
 from tests.support.fork_server import DUMP_SIGNAL
 from tests.support.processes import Process, Processes, eventually
 
-FLAGS = (
-    "--model=tests.support.stormy:Stormy", f"--batch_size={BATCH}", "--shuffle_buffer=0",
-    "--save_steps=40", "--log_secs=0.1", "--heartbeat_timeout_secs=3", "--startup_timeout_secs=60",
-)  # fmt: skip
 STEP_SECS, DEADLINE_SECS = 180, 240
 """Seconds until a step is reached, and until the end after the last blow: what takes longer hangs."""
 
@@ -45,66 +40,24 @@ class Run:
 
     def __init__(self, storm: Storm, processes: Processes) -> None:
         self.storm, self._processes = storm, processes
-        self.directory = processes.directory / "model"
-        self._file = processes.directory / "cluster.json"
-        self.tasks = [f"ps:{i}" for i in range(storm.num_ps)] + [f"worker:{i}" for i in range(storm.num_workers)]
-        ports = free_ports(len(self.tasks))
-        self._addresses = {task: f"127.0.0.1:{port}" for task, port in zip(self.tasks, ports, strict=True)}
+        self.job = StormJob(storm, processes.directory)
         self._lock = threading.Lock()
         self.now: dict[str, Process] = {}
         self.started: dict[str, list[Process]] = {}
         self.replaced: list[Process] = []
         self.away: set[str] = set()
-        if storm.moves:
-            self._write()
-        for task in self.tasks:
+        for task in self.job.tasks:
             self.start(task)
 
     def start(self, task: str, elsewhere: bool = False) -> None:
         """Starts a task, or starts it again."""
         with self._lock:
-            if elsewhere or task not in self._addresses:
-                self._addresses[task] = f"127.0.0.1:{free_ports(1)[0]}"
-                if self.storm.moves:
-                    self._write()
-            flags = self._flags(task)
+            self.job.place(task, elsewhere)
+            flags = self.job.flags(task)
         process = self._processes.run(*flags)
         self.now[task] = process
         self.started.setdefault(task, []).append(process)
         self.away.discard(task)
-
-    def _flags(self, task: str) -> list[str]:
-        storm, (job_name, _, index) = self.storm, task.partition(":")
-        # Who is to come back needs time to start where many processes share two cores.
-        flags = [*FLAGS, f"--update={storm.update}", f"--recovery_timeout_secs={20 if storm.missing else 60}"]
-        flags += [f"--{name}={value}" for name, value in storm.options.items()]
-        flags += [f"--job_name={job_name}", f"--task_index={index}"]
-        flags += [f"--max_workers={storm.num_workers + JOINERS}"] if storm.elastic else []
-        flags += [f"--model_arg=count={storm.examples}", f"--model_arg=tables={storm.tables}".lower()]
-        if storm.dynamic:
-            flags += ["--sharding=dynamic", f"--shard_examples={SHARD}", f"--epochs={EPOCHS}", "--max_steps=100000"]
-            flags += ["--model_arg=uses=true", f"--model_arg=joined={storm.update == 'sync'}".lower()]
-        else:
-            flags += [f"--max_steps={storm.steps}"]
-        if storm.moves:
-            flags += [f"--cluster_file={self._file}", f"--num_workers={storm.num_workers}"]
-        else:
-            flags += self._host_lists(task)
-        return [*flags, *([f"--model_dir={self.directory}"] if task == "worker:0" else [])]
-
-    def _host_lists(self, task: str) -> list[str]:
-        ps = [self._addresses[name] for name in self.tasks if name.startswith("ps")]
-        workers = [self._addresses[name] for name in self.tasks if name.startswith("worker")]
-        if task in self.tasks:
-            return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}"]
-        own = f"{task.partition(':')[2]}={self._addresses[task]}"
-        return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={own}", f"--num_workers={self.storm.num_workers}"]
-
-    def _write(self) -> None:
-        lists = {job: [at for name, at in self._addresses.items() if name.startswith(job)] for job in ("ps", "worker")}
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps(lists))
-        new.replace(self._file)
 
     def is_over(self) -> bool:
         """Whether the chief has ended by itself."""
@@ -159,9 +112,9 @@ class Run:
             code = process.wait(90)
             is_killed = task in killed and code == -signal.SIGKILL
             assert code in (143, 0) or is_killed or is_late(process), told(f"{task} after SIGTERM: {code}", self.now)
-        if not (self.directory / "result.json").exists():
+        if not (self.job.model_dir / "result.json").exists():
             self.now = {}  # who had joined does not come back
-            for task in self.tasks:
+            for task in self.job.tasks:
                 self.start(task)
 
     def losses(self) -> list[Loss]:
@@ -265,10 +218,10 @@ def _check(run: Run, processes: Processes) -> None:
         check_failure(text, expected, storm.causes)
     else:
         stopped = {blow.task for blow in storm.blows if blow.kind in (Kind.TERM, Kind.LEAVE)}
-        step = check_processes(text, expected, run.directory, stopped)
+        step = check_processes(text, expected, run.job.model_dir, stopped)
         assert storm.steps in (None, step), f"ended at step {step}\n{told(text, expected)}"
         plan = Plan("\n".join(chief.output for chief in run.started["worker:0"]))
-        check_values(told(text, expected), run.directory, plan, run.promise(step))
+        check_values(told(text, expected), run.job.model_dir, plan, run.promise(step))
     for process in run.replaced:
         assert _is_frozen(process) or is_late(process), told(f"{text}: what was replaced", {"ps": process})
     for process in [*run.replaced, *[run.now[task] for task in storm.missing]]:
