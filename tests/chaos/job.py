@@ -10,7 +10,7 @@ from tests.chaos.storm import BATCH, EPOCHS, JOINERS, SHARD, Storm
 
 FLAGS = (
     "--model=tests.support.stormy:Stormy", f"--batch_size={BATCH}", "--shuffle_buffer=0",
-    "--save_steps=20", "--log_secs=0.1", "--heartbeat_timeout_secs=3", "--startup_timeout_secs=60",
+    "--save_steps=10", "--log_secs=0.1", "--heartbeat_timeout_secs=5", "--startup_timeout_secs=60",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 VERSION = 2
 """Of the generator: what a seed means.  Only storms of one version count together."""
 
-STEPS = 200
+STEPS = {"async": 200, "bounded": 100, "sync": 100}
 """Steps of the job.  Under dynamic sharding its batches, and twice as many under sync, where a step takes several."""
 
 BATCH, EPOCHS, SHARD = 16, 2, 64
@@ -104,7 +104,9 @@ class Storm:
         elastic, moves, dynamic, tables = (chance.random() < share for share in (0.35, 0.4, 0.35, 0.15))
         options = _options(chance, update, dynamic)
         tasks = [f"ps:{i}" for i in range(num_ps)] + [f"worker:{i}" for i in range(num_workers)]
-        blows = _for_good(chance, tasks) if chance.random() < 0.12 else _Blows(chance, tasks, elastic, moves).all()
+        pause = (STEPS[update] // 12, STEPS[update] // 4)
+        is_for_good = chance.random() < 0.12
+        blows = _for_good(chance, tasks, pause) if is_for_good else _Blows(chance, tasks, elastic, moves).all(pause)
         return cls(seed, update, num_ps, num_workers, elastic, moves, dynamic, tables, options, blows)
 
     @property
@@ -125,13 +127,13 @@ class Storm:
     @property
     def examples(self) -> int:
         """The number of different examples."""
-        batches = STEPS * (2 if self.update == "sync" else 1)
-        return batches * BATCH // EPOCHS if self.dynamic else STEPS * BATCH
+        batches = STEPS[self.update] * (2 if self.update == "sync" else 1)
+        return batches * BATCH // EPOCHS if self.dynamic else STEPS[self.update] * BATCH
 
     @property
     def steps(self) -> int | None:
         """The step at the end; None where it depends on which workers took part in which round."""
-        return None if self.dynamic and self.update == "sync" else STEPS
+        return None if self.dynamic and self.update == "sync" else STEPS[self.update]
 
     def moments(self) -> Iterator[tuple[int, list[Blow]]]:
         """Yields each step with what happens at it."""
@@ -167,9 +169,9 @@ def _options(chance: random.Random, update: str, dynamic: bool) -> dict[str, str
     return options | {name: codec for name, codec in (("pull_codec", pull), ("push_codec", push)) if codec != "none"}
 
 
-def _for_good(chance: random.Random, tasks: list[str]) -> tuple[Blow, ...]:
+def _for_good(chance: random.Random, tasks: list[str], pause: tuple[int, int]) -> tuple[Blow, ...]:
     """One or two tasks that do not come back."""
-    step, struck = chance.randint(15, 60), chance.sample(tasks, chance.choices([1, 2], [3, 1])[0])
+    step, struck = chance.randint(*pause), chance.sample(tasks, chance.choices([1, 2], [3, 1])[0])
     return tuple(Blow(step, task, chance.choice([Kind.KILL, Kind.STOP]), secs=NEVER) for task in struck)
 
 
@@ -180,11 +182,12 @@ class _Blows:
         self._chance, self._tasks, self._elastic, self._moves = chance, list(tasks), elastic, moves
         self._joiners = [f"worker:{sum(task.startswith('worker') for task in tasks) + i}" for i in range(JOINERS)]
 
-    def all(self) -> tuple[Blow, ...]:
+    def all(self, pause: tuple[int, int]) -> tuple[Blow, ...]:
+        """Returns one to three moments; `pause`: the fewest and the most steps before each."""
         found: list[Blow] = []
         step = 0
         for _ in range(self._chance.randint(1, 3)):
-            step += self._chance.randint(15, 50)
+            step += self._chance.randint(*pause)
             found += self._stop(step) if self._chance.random() < 0.12 else self._moment(step)
         return tuple(found)
 
