@@ -27,7 +27,7 @@ from tests.chaos.verdict import (
 from tests.support.fork_server import DUMP_SIGNAL
 from tests.support.processes import Process, Processes, eventually
 
-STEP_SECS, DEADLINE_SECS = 300, 360
+STEP_SECS, DEADLINE_SECS = 600, 600
 """Seconds until a step is reached, and until the end after the last blow: what takes longer hangs."""
 
 UNHEARD = 40

@@ -44,6 +44,14 @@ MUTATIONS = [
         within="FailureDetector.update",
     ),
     Mutation(
+        "a task whose record was lost with its ps has never joined",
+        "ps_train/coordination/heartbeat.py",
+        "self._known.update({status.task: status for status in statuses})",
+        "self._known = {status.task: status for status in statuses}",
+        (f"{_HEARTBEAT_FAILURES}::TestFailureDetector",),
+        within="FailureDetector.update",
+    ),
+    Mutation(
         "a failure of the configuration ends with exit code 1",
         "ps_train/coordination/heartbeat.py",
         "if outcome.config:",
