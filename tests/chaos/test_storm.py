@@ -19,7 +19,7 @@ SEEDS = range(300)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [9, long(10), long(11), long(7), long(4)])
+@pytest.mark.parametrize("seed", [4, long(0), long(1), long(6), long(8)])
 def test_whatever_is_killed_frozen_moved_or_stopped_the_job_ends_as_its_mode_promises(
     processes: Processes, tmp_path: pathlib.Path, seed: int
 ) -> None:
