@@ -67,8 +67,12 @@ class Run:
         """The last that the present chief has shown; beyond all where the job is over."""
         if self.is_over():
             return NEVER
-        shown = re.findall(r"^step (\d+)/", self.now["worker:0"].output, re.MULTILINE)
-        return int(shown[-1]) if shown else 0
+        shown = self.shown()
+        return shown[-1] if shown else 0
+
+    def shown(self) -> list[int]:
+        """The steps that the present chief has shown."""
+        return [int(step) for step in re.findall(r"^step (\d+)/", self.now["worker:0"].output, re.MULTILINE)]
 
     def strike(self, blow: Blow) -> None:
         """Does what is to happen, and undoes it."""
@@ -189,6 +193,7 @@ def _blow(run: Run) -> None:
             join()  # a second blow may hit while the first is not healed, but not the same task
             eventually(lambda step=step: run.step() >= step, STEP_SECS, told)
         if stops:
+            _await_taking_part(run, next(blow.task for blow in blows if blow.kind == Kind.TERM))
             _stop(run, blows)
             continue
         new = [threading.Thread(target=strike, args=(blow,)) for blow in blows]
@@ -196,6 +201,20 @@ def _blow(run: Run) -> None:
             thread.start()
         running += new
     join()
+
+
+def _await_taking_part(run: Run, task: str) -> None:
+    """Waits until a task takes part, and the job trains with the ps that it has now; or until it is over.
+
+    A signal to a task that still starts ends nobody but itself.
+    """
+    before, process = len(run.shown()), run.now[task]
+
+    def takes_part() -> bool:
+        is_worker = task.startswith("worker") and task != "worker:0"
+        return len(run.shown()) > before + 1 and (not is_worker or "training from global step" in process.output)
+
+    eventually(lambda: run.is_over() or takes_part(), STEP_SECS, f"{task} in {run.storm.text()}")
 
 
 def _stop(run: Run, blows: list[Blow]) -> None:
