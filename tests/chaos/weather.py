@@ -116,7 +116,9 @@ class Run:
             code = process.wait(90)
             is_killed = task in killed and code == -signal.SIGKILL
             assert code in (143, 0) or is_killed or is_late(process), told(f"{task} after SIGTERM: {code}", self.now)
-        if not (self.job.model_dir / "result.json").exists():
+        if (self.job.model_dir / "result.json").exists():  # it was over at that moment
+            self.now = {task: process for task, process in self.now.items() if task not in killed}
+        else:
             self.now = {}  # who had joined does not come back
             for task in self.job.tasks:
                 self.start(task)
@@ -225,7 +227,7 @@ def _stop(run: Run, blows: list[Blow]) -> None:
         victim = run.now[blow.task]
         if victim.process.poll() is None:
             victim.send(signal.SIGTERM if blow.kind == Kind.TERM else signal.SIGKILL)
-    run.all_stop({blow.task for blow in blows})
+    run.all_stop({blow.task for blow in blows if blow.kind == Kind.KILL})
 
 
 def _check(run: Run, processes: Processes) -> None:
