@@ -173,7 +173,7 @@ def weather(storm: Storm, processes: Processes, logs: pathlib.Path | None = None
 
 
 def _blow(run: Run) -> None:
-    running: list[threading.Thread] = []
+    running: list[tuple[str, threading.Thread]] = []
     failed: list[BaseException] = []
 
     def strike(blow: Blow) -> None:
@@ -183,7 +183,7 @@ def _blow(run: Run) -> None:
             failed.append(error)
 
     def join() -> None:
-        for thread in running:
+        for _, thread in running:
             thread.join(60)
         assert not failed, failed
 
@@ -191,15 +191,16 @@ def _blow(run: Run) -> None:
         told = f"step {step} of {run.storm.text()}"
         eventually(lambda step=step: run.step() >= step, STEP_SECS, told)
         stops = any(blow.kind == Kind.TERM for blow in blows)
-        if stops or any(blow.task in run.away for blow in blows):
-            join()  # a second blow may hit while the first is not healed, but not the same task
+        struck = {task for task, thread in running if thread.is_alive()}
+        if stops or any(blow.task in struck for blow in blows):
+            join()  # a second blow may hit while the first is not healed, or comes later, but not the same task
             eventually(lambda step=step: run.step() >= step, STEP_SECS, told)
         if stops:
             _await_taking_part(run, next(blow.task for blow in blows if blow.kind == Kind.TERM))
             _stop(run, blows)
             continue
-        new = [threading.Thread(target=strike, args=(blow,)) for blow in blows]
-        for thread in new:
+        new = [(blow.task, threading.Thread(target=strike, args=(blow,))) for blow in blows]
+        for _, thread in new:
             thread.start()
         running += new
     join()
