@@ -116,9 +116,11 @@ class Storm:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """The tasks of which the error must name one, where the job cannot go on: a ps or the chief (which may be
+        """The words of which the error must have one, where the job cannot go on: a ps or the chief (which may be
         started again, but is not) that never comes back.  No task waits for another worker."""
-        return tuple(task for task in self.missing if task.startswith("ps") or task == "worker:0")
+        found = tuple(task for task in self.missing if task.startswith("ps") or task == "worker:0")
+        no_worker_is_left = sum(task.startswith("worker") for task in self.missing) == self.num_workers
+        return (*found, "all of them are gone") if no_worker_is_left else found
 
     @property
     def joiners(self) -> int:
