@@ -75,7 +75,7 @@ class FailureDetector:
 
     def __init__(self, needed: Mapping[str, float], join_secs: float, now: float) -> None:
         self._needed, self._join_secs, self._start = needed, join_secs, now
-        self._tracker = LivenessTracker()
+        self._tracker, self._known = LivenessTracker(), dict[str, TaskStatus]()
 
     def extend_deadlines(self, secs: float) -> None:
         """Leaves out `secs` in which no status could be read."""
@@ -84,9 +84,9 @@ class FailureDetector:
 
     def update(self, statuses: Iterable[TaskStatus], now: float) -> PsTrainError | None:
         """Returns an error that names the first task missing or silent for too long; None if there is none."""
-        present = {status.task: status for status in statuses}
+        self._known.update({status.task: status for status in statuses})  # a restarted ps 0 has no records at first
         for task, allowed in self._needed.items():
-            status = present.get(task)
+            status = self._known.get(task)
             if status is None:
                 if now - self._start > self._join_secs:
                     return UnreachableError(f"{task} has not joined within {self._join_secs:g}s (startup_timeout_secs)")

@@ -6,7 +6,7 @@ import logging
 
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import JobEnded, outcome_error
-from ps_train.coordination.records import Outcome, OutcomeKind
+from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest
 from ps_train.errors import EXIT_CONFIG, EXIT_DONE, PsTrainError, RefusedError, exit_code_of_signal
 from ps_train.training.context import TrainingContext
 from ps_train.training.worker_training import WorkerTraining
@@ -47,8 +47,24 @@ def code_of(outcome: Outcome) -> int:
     return EXIT_DONE
 
 
-def declare_outcome(context: TrainingContext, outcome: Outcome) -> None:
-    """Writes the outcome into the store of every ps that answers, unless the store has one already."""
-    context.heartbeat.on_each_ps(
-        lambda index: context.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
-    )
+def stop_job(context: TrainingContext, stop: StopRequest) -> int:
+    """Ends the job because of a signal, unless it has ended already; returns the exit code."""
+    outcome = declare_outcome(context, Outcome(OutcomeKind.STOPPED, by=stop.by, signum=stop.signum))
+    context.heartbeat.announce_leaving()
+    return code_of(outcome)
+
+
+def declare_outcome(context: TrainingContext, outcome: Outcome) -> Outcome:
+    """Writes the outcome into the store of every ps that answers, unless the store has one already.
+
+    Returns:
+      The outcome that stands: the one that was there before, as the other tasks may have read it.
+    """
+    before = [""] * len(context.stores)
+
+    def write(index: int) -> None:
+        before[index] = context.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
+
+    context.heartbeat.on_each_ps(write)
+    earlier = next(filter(None, before), "")
+    return Outcome.from_json(earlier) if earlier else outcome

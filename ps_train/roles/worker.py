@@ -30,7 +30,7 @@ from ps_train.coordination.job_diff import diff_configs, job_fingerprint
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.lease import Lease
 from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
-from ps_train.coordination.records import Outcome, OutcomeKind, StopRequest, TaskState, new_task_status
+from ps_train.coordination.records import StopRequest, TaskState, new_task_status
 from ps_train.coordination.run_status import RunState, StatusFile
 from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.data.pipeline import DataSource
@@ -48,7 +48,7 @@ from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import Plan, make_plan
 from ps_train.placement.trace import ModelVariables, trace
 from ps_train.roles.dtype_check import check_compute_dtype
-from ps_train.roles.job_end import code_of, declare_outcome, exit_code, is_config
+from ps_train.roles.job_end import exit_code, is_config, stop_job
 from ps_train.roles.model_check import check_model, warn_of_not_finite
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems
@@ -274,10 +274,7 @@ def _stop(chief: ChiefDuties, stop: StopRequest, context: TrainingContext) -> in
     can still be saved.
     """
     _save(chief, _SAVE_SECS)
-    outcome = Outcome(OutcomeKind.STOPPED, by=stop.by, signum=stop.signum)
-    declare_outcome(context, outcome)
-    context.heartbeat.announce_leaving()
-    return code_of(outcome)
+    return stop_job(context, stop)
 
 
 def _save(chief: ChiefDuties, within_secs: float) -> None:

@@ -1,195 +1,236 @@
-"""A storm: a job whose processes are killed, frozen and stopped at moments that a seed decides; it must end right.
+"""A storm: a job whose processes are killed, frozen, moved and stopped at moments that a seed decides.
 
-storm = Storm.of(seed=7)
-print(storm.text())
-weather(storm, processes)         # fails where the job did not end as it must
+    storm = Storm.of(seed=7)
+    print(storm.text())
+    weather(storm, processes)         # weather.py; fails where the job did not end as it must
 
-To end right is: at exactly MAX_STEPS with exactly the updates that the mode promises (`verdict.py`), or, where a task
-that is needed never comes back, with that for a cause; within the deadline; and no process is left.
+To end right is: at the step, with the updates and the uses of examples, that the mode promises (`verdict.py`); or,
+where a task that is needed never comes back, with that for a cause; within the deadline; and no process is left.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import itertools
 import math
 import random
-import re
-import signal
-import threading
-import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from tests.chaos.verdict import Torn, check_end, check_failure, check_orphans
-from tests.support.processes import Process, Processes, TestCluster, eventually
+VERSION = 3
+"""Of the generator: what a seed means.  Only storms of one version count together."""
 
-MAX_STEPS = 400
-FLAGS = (
-    f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting", "--batch_size=16", "--shuffle_buffer=0",
-    "--save_steps=40", "--log_secs=0.1", "--heartbeat_timeout_secs=3",
-    "--startup_timeout_secs=30",
-)  # fmt: skip
-LOST = r"(ps:\d(?:, ps:\d)*) restarted; restored step (\d+); (\d+|an unknown number of) updates lost"
-"""A chief's line on what was lost."""
+STEPS = {"async": 200, "bounded": 100, "sync": 100}
+"""Steps of the job.  Under dynamic sharding its batches, and twice as many under sync, where a step takes several."""
+
+BATCH, EPOCHS, SHARD = 16, 2, 64
 NEVER = math.inf
-DEADLINE_SECS = 150
-UNHEARD = 100
-"""Updates of others that the chief had not heard of when ps 0 was lost: a burst of the chief takes 0.2 s, in which each
-of two others makes 40 steps of 5 ms."""
+JOINERS = 2
+"""Workers that may join an elastic job."""
+
+
+class Kind(enum.Enum):
+    """What happens to a task."""
+
+    KILL = "is killed"
+    STOP = "is frozen"
+    STOP_KILL = "is frozen, then killed"
+    REPLACE = "is frozen and replaced elsewhere"
+    TERM = "stops the job"
+    LEAVE = "leaves"
+    JOIN = "joins"
 
 
 @dataclasses.dataclass(frozen=True)
 class Blow:
-    """At a global step, a task gets a signal; after some seconds it is started again, or goes on."""
+    """A task is struck, when the job has reached a global step.
+
+    Attributes:
+      after: seconds after that moment; so it may hit a job that is not over the previous blow.
+      secs: after so many seconds the task is started again, or goes on; `NEVER`: it does not.
+      elsewhere: whether it is started at another address.
+      wakes: seconds after which a replaced task wakes.
+    """
 
     step: int
     task: str
-    signum: signal.Signals
-    secs: float
+    kind: Kind
+    after: float = 0.0
+    secs: float = 0.0
+    elsewhere: bool = False
+    wakes: float = NEVER
+
+    @property
+    def strikes(self) -> bool:
+        """Whether a push of the task may be torn apart."""
+        return self.kind in (Kind.KILL, Kind.STOP, Kind.STOP_KILL, Kind.REPLACE)
 
     def text(self) -> str:
-        return f"{self.signum.name} {self.task} @{self.step} for {self.secs:.1f}s"
+        told = f"{self.task} {self.kind.value} @{self.step}"
+        told += f"+{self.after:.1f}s" if self.after else ""
+        if self.strikes:
+            told += f" for {self.secs:.1f}s" if self.secs != NEVER else " for good"
+        told += ", back elsewhere" if self.elsewhere else ""
+        return told + (f", wakes after {self.wakes:.1f}s" if self.wakes != NEVER else "")
 
 
 @dataclasses.dataclass(frozen=True)
 class Storm:
+    """A job and what happens to it.
+
+    Attributes:
+      elastic: whether workers join and leave.
+      moves: whether addresses are in a cluster file, which changes.
+      dynamic: whether the data are sharded dynamically.
+      tables: whether the model has tables.
+      options: further flags.
+    """
+
     seed: int
     update: str
     num_ps: int
     num_workers: int
+    elastic: bool
+    moves: bool
+    dynamic: bool
+    tables: bool
+    options: dict[str, str]
     blows: tuple[Blow, ...]
 
     @classmethod
     def of(cls, seed: int) -> Storm:
-        chance = random.Random(seed)
+        chance = random.Random(f"storm {VERSION} {seed}")
         update, num_ps, num_workers = ("async", "sync", "bounded")[seed % 3], chance.randint(1, 2), chance.randint(2, 3)
+        elastic, moves, dynamic, tables = (chance.random() < share for share in (0.35, 0.4, 0.35, 0.15))
+        options = _options(chance, update, dynamic, tables)
         tasks = [f"ps:{i}" for i in range(num_ps)] + [f"worker:{i}" for i in range(num_workers)]
-        for_good = chance.random() < 0.15
-        blows, step = [], 0
-        for _ in range(1 if for_good else chance.randint(1, 3)):
-            step += chance.randint(20, 110)
-            signum = chance.choices([signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM], [5, 3, 0 if for_good else 2])[0]
-            blows.append(Blow(step, chance.choice(tasks), signum, NEVER if for_good else chance.uniform(0.0, 6.0)))
-        return cls(seed, update, num_ps, num_workers, tuple(blows))
+        pause = (STEPS[update] // 12, STEPS[update] // 4)
+        is_for_good = chance.random() < 0.12
+        blows = _for_good(chance, tasks, pause) if is_for_good else _Blows(chance, tasks, elastic, moves).all(pause)
+        return cls(seed, update, num_ps, num_workers, elastic, moves, dynamic, tables, options, blows)
 
     @property
-    def missing(self) -> str | None:
-        """Who never comes back."""
-        return next((blow.task for blow in self.blows if blow.secs == NEVER), None)
+    def missing(self) -> tuple[str, ...]:
+        """The tasks that never come back."""
+        return tuple(blow.task for blow in self.blows if blow.strikes and blow.secs == NEVER)
 
     @property
-    def deserved_end(self) -> str | None:
-        """Whom the cause must name, where the job cannot go on: a ps or the chief (which may be started again, but is
-        not) that never comes back.  Nobody waits for another worker."""
-        return self.missing if self.missing and (self.missing.startswith("ps") or self.missing == "worker:0") else None
+    def causes(self) -> tuple[str, ...]:
+        """The words of which the error must have one, where the job cannot go on: a ps or the chief (which may be
+        started again, but is not) that never comes back.  No task waits for another worker."""
+        found = tuple(task for task in self.missing if task.startswith("ps") or task == "worker:0")
+        no_worker_is_left = sum(task.startswith("worker") for task in self.missing) == self.num_workers
+        return (*found, "all of them are gone") if no_worker_is_left else found
+
+    @property
+    def joiners(self) -> int:
+        return sum(blow.kind == Kind.JOIN for blow in self.blows)
+
+    @property
+    def examples(self) -> int:
+        """The number of different examples."""
+        batches = STEPS[self.update] * (2 if self.update == "sync" else 1)
+        return batches * BATCH // EPOCHS if self.dynamic else STEPS[self.update] * BATCH
+
+    @property
+    def steps(self) -> int | None:
+        """The step at the end; None where it depends on which workers took part in which round."""
+        return None if self.dynamic and self.update == "sync" else STEPS[self.update]
+
+    def moments(self) -> Iterator[tuple[int, list[Blow]]]:
+        """Yields each step with what happens at it."""
+        for step, blows in itertools.groupby(self.blows, lambda blow: blow.step):
+            yield step, list(blows)
+
+    def dimensions(self) -> list[str]:
+        """Returns the words for what this storm has, to count storms by them."""
+        found = [self.update, f"{self.num_ps} ps"]
+        found += [name for name in ("elastic", "dynamic", "tables") if getattr(self, name)]
+        found += ["cluster_file"] if self.moves else []
+        found += [name for name in ("prefetch_pulls", "pull_codec", "push_codec") if name in self.options]
+        found += ["several at once"] if any(len(blows) > 1 for _, blows in self.moments()) else []
+        return found + sorted({blow.kind.value for blow in self.blows}) + (["for good"] if self.missing else [])
 
     def text(self) -> str:
-        blows = "; ".join(blow.text() for blow in self.blows)
-        return f"seed {self.seed}: {self.update}, {self.num_ps} ps, {self.num_workers} workers: {blows}"
+        told = [self.update, f"{self.num_ps} ps", f"{self.num_workers} workers"]
+        told += [name for name in ("elastic", "moves", "dynamic", "tables") if getattr(self, name)]
+        told += [f"{name}={value}" for name, value in self.options.items()]
+        return f"seed {self.seed}: {', '.join(told)}: " + "; ".join(blow.text() for blow in self.blows)
 
 
-class Run:
-    """The processes of a storm's job; of each task the present one."""
-
-    def __init__(self, storm: Storm, processes: Processes) -> None:
-        # Who is to come back needs time to start where many processes share two cores.
-        patience = f"--recovery_timeout_secs={12 if storm.missing else 40}"
-        flags = (*FLAGS, patience, f"--update={storm.update}")
-        self.cluster = TestCluster(processes, storm.num_ps, storm.num_workers, *flags)
-        self.tasks = [f"ps:{i}" for i in range(storm.num_ps)] + [f"worker:{i}" for i in range(storm.num_workers)]
-        self.now: dict[str, Process] = {}
-        self.started: dict[str, list[Process]] = {task: [] for task in self.tasks}
-        for task in self.tasks:
-            self.start(task)
-
-    def start(self, task: str) -> None:
-        job_name, _, index = task.partition(":")
-        self.now[task] = self.cluster.start(job_name, int(index))
-        self.started[task].append(self.now[task])
-
-    def step(self) -> int:
-        """The last that the present chief has shown; beyond all where it has ended."""
-        chief = self.now["worker:0"]
-        if chief.process.poll() is not None:
-            return MAX_STEPS
-        shown = re.findall(r"^step (\d+)/", chief.output, re.MULTILINE)
-        return int(shown[-1]) if shown else 0
-
-    def torn(self, blows: Iterable[Blow]) -> Torn:
-        """What the blows may have torn apart, by what the chiefs have said."""
-        workers, num_ps = len(self.cluster.worker_hosts), len(self.cluster.ps_hosts)
-        if num_ps == 1:
-            return Torn()
-        pushes = sum(1 if blow.task.startswith("worker") else workers for blow in blows)
-        less, ahead = 0, []
-        for lost, restored, count in self.losses():
-            if lost == "ps:0":  # of a chief that was started again, too, any update since then may not be heard of
-                said = (int(count), UNHEARD) if count.isdigit() else (0, MAX_STEPS - restored)
-                ahead.append((restored, *said))
-            else:  # ps:1, or both: what ps 1 was ahead since that checkpoint is lost
-                ahead = [more for more in ahead if more[0] < restored]
-                less += int(count) if lost == "ps:1" else 0
-        return Torn(pushes, less, sum(more for _, more, _ in ahead), sum(unheard for _, _, unheard in ahead))
-
-    def losses(self) -> list[tuple[str, int, str]]:
-        """Returns, for each loss of ps, their names, the restored step, and how many updates a chief calls lost."""
-        found = [loss for chief in self.started["worker:0"] for loss in re.findall(LOST, chief.output)]
-        return [(lost, int(restored), count) for lost, restored, count in found]
-
-    def strike(self, blow: Blow) -> threading.Thread | None:
-        victim = self.now[blow.task]
-        if victim.process.poll() is not None:
-            return None
-        victim.send(blow.signum)
-        if blow.signum == signal.SIGTERM:
-            self.all_stop()
-            return None
-        if blow.secs == NEVER:
-            return None
-        healing = threading.Thread(target=self._heal, args=(blow, victim))
-        healing.start()
-        return healing
-
-    def _heal(self, blow: Blow, victim: Process) -> None:
-        time.sleep(blow.secs)
-        if blow.signum == signal.SIGSTOP:
-            victim.send(signal.SIGCONT)
-        else:
-            victim.wait(10)
-            self.start(blow.task)
-
-    def all_stop(self) -> None:
-        """The whole job was stopped by a signal; it is started again."""
-        for task, process in self.now.items():
-            code = process.wait(60)
-            assert code in (143, 0), f"{task} ended with {code} after SIGTERM:\n{process.output}"
-        if not (self.cluster.model_dir / "result.json").exists():
-            for task in self.tasks:
-                self.start(task)
+def _options(chance: random.Random, update: str, dynamic: bool, tables: bool) -> dict[str, str]:
+    # The graph of a step with an open vocabulary is large: eight of them take a busy machine a minute.
+    options = {"steps_per_run": chance.choices(["auto", "1", "2"], [0 if tables else 2, 2, 1])[0]}
+    if update == "async" and options["steps_per_run"] != "1" and chance.random() < 0.5:
+        options["prefetch_pulls"] = "1"
+    pull = chance.choices(["none", "bfloat16", "float16"], [4, 1, 1])[0]
+    # The uses of examples are counted exactly: what a worker that dies has left out would be missing.
+    lossy = [] if dynamic else ["top_k:0.5"]
+    push = chance.choices(["none", "bfloat16", "float16", "int8", *lossy], [6, 1, 1, 1, *[1 for _ in lossy]])[0]
+    if push == "int8" and dynamic and update == "sync":  # the model takes the sign of what arrives, also of a rest
+        push = "bfloat16"
+    return options | {name: codec for name, codec in (("pull_codec", pull), ("push_codec", push)) if codec != "none"}
 
 
-def weather(storm: Storm, processes: Processes) -> None:
-    run = Run(storm, processes)
-    healing: list[threading.Thread] = []
-    for blow in storm.blows:
-        eventually(lambda blow=blow: run.step() >= blow.step, 120, f"step {blow.step}")
-        for thread in healing:  # a second blow may hit while the first is not healed, but not the same task
-            if blow.signum == signal.SIGTERM or run.now[blow.task].process.poll() is not None:
-                thread.join(30)
-        # The chief may be another one by now, which only starts: a signal then ends nobody but itself.
-        eventually(lambda blow=blow: run.step() >= blow.step, 120, f"step {blow.step}")
-        thread = run.strike(blow)
-        healing += [thread] if thread else []
-    for thread in healing:
-        thread.join(30)
-    expected = {task: process for task, process in run.now.items() if task != storm.missing}
-    told = f"the end of {storm.text()}"
-    eventually(lambda: all(p.process.poll() is not None for p in expected.values()), DEADLINE_SECS, told)
-    if storm.deserved_end:
-        check_failure(storm.text(), expected, storm.deserved_end)
-    else:
-        stopped = {blow.task for blow in storm.blows if blow.signum == signal.SIGTERM}
-        torn = run.torn(storm.blows)
-        check_end(storm.text(), expected, run.cluster.model_dir, storm.update, MAX_STEPS, torn, stopped)
-    if storm.missing:
-        run.now[storm.missing].kill()
-    check_orphans(storm.text(), processes)
+def _for_good(chance: random.Random, tasks: list[str], pause: tuple[int, int]) -> tuple[Blow, ...]:
+    """One or two tasks that do not come back."""
+    step, struck = chance.randint(*pause), chance.sample(tasks, chance.choices([1, 2], [3, 1])[0])
+    return tuple(Blow(step, task, chance.choice([Kind.KILL, Kind.STOP]), secs=NEVER) for task in struck)
+
+
+class _Blows:
+    """What a seed makes happen to a job that goes on."""
+
+    def __init__(self, chance: random.Random, tasks: list[str], elastic: bool, moves: bool) -> None:
+        self._chance, self._tasks, self._elastic, self._moves = chance, list(tasks), elastic, moves
+        self._joiners = [f"worker:{sum(task.startswith('worker') for task in tasks) + i}" for i in range(JOINERS)]
+
+    def all(self, pause: tuple[int, int]) -> tuple[Blow, ...]:
+        """Returns one to three moments; `pause`: the fewest and the most steps before each."""
+        found: list[Blow] = []
+        step = 0
+        for _ in range(self._chance.randint(1, 3)):
+            step += self._chance.randint(*pause)
+            found += self._stop(step) if self._chance.random() < 0.12 else self._moment(step)
+        return tuple(found)
+
+    def _stop(self, step: int) -> list[Blow]:
+        """A signal stops the job; sometimes another task is killed in the same moment."""
+        own = [task for task in self._tasks if not self._elastic or not self._may_leave(task)]
+        stopped = self._chance.choice(own)
+        others = [task for task in self._tasks if task not in (stopped, "worker:0")]
+        killed = [Blow(step, self._chance.choice(others), Kind.KILL)] if self._chance.random() < 0.3 else []
+        return [*killed, Blow(step, stopped, Kind.TERM)]
+
+    def _moment(self, step: int) -> list[Blow]:
+        chance = self._chance
+        number = chance.choices([1, 2, 3], [13, 6, 1])[0]
+        struck = chance.sample(self._tasks, min(number, len(self._tasks)))
+        blows = [self._blow(step, task) for task in struck]
+        if not self._elastic:
+            return blows
+        leaving = [task for task in self._tasks if self._may_leave(task) and task not in struck]
+        if leaving and chance.random() < 0.3:
+            task = chance.choice(leaving)
+            self._tasks.remove(task)
+            blows.append(Blow(step, task, Kind.LEAVE, self._later()))
+        if self._joiners and chance.random() < 0.6:
+            self._tasks.append(self._joiners.pop(0))
+            blows.append(Blow(step, self._tasks[-1], Kind.JOIN))
+        return blows
+
+    def _blow(self, step: int, task: str) -> Blow:
+        chance, is_ps = self._chance, task.startswith("ps")
+        kinds = [Kind.KILL, Kind.STOP, Kind.STOP_KILL, Kind.REPLACE]
+        kind = chance.choices(kinds, [5, 3, 2, 3 if is_ps and self._moves else 0])[0]
+        may_move = self._moves and task != "worker:0" and kind in (Kind.KILL, Kind.STOP_KILL)
+        elsewhere = kind == Kind.REPLACE or (may_move and chance.random() < 0.5)
+        wakes = chance.uniform(0.0, 8.0) if kind == Kind.REPLACE and chance.random() < 0.4 else NEVER
+        return Blow(step, task, kind, self._later(), chance.uniform(0.0, 6.0), elsewhere, wakes)
+
+    def _later(self) -> float:
+        return self._chance.uniform(0.5, 6.0) if self._chance.random() < 0.25 else 0.0
+
+    @staticmethod
+    def _may_leave(task: str) -> bool:
+        return task.startswith("worker") and task != "worker:0"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import importlib
 import itertools
 import json
@@ -33,6 +34,9 @@ MARK = "PS_TRAIN_TESTS_STARTED"
 """Environment variable that a started process hands down to all of its descendants."""
 
 MARK_LENGTH = 32
+DUMP_SIGNAL = signal.SIGUSR2
+"""A copy that gets it writes where each of its threads is."""
+
 _FD = "PS_TRAIN_TESTS_FORK_SERVER"
 _MOST = 1 << 18
 _START_SECS = 240.0
@@ -71,12 +75,14 @@ class ForkServer:
     """One for each process of tests; it ends with it."""
 
     _only: ForkServer | None = None
+    _making = threading.Lock()
 
     @classmethod
     def get(cls) -> ForkServer:
-        if cls._only is None:
-            cls._only = ForkServer()
-        return cls._only
+        with cls._making:
+            if cls._only is None:
+                cls._only = ForkServer()
+            return cls._only
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -223,6 +229,7 @@ def _live(program: object, request: dict, output: int, others: list[int]) -> Non
             os.dup2(source, target)
         for descriptor in (nothing, output, *others):
             os.close(descriptor)
+        faulthandler.register(DUMP_SIGNAL, file=2)
         _write_mark(request["mark"])
         os.environ.clear()
         os.environ.update(request["env"])

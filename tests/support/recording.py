@@ -90,6 +90,9 @@ class Ones(v1.train.GradientDescentOptimizer):
     def _resource_apply_dense(self, grad, handle):
         return super()._resource_apply_dense(tf.sign(grad), handle)
 
+    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
+        return super()._resource_apply_sparse_duplicate_indices(tf.sign(grad), handle, indices)
+
 
 def used(cluster: InProcessCluster) -> list[np.ndarray]:
     """How often each example was used, by each of the variables."""

@@ -20,6 +20,14 @@ _SIGNALS = "tests/unit/runtime/test_signals.py"
 
 MUTATIONS = [
     Mutation(
+        "a signal at the very end makes the chief end otherwise than the other tasks",
+        "ps_train/roles/job_end.py",
+        "Outcome.from_json(earlier) if earlier else outcome",
+        "outcome",
+        ("tests/unit/roles/test_job_end.py",),
+        within="declare_outcome",
+    ),
+    Mutation(
         "silence of ps 0 counts against a task that has not joined yet",
         "ps_train/coordination/heartbeat.py",
         "self._start += secs",
@@ -40,6 +48,14 @@ MUTATIONS = [
         "ps_train/coordination/heartbeat.py",
         "(status.process_id, status.heartbeat), now",
         "status.heartbeat, now",
+        (f"{_HEARTBEAT_FAILURES}::TestFailureDetector",),
+        within="FailureDetector.update",
+    ),
+    Mutation(
+        "a task whose record was lost with its ps has never joined",
+        "ps_train/coordination/heartbeat.py",
+        "self._known.update({status.task: status for status in statuses})",
+        "self._known = {status.task: status for status in statuses}",
         (f"{_HEARTBEAT_FAILURES}::TestFailureDetector",),
         within="FailureDetector.update",
     ),

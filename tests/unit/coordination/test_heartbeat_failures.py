@@ -24,6 +24,21 @@ class TestFailureDetector:
         assert "worker:1" in str(error)
         assert "20s (startup_timeout_secs)" in str(error)
 
+    def test_a_task_whose_record_was_lost_with_its_ps_is_not_one_that_has_never_joined(self):
+        """A restarted ps 0 has no records, and each task writes its own at its next heartbeat."""
+        detector = self.detector()
+        assert all(detector.update([task_status(heartbeat=beat)], 100.0 + beat) is None for beat in range(50))
+        assert detector.update([], 150.0) is None
+        assert detector.update([task_status(heartbeat=50)], 151.0) is None
+
+    def test_a_task_whose_record_does_not_come_back_is_lost_after_its_timeout(self):
+        detector = self.detector()
+        assert detector.update([task_status(heartbeat=5)], 103.0) is None
+        assert detector.update([], 113.0) is None
+        error = detector.update([], 113.5)
+        assert isinstance(error, LostTaskError)
+        assert "worker:1 on host-b, pid 42" in str(error)
+
     def test_a_task_whose_heartbeat_grows_is_never_silent(self):
         detector = self.detector()
         assert all(detector.update([task_status(heartbeat=beat)], 100.0 + 9 * beat) is None for beat in range(20))
