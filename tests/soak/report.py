@@ -69,7 +69,7 @@ Written by `{command}`; see [CONTRIBUTING.md](../../CONTRIBUTING.md#soak-test).
 {plan.num_ps} ps, {workers}, `--update={plan.update}`, {plan.calls} calls of each worker:
 {summary(plan, outcome)}.
 
-**The memory of the processes is {flat}.** Growth is measured from call {warmup} on.
+**Beside what TensorFlow keeps, the memory of the processes is {flat}.** Growth is measured from call {warmup} on.
 
 {table(verdicts, warmup)}
 
