@@ -56,7 +56,7 @@ def read_kinds(path: str) -> dict[str, Kind]:
             reader = tf.train.load_checkpoint(readable)
             dtypes = reader.get_variable_to_dtype_map()
             return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
@@ -65,7 +65,7 @@ def examples_of(path: str) -> float:
     try:
         with glob_free(path) as readable:
             return float(tf.train.load_checkpoint(readable).get_tensor("ps_train/examples"))
-    except (tf.errors.OpError, ValueError, RuntimeError):
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError):
         return 0.0
 
 

@@ -23,9 +23,9 @@ SCHEDULE = [4, 4, 16, 8, 8, 16, 4]
 class Sized:
     """A cluster whose batch size a test sets."""
 
-    def __init__(self, model: Any, num_ps: int, num_workers: int, **fields: Any) -> None:
+    def __init__(self, model: Any, num_ps: int, num_workers: int, directory: Any = None, **fields: Any) -> None:
         fields = {"batch_size": "4..16", "partition_bytes": 8, "learning_rate": RATE, **fields}
-        self.cluster = InProcessCluster(model, num_ps, num_workers, **fields)
+        self.cluster = InProcessCluster(model, num_ps, num_workers, directory, **fields)
         step = self.cluster.steps[0]
         assert step.counters.batch_size is not None
         with step.graph.as_default():
@@ -191,5 +191,5 @@ def test_the_graph_of_a_fixed_size_has_nothing_of_it() -> None:
     for size in (8, "8..8"):
         cluster = InProcessCluster(Linear(), 1, 1, batch_size=size)
         names = [op.name for op in cluster.steps[0].graph.get_operations()]
-        assert not [name for name in names if "batch_size" in name]
+        assert not [name for name in names if "ps_train/batch_size" in name]
         assert all(isinstance(op, v1.Operation) for op in cluster.steps[0].ops.train)

@@ -13,12 +13,7 @@ import pytest
 
 from tests.support import manifests
 from tests.support.pods import Node, skip_without_namespaces
-from tests.support.processes import Process, Processes, command_of, make_processes
-
-
-@pytest.fixture
-def processes(tmp_path: pathlib.Path) -> Iterator[Processes]:
-    yield from make_processes(tmp_path)
+from tests.support.processes import Process, Processes, command_of
 
 
 def probes_of(pods: list[manifests.Pod]) -> dict[str, tuple[str, int, str]]:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from ps_train.cluster.from_environment import parse_flags
 from ps_train.errors import EXIT_CONFIG, exit_code_of_signal
 from tests.support.fork_server import ROOT
-from tests.support.processes import Processes, eventually, make_processes
+from tests.support.processes import Processes, eventually
 from tests.support.systemd import Systemd, skip_without_systemd
 
 SYSTEMD = ROOT / "deploy" / "systemd"
@@ -86,11 +85,6 @@ def test_the_command_of_the_unit_is_a_task_of_the_flagfile(unit: str, task: str)
     arguments = [word.replace("/etc/ps_train", str(SYSTEMD)) for word in words[1:]]
     found = parse_flags(arguments, {})
     assert str(found.task) == task and len(found.job.worker_hosts) == 2
-
-
-@pytest.fixture
-def processes(tmp_path: pathlib.Path) -> Iterator[Processes]:
-    yield from make_processes(tmp_path)
 
 
 JOB = """

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from ps_train.checkpoint.files import checkpoints_in
-from tests.chaos.verdict import Torn, updates_in
 from tests.hosts.host import Host, Network
+from tests.hosts.updates import Torn, updates_in
 from tests.support.processes import Process, eventually
 
 HEARTBEAT_SECS, RECOVERY_SECS, STARTUP_SECS = 3, 12, 240

@@ -16,9 +16,9 @@ import time
 
 import pytest
 
-from tests.chaos.verdict import Torn
 from tests.hosts.host import Network
 from tests.hosts.job import END_SECS, HEARTBEAT_SECS, MODES, RECOVERY_SECS, Job
+from tests.hosts.updates import Torn
 from tests.support.long import long
 
 A_WHILE = HEARTBEAT_SECS + 2

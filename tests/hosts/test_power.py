@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.verdict import Torn
 from tests.hosts.host import Network
 from tests.hosts.job import END_SECS, MODES, RECOVERY_SECS, Job
+from tests.hosts.updates import Torn
 from tests.support.long import long
 
 ENDS_WITHIN = RECOVERY_SECS + END_SECS

@@ -101,7 +101,7 @@ FLAGS = [
     ("--flagfile", "--flagfile", "no value"),
     ("--flagfile=none.flags", "flagfile none.flags", "No such file"),
     ("--flagfile=.", "flagfile .", "Is a directory"),
-    ("--flagfile=binary.flags", "flagfile binary.flags", "not a text"),
+    ("--flagfile=binary.flags", "flagfile binary.flags", "not UTF-8 text"),
     ("--flagfile=circle.flags", "circle.flags:1", "reads itself"),
     ("--flagfile=missing.flags", "none.flags (from missing.flags:1)", "No such file"),
     ("--flagfile=wrong.flags", "max_steps=many (from wrong.flags:3)", "a whole number"),

@@ -193,7 +193,7 @@ def test_rules_of_a_killed_firewall_stay_closed_until_they_are_replaced_or_remov
     beside = firewall(processes, server, f"--ps_hosts={SERVER}:2223", f"--worker_hosts={OUTSIDER}:2222")
     beside.wait_for("are admitted")
     assert reaches(outsider, port=2223) and not reaches(outsider)  # two jobs, each with its table
-    beside.send(signal.SIGINT)
+    beside.send(signal.SIGTERM)
     assert beside.wait(30) == 0
     process.send(signal.SIGKILL)
     assert not reaches(outsider) and len(tables(server)) == 2

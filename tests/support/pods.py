@@ -112,13 +112,16 @@ class Node:
         """
         (container,) = pod["containers"]
         script = ["set -e", f"hostname {name}", f"mount --bind {shlex.quote(str(self._hosts))} /etc/hosts"]
-        script += ["mount -t tmpfs tmpfs /srv"]
+        checkout = shlex.quote(str(ROOT))
+        script += ["mount -t tmpfs tmpfs /srv", "mkdir /srv/.checkout", f"mount --bind {checkout} /srv/.checkout"]
         for mount in sorted(container["volumeMounts"], key=lambda mount: mount["name"] == "tmp"):  # it hides the others
             path, source = shlex.quote(mount["mountPath"]), volumes.get(mount["name"])
             script.append(f"mkdir -p {path}")
             script.append(f"mount --bind {shlex.quote(str(source))} {path}" if source else f"mount -t tmpfs t {path}")
             if mount.get("readOnly"):
                 script.append(f"mount -o remount,bind,ro {path}")
+        script.append(f"[ -e {checkout}/setup.py ] || mkdir -p {checkout}")  # it may be in /tmp
+        script.append(f"[ -e {checkout}/setup.py ] || mount --bind /srv/.checkout {checkout}")
         if container["securityContext"]["readOnlyRootFilesystem"]:
             script.append("mount -o remount,bind,ro /")
         variables = {entry["name"]: entry["value"] for entry in container["env"]} | env | {"HOSTNAME": name}

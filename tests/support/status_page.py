@@ -55,6 +55,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         "examples_per_sec": 384.0,
         "skipped": 0,
         "dropped": 0,
+        "batch_size": None,
         "metrics": {"accuracy": 0.94},
         "step_time": {name: {"step": 1150, "secs": 0.0081, **parts, "other": 0.0006} for name in names},
         "staleness": None if update == "sync" else {**stale, "per_worker": dict.fromkeys(names, stale)},

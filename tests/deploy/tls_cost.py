@@ -1,4 +1,4 @@
-"""`python -m tests.process.tls_cost`: steps per second of a job with and without tunnels, in interleaved runs."""
+"""`python -m tests.deploy.tls_cost`: steps per second of a job with and without tunnels, in interleaved runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 
-from tests.process.test_tls_tunnels import ADDRESSES, PS_PORT, TASKS, Network
+from tests.deploy.test_tls import ADDRESSES, PS_PORT, TASKS, Network
 from tests.support.net_hosts import missing, net_hosts, wait_for_port
 from tests.support.processes import Process, make_processes
 
@@ -68,7 +68,7 @@ def cpu_per_gib(network: Network, stunnels: dict[str, Process], mebibytes: int) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.process.tls_cost", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.deploy.tls_cost", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--mebibytes", type=int, default=1024)
