@@ -13,10 +13,11 @@ ends within recovery_timeout_secs and the time that a busy machine takes (`job.E
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
-from tests.hosts.host import Network
+from tests.hosts.host import Host, Network
 from tests.hosts.job import END_SECS, HEARTBEAT_SECS, MODES, RECOVERY_SECS, Job
 from tests.hosts.updates import Torn
 from tests.support.long import long
@@ -28,29 +29,27 @@ MODES_AND_WAYS = [*((mode, "both") for mode in MODES), ("sync", "to"), ("async",
 every_mode_and_way = pytest.mark.parametrize(("update", "way"), [long(*values) for values in MODES_AND_WAYS])
 
 
-def cut(job: Job, task: str, way: str, *others: str) -> None:
-    """Cuts a task off from others, by default from all of them.
+def ways(job: Job, task: str, way: str, others: Sequence[str]) -> list[tuple[Host, list[Host]]]:
+    """Returns the senders and their receivers between a task and others, by default all of them.
 
     Args:
-      way: `to`: what is sent to the task is dropped; `from`: what it sends; `both`.
+      way: `to`: what is sent to the task; `from`: what it sends; `both`.
     """
     host = job.hosts[task]
     rest = [job.hosts[other] for other in others or job.tasks if other != task]
-    if way in ("both", "from"):
-        job.network.drop(host, *rest)
-    if way in ("both", "to"):
-        for other in rest:
-            job.network.drop(other, host)
+    found = [(host, rest)] if way in ("both", "from") else []
+    return [*found, *((other, [host]) for other in rest)] if way in ("both", "to") else found
+
+
+def cut(job: Job, task: str, way: str, *others: str) -> None:
+    """Drops the packets of a way between a task and others."""
+    for sender, receivers in ways(job, task, way, others):
+        job.network.drop(sender, *receivers)
 
 
 def heal(job: Job, task: str, way: str, *others: str) -> None:
-    host = job.hosts[task]
-    rest = [job.hosts[other] for other in others or job.tasks if other != task]
-    if way in ("both", "from"):
-        job.network.pass_on(host, *rest)
-    if way in ("both", "to"):
-        for other in rest:
-            job.network.pass_on(other, host)
+    for sender, receivers in ways(job, task, way, others):
+        job.network.pass_on(sender, *receivers)
 
 
 def cut_for_a_while(job: Job, task: str, way: str, *others: str) -> None:

@@ -16,11 +16,12 @@ import functools
 import importlib.util
 import os
 import pathlib
-import socket
 import struct
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from tests.support.processes import free_ports
 
 _LIBRARY = "libtensorflow_framework.so.2"
 _SYMBOL = "_ZN10tensorflow15LocalRendezvous16aborted_rendezs_E"
@@ -90,21 +91,7 @@ _HEAP_FIELDS = [
 class _Heap(ctypes.Structure):
     """`struct mallinfo2` of glibc."""
 
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in [
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        ]
-    ]
+    _fields_ = [(name, ctypes.c_size_t) for name in _HEAP_FIELDS]
 
 
 def _heap_bytes() -> int:
@@ -113,12 +100,6 @@ def _heap_bytes() -> int:
     mallinfo2.restype = _Heap
     heap = mallinfo2()
     return int(heap.uordblks + heap.hblkhd)
-
-
-def _address() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def _tolerant(call: Callable[[], object]) -> bool:
@@ -137,7 +118,8 @@ def main() -> int:
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    spec = tf.train.ClusterSpec({"ps": [_address()], "worker": [_address()]})
+    ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
+    spec = tf.train.ClusterSpec({"ps": [ps], "worker": [worker]})
     servers = [v1.train.Server(spec, job, 0) for job in ("ps", "worker")]
     with tf.Graph().as_default() as graph:
         with tf.device("/job:ps/task:0"):
