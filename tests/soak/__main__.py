@@ -1,10 +1,14 @@
 """Runs a long training and measures its processes: python -m tests.soak [--calls=300000] [--update=async] [--write]
 
+Two hours in two parts, of which the second resumes from the first one's checkpoint, at the pace of a larger model:
+python -m tests.soak --paced --calls=260000 --parts=2 --write=tests/soak/LONG_RESULT.md
+
 Each `session.run` call leaves something behind: the first 100,000 in TensorFlow's memory of request ids, the others
 only where something leaks.  The command says for each process whether its memory stays flat after the warm-up.
 Further flags go to the job: python -m tests.soak --sharding=dynamic
 
-Exit code 1: the job did something wrong, or a process is not flat.  With too few calls flatness is not judged.
+Exit code 1: the job did something wrong, or a process or its model directory is not flat.  Flatness is not
+judged with too few calls.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import tempfile
 
 from tests.soak import report
 from tests.soak.job import Outcome, Plan, errors_of, soak
-from tests.soak.verdict import MIN_CALLS, MIN_SAMPLES, WARMUP_CALLS, judge
+from tests.soak.verdict import MIN_CALLS, MIN_SAMPLES, WARMUP_CALLS, judge, judge_disk
 
 RESULT = pathlib.Path(__file__).with_name("RESULT.md")
 
@@ -35,6 +39,8 @@ def all_errors(plan: Plan, outcome: Outcome, verdicts: report.Verdicts, warmup: 
     errors = errors_of(plan, outcome)
     if plan.calls < warmup + MIN_CALLS or errors:
         return errors
+    disk = judge_disk(outcome.disk)
+    errors += [f"the model directory is not flat: {', '.join(disk.exceeded)}"] if disk and disk.exceeded else []
     unjudged = [name for name, judged in verdicts.items() if judged is None]
     errors += [f"{name} has fewer than {MIN_SAMPLES} samples after the warm-up" for name in unjudged]
     return errors + [
@@ -54,21 +60,34 @@ def main() -> int:
     parser.add_argument("--num_ps", type=int, default=1, help="(%(default)s)")
     parser.add_argument("--num_workers", type=int, default=1, help="(%(default)s)")
     parser.add_argument("--sample_secs", type=float, default=5.0, help="between two samples (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="writes tests/soak/RESULT.md, if flatness is judged")
+    parser.add_argument("--paced", action="store_true", help="a call takes some milliseconds")
+    parser.add_argument("--parts", type=int, default=1, help="so many jobs, each resumes from the last (%(default)s)")
+    parser.add_argument(
+        "--write",
+        nargs="?",
+        const=RESULT,
+        type=pathlib.Path,
+        help="writes RESULT.md or this file, if it is judged",
+    )
     given, flags = parser.parse_known_args()
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))  # ends the processes of the job, too
-    plan = Plan(given.calls, given.update, given.num_ps, given.num_workers, given.sample_secs, tuple(flags))
+    sizes = (given.calls, given.update, given.num_ps, given.num_workers, given.sample_secs, tuple(flags))
+    parts: list[report.Part] = []
     with tempfile.TemporaryDirectory(prefix="ps_train_soak_") as directory:
-        outcome = soak(plan, pathlib.Path(directory), show=lambda line: print(line, flush=True))
-    verdicts = verdicts_of(plan, outcome, given.warmup)
-    errors = all_errors(plan, outcome, verdicts, given.warmup)
-    print(f"{report.summary(plan, outcome)}\n{report.table(verdicts, given.warmup)}")
-    if given.write and None not in verdicts.values():
-        day, command = str(datetime.date.today()), " ".join(["python -m tests.soak", *sys.argv[1:]])
-        RESULT.write_text(report.text(plan, outcome, verdicts, given.warmup, day, command))
-    for error in errors:
-        print(f"error: {error}")
-    return 1 if errors else 0
+        for number in range(given.parts):
+            plan = Plan(*sizes, part=number, is_paced=given.paced)
+            outcome = soak(plan, pathlib.Path(directory), show=lambda line: print(line, flush=True))
+            parts.append(report.Part(plan, outcome, verdicts_of(plan, outcome, given.warmup)))
+            errors = all_errors(*parts[-1], given.warmup)
+            print(f"{report.summary(plan, outcome)}\n{report.table(parts[-1].verdicts, given.warmup)}", flush=True)
+            if given.write and None not in parts[-1].verdicts.values():
+                day, command = str(datetime.date.today()), " ".join(["python -m tests.soak", *sys.argv[1:]])
+                given.write.write_text(report.text(parts, given.warmup, day, command))
+            for error in errors:
+                print(f"error: {error}")
+            if errors:
+                return 1
+    return 0
 
 
 if __name__ == "__main__":

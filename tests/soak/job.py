@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from benchmarks.processes import name_of
-from tests.soak.sampling import sample_of
-from tests.soak.verdict import Sample
+from tests.soak.sampling import disk_of, sample_of
+from tests.soak.verdict import Disk, Sample
 from tests.support.processes import Process, Processes, command_of
 
 BATCH_SIZE = 4
@@ -39,6 +39,8 @@ class Plan:
     Attributes:
       calls: `session.run` calls of training that each worker makes.
       flags: further ones of the job.
+      part: earlier parts of the job; each has made as many calls, and this one resumes from its checkpoint.
+      is_paced: each call waits for some milliseconds, as those of a larger model would.
     """
 
     calls: int
@@ -47,6 +49,8 @@ class Plan:
     workers: int = 1
     sample_secs: float = 5.0
     flags: tuple[str, ...] = ()
+    part: int = 0
+    is_paced: bool = False
 
     @property
     def steps_per_call(self) -> int:
@@ -54,8 +58,12 @@ class Plan:
         return 1 if self.update == "sync" else self.workers
 
     @property
+    def first_step(self) -> int:
+        return self.part * self.calls * self.steps_per_call
+
+    @property
     def max_steps(self) -> int:
-        return self.calls * self.steps_per_call
+        return self.first_step + self.calls * self.steps_per_call
 
     @property
     def tasks(self) -> list[str]:
@@ -63,7 +71,8 @@ class Plan:
 
     def arguments(self, model_dir: pathlib.Path) -> list[str]:
         log = f"--log_secs={min(1.0, self.sample_secs)}"
-        free = ["--model=tests.support.models:Linear", f"--batch_size={BATCH_SIZE}", log, *self.flags]
+        model = "tests.soak.paced:Paced" if self.is_paced else "tests.support.models:Linear"
+        free = [f"--model={model}", f"--batch_size={BATCH_SIZE}", log, *self.flags]
         sizes = [f"--num_ps={self.num_ps}", f"--num_workers={self.workers}", f"--max_steps={self.max_steps}"]
         return [*free, *sizes, f"--update={self.update}", "--steps_per_run=1", "--verbose", f"--model_dir={model_dir}"]
 
@@ -74,12 +83,14 @@ class Outcome:
 
     Attributes:
       series: the samples of each process, in order of time.
+      disk: the samples of the model directory, in order of time.
       result: what the job's result.json says; {} where there is none.
       refused: calls that a task refused because of their id.
       left: command lines of processes that did not end with the job.
     """
 
     series: dict[str, list[Sample]]
+    disk: list[Disk]
     exit_code: int
     result: dict[str, Any]
     refused: int
@@ -89,11 +100,17 @@ class Outcome:
 
 
 def soak(plan: Plan, directory: pathlib.Path, show: Callable[[str], None]) -> Outcome:
-    """Runs the job to its end.  Ends all its processes in any case."""
+    """Runs the job to its end.  Ends all its processes in any case.
+
+    Args:
+      plan: what is run.
+      directory: gets the output of the job and its model directory; that of the earlier parts.
+      show: gets a line now and then.
+    """
     model_dir, processes, began = directory / "model", Processes(directory), time.monotonic()
     try:
         job = processes.run(*plan.arguments(model_dir), new=True)
-        watch = Watch(plan, job, show)
+        watch = Watch(plan, job, model_dir, show)
         watch.until_end()
         secs, code = time.monotonic() - began, job.wait()
         left = _left_of(job)
@@ -101,13 +118,15 @@ def soak(plan: Plan, directory: pathlib.Path, show: Callable[[str], None]) -> Ou
         processes.end()
     path = model_dir / "result.json"
     result = json.loads(path.read_text()) if path.exists() else {}
-    return Outcome(watch.series, code, result, refused_in(job.lines), secs, left, job.lines[-15:])
+    return Outcome(watch.series, watch.disk, code, result, refused_in(job.lines), secs, left, job.lines[-15:])
 
 
 class Watch:
-    """Samples the processes of a running job."""
+    """Samples the processes of a running job, and its model directory."""
 
-    def __init__(self, plan: Plan, job: Process, show: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, job: Process, model_dir: pathlib.Path, show: Callable[[str], None]) -> None:
+        self.disk: list[Disk] = []
+        self._model_dir, self._began = model_dir, time.monotonic()
         self.series: dict[str, list[Sample]] = {name: [] for name in (*plan.tasks, LAUNCHER)}
         self._plan, self._job, self._show = plan, job, show
         self._pids: dict[str, int] = {}
@@ -132,7 +151,7 @@ class Watch:
             return False
         if self._step < self._plan.max_steps and time.monotonic() >= self._due and self._knows_all():
             self._due = time.monotonic() + self._plan.sample_secs
-            self._sample(self._step // self._plan.steps_per_call)
+            self._sample((self._step - self._plan.first_step) // self._plan.steps_per_call)
         return True
 
     def _newest_step(self) -> int:
@@ -155,6 +174,7 @@ class Watch:
         for name, sample in found.items():
             if sample is not None:
                 self.series[name].append(sample)
+        self.disk.append(disk_of(self._model_dir, time.monotonic() - self._began))
         if calls * _SHOWN // self._plan.calls >= self._shown:
             self._shown += 1
             sizes = ", ".join(f"{name} {sample.rss / 2**20:.1f} MiB" for name, sample in found.items() if sample)
@@ -170,7 +190,7 @@ def errors_of(plan: Plan, outcome: Outcome) -> list[str]:
     if outcome.exit_code != 0:
         last = "\n  ".join(outcome.last_lines)
         return [f"the job ended with {outcome.exit_code}; its last lines:\n  {last}", *_left_errors(outcome)]
-    examples = plan.calls * plan.workers * BATCH_SIZE
+    examples = (plan.part + 1) * plan.calls * plan.workers * BATCH_SIZE
     expected = {"global_step": plan.max_steps} | ({} if plan.flags else {"examples": examples})
     wrong = [
         f"{name} is {outcome.result.get(name)} in place of {number}"

@@ -5,13 +5,35 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tests.soak.job import Outcome, Plan
-from tests.soak.verdict import BOUNDS, KEPT_BYTES, MIB, MIN_CALLS, PER_CALLS, Judged, Sample, medians_at
+from tests.soak.verdict import (
+    BOUNDS,
+    DISK_BOUNDS,
+    DISK_WARMUP_SECS,
+    KEPT_BYTES,
+    MIB,
+    MIN_CALLS,
+    PER_CALLS,
+    Disk,
+    Judged,
+    Sample,
+    judge_disk,
+    medians_at,
+)
 
 Verdicts = Mapping[str, Judged | None]
 _ROWS = 10
+
+
+class Part(NamedTuple):
+    """One job of a soak test."""
+
+    plan: Plan
+    outcome: Outcome
+    verdicts: Verdicts
 
 
 def summary(plan: Plan, outcome: Outcome) -> str:
@@ -55,28 +77,59 @@ def bounds() -> str:
     )
 
 
-def text(plan: Plan, outcome: Outcome, verdicts: Verdicts, warmup: int, day: str, command: str) -> str:
+def text(parts: Sequence[Part], warmup: int, day: str, command: str) -> str:
     """Returns the whole of RESULT.md."""
+    plan = parts[0].plan
     versions = f"Python {platform.python_version()}, TensorFlow {importlib.metadata.version('tensorflow')}"
     cores = len(os.sched_getaffinity(0))
-    flat = "flat" if is_flat(verdicts) else "not flat"
+    flat = "flat" if all(is_flat(part.verdicts) for part in parts) else "not flat"
     workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
-    return f"""# Result of the soak test
+    calls = f"{plan.calls} calls of each worker{' in each part' * (len(parts) > 1)}"
+    head = f"""# Result of the soak test
 
 Written by `{command}`; see [CONTRIBUTING.md](../../CONTRIBUTING.md#soak-test).
 
 {day}, {versions}, Linux {platform.release().split("-")[0]}, {cores} cores.
-{plan.num_ps} ps, {workers}, `--update={plan.update}`, {plan.calls} calls of each worker:
-{summary(plan, outcome)}.
+{plan.num_ps} ps, {workers}, `--update={plan.update}`, {calls}.
 
 **Beside what TensorFlow keeps, the memory of the processes is {flat}.** Growth is measured from call {warmup} on.
+"""
+    return "\n".join([head, *(_part_text(number, part, warmup) for number, part in enumerate(parts, 1))])
+
+
+def _part_text(number: int, part: Part, warmup: int) -> str:
+    plan, outcome, verdicts = part
+    began = f", resumed from step {plan.first_step}" if plan.part else ""
+    return f"""## Part {number}{began}
+{summary(plan, outcome)}.
 
 {table(verdicts, warmup)}
+
+{disk_table(outcome.disk)}
 
 RSS in MiB over the calls, and anonymous memory in brackets:
 
 {course(plan, outcome)}
 """
+
+
+def disk_table(samples: Sequence[Disk]) -> str:
+    """Returns what the model directory held, and by how much it grew in an hour."""
+    judged = judge_disk(samples)
+    if judged is None:
+        return f"The model directory is not judged: that takes more than {DISK_WARMUP_SECS:g} s."
+    rows = [
+        f"| {name} | {judged.first[of] / unit:.{digits}f} to {judged.last[of] / unit:.{digits}f} "
+        f"| {judged.growth[of] / unit:+.{digits}f} | {'no' if of in judged.exceeded else 'yes'} |"
+        for name, of, unit, digits in (
+            ("event files, MiB", "events", MIB, 3),
+            ("all other files, MiB", "others", MIB, 3),
+            ("files", "files", 1, 0),
+        )
+    ]
+    limits = f"{DISK_BOUNDS['events'] / MIB:g} MiB and fewer than {DISK_BOUNDS['files']:g} files"
+    flat = f"Flat: less than {limits} more in an hour, from second {DISK_WARMUP_SECS:g} on."
+    return "\n".join(["| model directory | size | growth in an hour | flat |", "|---|---|---|---|", *rows, "", flat])
 
 
 def is_flat(verdicts: Verdicts) -> bool:

@@ -26,6 +26,12 @@ MIB = 1 << 20
 BOUNDS: Mapping[str, float] = {"anonymous": MIB, "rss": MIB, "fds": 1, "threads": 1}
 """The growth per 100,000 calls must stay below: 1 MiB is 10 bytes a call.  Memory without what TensorFlow keeps."""
 
+DISK_BOUNDS: Mapping[str, float] = {"events": MIB, "others": MIB, "files": 2}
+"""The growth per hour must stay below."""
+
+DISK_WARMUP_SECS = 600.0
+"""By then all checkpoints that are kept exist, and the points of the event file come at longer intervals."""
+
 KEPT_BYTES = 900
 """Less than one kept rendezvous takes anywhere: docs/decisions/0038-kept-rendezvous.md."""
 
@@ -49,6 +55,40 @@ class Sample:
     fds: int
     threads: int
     kept: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """A model directory at one moment.
+
+    Attributes:
+      secs: since the job was started.
+      events, others: bytes of event files, and of all others.
+      files: number of files.
+    """
+
+    secs: float
+    events: int
+    others: int
+    files: int
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedDisk:
+    """A model directory's verdict.
+
+    Attributes:
+      first, last: medians at the beginning and at the end of the judged time, by the names of Disk.
+      growth: per hour.
+    """
+
+    first: Mapping[str, float]
+    last: Mapping[str, float]
+    growth: Mapping[str, float]
+
+    @property
+    def exceeded(self) -> list[str]:
+        return [name for name, bound in DISK_BOUNDS.items() if self.growth[name] >= bound]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +118,19 @@ def judge(samples: Sequence[Sample], warmup: int = WARMUP_CALLS) -> Judged | Non
     later = [sample for sample in samples if sample.calls >= warmup]
     if len(later) < MIN_SAMPLES or later[-1].calls - later[0].calls < 0.9 * MIN_CALLS:
         return None
-    quarter = len(later) // 4
-    first, last = _medians(later[:quarter]), _medians(later[-quarter:])
+    first, last = _ends(later)
     passed = (last["calls"] - first["calls"]) / PER_CALLS
     return Judged(first, last, {name: (last[name] - first[name]) / passed for name in first if name != "calls"})
+
+
+def judge_disk(samples: Sequence[Disk], warmup: float = DISK_WARMUP_SECS) -> JudgedDisk | None:
+    """Returns the verdict, or None where the samples after the warm-up are too few for one."""
+    later = [sample for sample in samples if sample.secs >= warmup]
+    if len(later) < MIN_SAMPLES:
+        return None
+    first, last = _ends(later)
+    hours = (last["secs"] - first["secs"]) / 3600
+    return JudgedDisk(first, last, {name: (last[name] - first[name]) / hours for name in DISK_BOUNDS})
 
 
 def medians_at(samples: Sequence[Sample], calls: int, of: Callable[[Sample], float]) -> float:
@@ -90,6 +139,12 @@ def medians_at(samples: Sequence[Sample], calls: int, of: Callable[[Sample], flo
     return statistics.median(map(of, nearest))
 
 
-def _medians(samples: Sequence[Sample]) -> dict[str, float]:
-    names = [field.name for field in dataclasses.fields(Sample)]
+def _ends(samples: Sequence[Sample] | Sequence[Disk]) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns the medians of the first and of the last quarter."""
+    quarter = len(samples) // 4
+    return _medians(samples[:quarter]), _medians(samples[-quarter:])
+
+
+def _medians(samples: Sequence[Sample] | Sequence[Disk]) -> dict[str, float]:
+    names = [field.name for field in dataclasses.fields(samples[0])]
     return {name: statistics.median(getattr(sample, name) for sample in samples) for name in names}

@@ -16,8 +16,8 @@ from ps_train.cluster.calls import Session
 from tests.soak import report
 from tests.soak.__main__ import all_errors, verdicts_of
 from tests.soak.job import LAUNCHER, Outcome, Plan, errors_of, refused_in
-from tests.soak.sampling import sample_of
-from tests.soak.verdict import KEPT_BYTES, MIB, Sample, judge
+from tests.soak.sampling import disk_of, sample_of
+from tests.soak.verdict import KEPT_BYTES, MIB, Disk, Sample, judge
 
 PAGE, BASE = 4096, 300 * MIB
 EVERY = 2_000
@@ -52,9 +52,20 @@ def samples(
     return found
 
 
+def disk(
+    events: Callable[[float], float] = lambda hours: 50_000 * hours,
+    others: Callable[[float], float] = lambda hours: 0.0,
+    files: Callable[[float], float] = lambda hours: 0.0,
+) -> list[Disk]:
+    """A model directory in an hour; each argument says what comes to it by the number of hours."""
+    hours = [secs / 3600 for secs in range(0, 3600, 30)]
+    return [Disk(h * 3600, int(10_000 + events(h)), int(MIB + others(h)), int(20 + files(h))) for h in hours]
+
+
 def outcome(**fields: object) -> Outcome:
     right = Outcome(
         series={name: samples() for name in (*PLAN.tasks, LAUNCHER)},
+        disk=disk(),
         exit_code=0,
         result={"global_step": 300_000, "examples": 1_200_000},
         refused=3,
@@ -141,6 +152,9 @@ def test_a_job_that_did_what_it_must_has_no_errors():
         ({"exit_code": 1, "left": ["python -m ps_train"]}, "still alive after the job"),
         ({"series": {"ps:0": []}}, "ps:0 was never sampled"),
         ({"series": {"ps:0": samples(lambda calls: 20 * calls)}}, "ps:0 is not flat: anonymous, rss"),
+        ({"disk": disk(events=lambda hours: 2 * MIB * hours)}, "the model directory is not flat: events"),
+        ({"disk": disk(others=lambda hours: 2 * MIB * hours)}, "the model directory is not flat: others"),
+        ({"disk": disk(files=lambda hours: 6 * hours)}, "the model directory is not flat: files"),
         ({"series": {"ps:0": samples()[::20]}}, "ps:0 has fewer than 20 samples"),
     ],
 )
@@ -163,11 +177,25 @@ def test_workers_make_the_steps_of_sync_together(update: str, steps: int):
 
 def test_the_result_shows_verdict_numbers_and_course():
     leaks = outcome(series={"ps:0": samples(), "worker:0": samples(lambda calls: 20 * calls, noise=0)})
-    text = report.text(PLAN, leaks, verdicts_of(PLAN, leaks, 120_000), 120_000, "2030-01-02", "python -m tests.soak")
+    part = report.Part(PLAN, leaks, verdicts_of(PLAN, leaks, 120_000))
+    text = report.text([part], 120_000, "2030-01-02", "python -m tests.soak")
     (row,) = [line for line in text.splitlines() if line.startswith("| worker:0 ")]
     assert "| +1.91 | +1.91 | +0.95 | 0.00 | +1.91 | +1.91 | 50 to 50 | 30 to 30 | no: anonymous, rss |" in row
     assert "**Beside what TensorFlow keeps, the memory of the processes is not flat.**" in text
     assert "| 300000 | 5" in text and "2030-01-02" in text
+    assert "| event files, MiB | 0.022 to 0.052 | +0.048 | yes |" in text
+
+
+def test_a_later_part_resumes_and_makes_as_many_calls():
+    plan = Plan(calls=10, workers=2, part=2)
+    assert (plan.first_step, plan.max_steps) == (40, 60)
+
+
+def test_the_sizes_of_a_model_directory_are_those_of_its_event_files_and_of_the_others(tmp_path):
+    (tmp_path / "export").mkdir()
+    for name, size in (("events.out.tfevents.1", 30), ("export/a", 5), ("checkpoint", 7)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    assert disk_of(tmp_path, secs=3.0) == Disk(3.0, 30, 12, 3)
 
 
 def test_a_sample_sees_memory_files_and_threads_of_a_process():
