@@ -22,7 +22,7 @@ from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
 from ps_train.runtime.local_state import local_variable
-from ps_train.runtime.precision import is_narrow
+from ps_train.runtime.precision import is_narrow, origin
 from ps_train.transport.codecs.cast import saturating_cast
 from ps_train.transport.coding import NO_CODING, Coding
 from ps_train.transport.model_state import PushedState
@@ -217,8 +217,9 @@ class Transport:
             some and dataclasses.replace(some, gradients=next(sparse)) for some in rows or [None] * len(self.pushed)
         ]
         number = self._count_push() if self._coding.pushed is not None else None
+        origins = {name: gradient.dtype if scaled else origin(gradient) for name, gradient in gradients.items()}
         return [
-            self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number)
+            self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number, origins)
             for ps, some in enumerate(self.pushed)
         ]
 
@@ -231,7 +232,12 @@ class Transport:
         return number
 
     def _sent(
-        self, ps: int, vectors: tuple[tf.Tensor, ...], rows: RowPush | None, number: tf.Tensor | None
+        self,
+        ps: int,
+        vectors: tuple[tf.Tensor, ...],
+        rows: RowPush | None,
+        number: tf.Tensor | None,
+        origins: Mapping[str, tf.DType],
     ) -> ReceivedPush:
         """Returns a push to one ps, encoded if it has a number."""
         encoding = self.encodings[ps]
@@ -239,7 +245,7 @@ class Transport:
             seed = tf.stack([tf.constant(self._coding.seed + (ps << 20), tf.int64), number])
             rows = rows and rows.encoded(self._coding.rows, seed)
             if encoding is not None:
-                vectors, kept = encoding.encode(vectors, seed)
+                vectors, kept = encoding.encode(vectors, seed, origins)
                 self.kept += kept
         return ReceivedPush(ps, tuple(self.pushed[ps]), vectors, encoding, rows)
 

@@ -53,12 +53,16 @@ class PushEncoding:
         """Number of the parcel that has nothing but the header and travels with another one."""
         self._carrier = min(self.feedback, key=lambda number: parcels[number].length) if rides else None
 
-    def encode(self, vectors: Sequence[tf.Tensor], seed: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], list[tf.Operation]]:
+    def encode(
+        self, vectors: Sequence[tf.Tensor], seed: tf.Tensor, origins: Mapping[str, tf.DType]
+    ) -> tuple[tuple[tf.Tensor, ...], list[tf.Operation]]:
         """Encodes a push.
 
         Args:
           vectors: one for each parcel.
           seed: int32 [2].
+          origins: variable name to the dtype in which its gradient was computed.  A parcel whose gradients all have the
+            dtype that travels leaves nothing out.
 
         Returns:
           The tensors to send, and the operations that keep what is not sent.
@@ -70,7 +74,10 @@ class PushEncoding:
         done.append(self.examples.assign(tf.where(is_used, examples, self.examples), read_value=False))
         for number, vector in enumerate(vectors):
             if number in self.feedback:
-                parts, kept = self.feedback[number].encode(vector, seed + number, is_used)
+                if self._is_kept(self.parcels[number], origins):
+                    parts, kept = self._codec.encode(vector, seed + number), tf.no_op()
+                else:
+                    parts, kept = self.feedback[number].encode(vector, seed + number, is_used)
                 rider = [vectors[self._rider]] if self._rider is not None and number == self._carrier else []
                 wires.append(as_one([*parts, *rider]))
                 done.append(kept)
@@ -93,6 +100,9 @@ class PushEncoding:
             vector = self._codec.decode(parts, self.parcels[number].length)
             vectors.append(tf.ensure_shape(vector, [self.parcels[number].length]))
         return (*vectors, *([tf.ensure_shape(header, [HEADER_SIZE])] if header is not None else []))
+
+    def _is_kept(self, parcel: Parcel, origins: Mapping[str, tf.DType]) -> bool:
+        return all(self._codec.keeps(origins[piece.variable]) for piece in parcel.slices)
 
     def _examples(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the number of examples in the header, float32 scalar."""

@@ -21,6 +21,10 @@ class Cast(Codec):
     def __init__(self, dtype: tf.DType) -> None:
         self.dtypes = (dtype,)
 
+    def keeps(self, dtype: tf.DType) -> bool:
+        """Returns True for the dtype that travels."""
+        return dtype == self.dtypes[0]
+
     def encode(self, vector: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the rounded vector."""
         return (saturating_cast(vector, self.dtypes[0]),)

@@ -21,6 +21,10 @@ class Codec(abc.ABC):
     dtypes: tuple[tf.DType, ...]
     multiple = 1
 
+    def keeps(self, dtype: tf.DType) -> bool:
+        """Returns whether a vector whose values are all of this dtype arrives as it was."""
+        return False
+
     @abc.abstractmethod
     def encode(self, vector: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Encodes a vector, on the sender's device.

@@ -86,3 +86,48 @@ def test_a_skipped_gradient_leaves_no_trace(codec):
     assert cluster.sessions[0].run(cluster.steps[0].counters.skipped) == 1
     for key, value in values_of(cluster).items():
         assert value == pytest.approx(values_of(plain)[key], abs=2e-5)
+
+
+class Computes16(Fixed):
+    """A model that computes in the dtype of its variables."""
+
+    def forward(self, features, training):
+        first = v1.get_variable("first", [WIDTH], initializer=v1.ones_initializer())
+        second = v1.get_variable("second", [WIDTH], initializer=v1.ones_initializer())
+        return tf.reduce_sum(tf.cast(features, first.dtype) * (first + tf.reverse(second, [0])), 1)
+
+
+def left_out(cluster):
+    """Whether the end of the training changes any value by what the pushes have left out."""
+    before = values_of(cluster)
+    finish(cluster)
+    return any(not np.array_equal(value, before[name]) for name, value in values_of(cluster).items())
+
+
+def test_a_gradient_that_was_computed_in_the_dtype_that_travels_arrives_as_it_was():
+    clusters = [cluster_of(Computes16(), push_codec=c, compute_dtype="bfloat16") for c in ("none", "bfloat16")]
+    for cluster in clusters:
+        cluster.train(5)
+    plain, encoded = map(values_of, clusters)
+    assert all(np.array_equal(plain[name], encoded[name]) for name in plain)
+    assert not left_out(clusters[1])
+
+
+def residuals_written(compute_dtype):
+    """How many operations of the graph write a residual: one gives it its first value, others are the step's."""
+    cluster = cluster_of(Computes16(), push_codec="bfloat16", compute_dtype=compute_dtype)
+    ops = cluster.steps[0].graph.get_operations()
+    return sum("Assign" in op.type and "/residual_" in op.inputs[0].name for op in ops)
+
+
+def test_a_gradient_that_arrives_as_it_was_costs_no_residual():
+    assert residuals_written("bfloat16") < residuals_written("float32")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"accumulate": 3}, long({"clip_value": 0.01}), long({"l2": 0.1}), long({"update": "sync"})]
+)
+def test_a_gradient_that_was_changed_after_that_leaves_a_residual(fields):
+    cluster = cluster_of(Computes16(), push_codec="bfloat16", compute_dtype="bfloat16", **{"batch_size": 7, **fields})
+    cluster.train(5)
+    assert left_out(cluster)
