@@ -11,6 +11,7 @@ from benchmarks import (
     batch_size,
     big_table,
     breakdown,
+    codec_cpu,
     compare,
     growth,
     modes,
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         "slow": slow.run,
         "status": status_page.run,
         "breakdown": breakdown.run,
+        "codec_cpu": codec_cpu.run,
         "big_table": big_table.run,
         "batch_size": batch_size.run,
     }

@@ -28,6 +28,7 @@ WHAT = {
     "status": "what an open status page costs",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "accuracy": "test scores of shipped jobs with smaller messages",
+    "codec_cpu": "CPU time of each codec for a value",
     "batch_size": "a batch size that follows the network, over a slow wire",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }

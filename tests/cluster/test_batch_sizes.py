@@ -14,6 +14,7 @@ from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.recording import Recording, SharingWorker, used
+from tests.support.tables import Bags, PlainBags
 
 RATE, LOWER = 0.02, 4
 SCHEDULE = [4, 4, 16, 8, 8, 16, 4]
@@ -86,6 +87,20 @@ def test_synchronous_workers_have_the_same_size_in_a_step_and_equal_one_process(
     assert_equal(sized.cluster.values(), plain_values(model, initial, rows, lambda: make_optimizer(optimizer, RATE)))
     assert sized.cluster.values()["ps_train/examples"] == sum(map(len, rows))
     assert sized.cluster.global_step() == len(SCHEDULE), "a step counts one update, whatever its size"
+
+
+@pytest.mark.parametrize(("num_ps", "optimizer"), [(2, "sgd"), long(1, "adagrad")])
+def test_tables_get_the_rows_of_batches_of_any_size(num_ps: int, optimizer: str) -> None:
+    model = Bags(count=400, dense=True)
+    sized = Sized(model, num_ps, 2, update="sync", partition_bytes=1 << 20, optimizer=optimizer)
+    sized.start()
+    initial, data = sized.cluster.values(), model.data("train", "")
+    sized.train()
+    batches = [(data.features[rows], data.labels[rows]) for rows in rows_of(SCHEDULE, 400, 2)]
+    plain = train_plainly(PlainBags(400, dense=True), lambda: make_optimizer(optimizer, RATE), initial, batches)
+    found = sized.cluster.values()
+    for name, value in plain.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("scaling", ["linear", long("sqrt")])
