@@ -31,7 +31,7 @@ def verdicts_of(plan: Plan, outcome: Outcome, warmup: int) -> report.Verdicts:
     """Returns a verdict for each process: None for all where there were too few calls."""
     if plan.calls < warmup + MIN_CALLS:
         return dict.fromkeys(outcome.series)
-    return {name: judge(samples, warmup) for name, samples in outcome.series.items()}
+    return {name: judge(samples, warmup, plan.calls_of(name)) for name, samples in outcome.series.items()}
 
 
 def all_errors(plan: Plan, outcome: Outcome, verdicts: report.Verdicts, warmup: int) -> list[str]:
@@ -73,6 +73,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))  # ends the processes of the job, too
     sizes = (given.calls, given.update, given.num_ps, given.num_workers, given.sample_secs, tuple(flags))
     parts: list[report.Part] = []
+    found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="ps_train_soak_") as directory:
         for number in range(given.parts):
             plan = Plan(*sizes, part=number, is_paced=given.paced)
@@ -84,10 +85,11 @@ def main() -> int:
                 day, command = str(datetime.date.today()), " ".join(["python -m tests.soak", *sys.argv[1:]])
                 given.write.write_text(report.text(parts, given.warmup, day, command))
             for error in errors:
-                print(f"error: {error}")
-            if errors:
-                return 1
-    return 0
+                print(f"error: {error}", flush=True)
+            found += errors
+            if errors_of(plan, outcome):  # there may be nothing to resume from
+                break
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -57,6 +57,10 @@ class Plan:
         """Global steps while each worker makes one call: under `sync` they make each step together."""
         return 1 if self.update == "sync" else self.workers
 
+    def calls_of(self, name: str) -> int:
+        """Returns how many calls a process takes part in while each worker makes one: all workers call a ps."""
+        return self.workers if name.startswith("ps") else 1
+
     @property
     def first_step(self) -> int:
         return self.part * self.calls * self.steps_per_call

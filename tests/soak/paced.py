@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support import models
 
-_SECS = 0.012
+_SECS = 0.006
 
 
 class Paced(models.Linear):

@@ -49,8 +49,8 @@ def table(verdicts: Verdicts, warmup: int) -> str:
     if None in verdicts.values():
         return f"flatness is not judged: that takes {warmup + MIN_CALLS} calls, of which {warmup} are the warm-up"
     lines = [
-        f"| process | RSS, MiB | growth, MiB per {PER_CALLS:,} calls: RSS | anonymous | Pss | kept by TensorFlow | "
-        "the rest: RSS | anonymous | open files | threads | flat |",
+        f"| process | RSS, MiB | growth, MiB per {PER_CALLS:,} calls of it: RSS | anonymous | Pss | "
+        "kept by TensorFlow | the rest: RSS | anonymous | open files | threads | flat |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(name, judged) for name, judged in verdicts.items() if judged is not None]

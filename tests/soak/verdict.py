@@ -113,13 +113,19 @@ class Judged:
         return self.growth[name] - (KEPT_BYTES * self.growth["kept"] if name in ("rss", "anonymous") else 0.0)
 
 
-def judge(samples: Sequence[Sample], warmup: int = WARMUP_CALLS) -> Judged | None:
-    """Returns the verdict, or None where the samples after the warm-up are too few or too close for one."""
+def judge(samples: Sequence[Sample], warmup: int = WARMUP_CALLS, calls: int = 1) -> Judged | None:
+    """Returns the verdict, or None where the samples after the warm-up are too few or too close for one.
+
+    Args:
+      samples: of one process.
+      warmup: calls of each worker that are not judged.
+      calls: that the process takes part in while each worker makes one.
+    """
     later = [sample for sample in samples if sample.calls >= warmup]
     if len(later) < MIN_SAMPLES or later[-1].calls - later[0].calls < 0.9 * MIN_CALLS:
         return None
     first, last = _ends(later)
-    passed = (last["calls"] - first["calls"]) / PER_CALLS
+    passed = calls * (last["calls"] - first["calls"]) / PER_CALLS
     return Judged(first, last, {name: (last[name] - first[name]) / passed for name in first if name != "calls"})
 
 

@@ -55,6 +55,6 @@ def test_all_contenders_get_the_same_data_and_test_data_of_the_same_kind():
 
 
 def test_an_unknown_workload_is_refused_with_those_that_are_known():
-    known = "big, large, lookup, lookup_small, rows, sleeper, small, starting, tiny, wide"
+    known = "big, cnn, large, lookup, lookup_small, rows, sleeper, small, starting, tiny, wide"
     with pytest.raises(UsageError, match=known):
         workloads.load("none")
