@@ -6,10 +6,12 @@ count = source.take(100, global_step=0)         # 0: none are left
 
 from __future__ import annotations
 
+import queue
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Budget(Protocol):
@@ -82,6 +84,7 @@ class StepsAhead:
         self._source, self._ahead = source, ahead
         self._held = 0
         self._taking: Future[int] | None = None
+        self._wishes: queue.SimpleQueue[Any] | None = None
 
     def take(self, wanted: int, global_step: int) -> int:
         """Returns steps that were taken before, or takes some; begins to take those of the next burst."""
@@ -113,15 +116,25 @@ class StepsAhead:
             self._held += taking.result()
 
     def _begin(self, wanted: int, global_step: int) -> None:
-        self._taking = taking = Future[int]()
+        if self._wishes is None:
+            self._wishes = queue.SimpleQueue()
+            threading.Thread(target=_take_all, args=[self._source, self._wishes], daemon=True, name="steps").start()
+            weakref.finalize(self, self._wishes.put, None)
+        self._taking = Future()
+        self._wishes.put((wanted, global_step, self._taking))
 
-        def take() -> None:
-            try:
-                taking.set_result(self._source.take(wanted, global_step))
-            except BaseException as error:
-                taking.set_exception(error)
 
-        threading.Thread(target=take, daemon=True, name="steps").start()
+def _take_all(source: Budget, wishes: queue.SimpleQueue[Any]) -> None:
+    """Answers wishes (number, global step, Future of the steps), until there is None in the place of one.
+
+    One thread takes all of them: TensorFlow keeps some bytes for ever for each thread that has used it from Python.
+    """
+    while (wish := wishes.get()) is not None:
+        wanted, global_step, taking = wish
+        try:
+            taking.set_result(source.take(wanted, global_step))
+        except BaseException as error:
+            taking.set_exception(error)
 
 
 def step_source(max_steps: int, budget: Budget | None, has_ended: Callable[[], bool], ahead: bool) -> StepSource:

@@ -206,10 +206,7 @@ class Transport:
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
         parcels = [parcel for some in self.pushed for parcel in some]
-        zero = tf.zeros_like(examples)
-        torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
-        header = [tf.ones_like(examples) if scaled else examples, zero, torn]
-        scale = examples if scaled else None
+        header, scale = self._header(examples, scaled), examples if scaled else None
         row_vectors = [_scaled(some.gradients, scale) for some in rows if some]
         vectors = guard([_vector(parcel, pieces, header, scale) for parcel in parcels] + row_vectors)
         dense, sparse = iter(vectors[: len(parcels)]), iter(vectors[len(parcels) :])
@@ -222,6 +219,11 @@ class Transport:
             self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number, origins)
             for ps, some in enumerate(self.pushed)
         ]
+
+    def _header(self, examples: tf.Tensor, scaled: bool) -> list[tf.Tensor]:
+        zero = tf.zeros_like(examples)
+        torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
+        return [tf.ones_like(examples) if scaled else examples, zero, torn]
 
     def _count_push(self) -> tf.Tensor:
         """Returns the number of this push among the replica's, int64 scalar: a part of the codec's seed."""

@@ -56,6 +56,24 @@ def test_to_make_steps_need_not_wait_for_the_next_ones() -> None:
     assert source.take(10, 0) == 10
 
 
+def test_one_thread_takes_all_steps_ahead_and_ends_with_the_source() -> None:
+    class Remembering(Watched):
+        threads: set[threading.Thread] = set()
+
+        def take(self, wanted: int, global_step: int) -> int:
+            self.threads.add(threading.current_thread())
+            return super().take(wanted, global_step)
+
+    budget = Remembering(1000)
+    source = source_of(budget)
+    assert sum(source.take(50, 0) for _ in range(20)) == 1000
+    (taker,) = budget.threads - {threading.main_thread()}
+    assert taker.is_alive()
+    del source
+    taker.join(20)
+    assert not taker.is_alive()
+
+
 def test_what_is_held_is_filled_up_or_kept() -> None:
     budget = Watched(100)
     source = source_of(budget)
