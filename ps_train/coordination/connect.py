@@ -64,6 +64,14 @@ def retry_until(attempt: Callable[[], Any], timeout_secs: float, waiting_for: st
     return result
 
 
+def patient(call: Callable[[], Any]) -> Any:
+    """Returns the result of a call to a ps; raises NotReadyError instead of LostTaskError, since waiting may help."""
+    try:
+        return call()
+    except LostTaskError as error:
+        raise NotReadyError(str(error)) from None
+
+
 def connect_all_ps(
     resolver: ClusterResolver, task: Task, shared: Mapping[str, Any], timeout_secs: float
 ) -> list[KeyValueStore]:
@@ -100,10 +108,7 @@ def connect_ps(expected: Task, address: Address, task: Task, shared: Mapping[str
     peer = check_reachable(address)
     store = KeyValueStore(address.target, f"{expected} ({address})")
     store.peer = peer
-    try:
-        text = store.get(records.IDENTITY)
-    except LostTaskError as error:
-        raise NotReadyError(str(error)) from None
+    text = patient(lambda: store.get(records.IDENTITY))
     if not text:
         store.close()  # the next attempt makes a new one
         raise NotReadyError(f"{address} answers, but has not yet identified itself as {expected}")

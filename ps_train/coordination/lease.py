@@ -55,7 +55,7 @@ class Lease:
         held = ""
         while True:
             before = self._store.compare_and_set(self._key, held, self.status.to_json())
-            if before == held:
+            if before in (held, self.status.to_json()):  # an earlier try may have been answered too late
                 return
             held = before
             holder = TaskStatus.from_json(before)

@@ -5,10 +5,7 @@ A job ends when fewer than min_workers remain.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import queue
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from ps_train.cluster.spec import Cluster
@@ -22,23 +19,6 @@ from ps_train.runtime.lifecycle import event
 log = logging.getLogger(__name__)
 
 _ASK_SECS, _STALL_SECS = 5.0, 30.0
-
-
-class BackgroundTask:
-    """A thread that runs one function at a time.  At most one more is queued; further ones are dropped."""
-
-    def __init__(self) -> None:
-        self._work: queue.Queue[Callable[[], None]] = queue.Queue(1)
-        threading.Thread(target=self._do, daemon=True, name="members").start()
-
-    def __call__(self, work: Callable[[], None]) -> None:
-        """Queues the work; drops it if other work is queued."""
-        with contextlib.suppress(queue.Full):
-            self._work.put_nowait(work)
-
-    def _do(self) -> None:
-        while True:
-            self._work.get()()
 
 
 class MembershipMonitor:

@@ -11,11 +11,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ps_train.checkpoint.export import prepare_export
 from ps_train.checkpoint.files import prepare_directory
+from ps_train.cluster.background_task import BackgroundTask
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
 from ps_train.cluster.towers import find_towers
@@ -23,13 +24,13 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import NO_LIMIT, described
 from ps_train.config.task import Task
 from ps_train.coordination import records
-from ps_train.coordination.connect import connect_all_ps
+from ps_train.coordination.connect import connect_all_ps, patient, retry_until
 from ps_train.coordination.directory_lock import DirectoryLock, held_directory
 from ps_train.coordination.heartbeat import FailureDetector, Heartbeat
 from ps_train.coordination.job_diff import diff_configs, job_fingerprint
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.coordination.lease import Lease
-from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
+from ps_train.coordination.membership_monitor import MembershipMonitor
 from ps_train.coordination.records import StopRequest, TaskState, new_task_status
 from ps_train.coordination.run_status import RunState, StatusFile
 from ps_train.coordination.telemetry import TelemetrySource
@@ -111,11 +112,11 @@ def _run(
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
     lease = Lease(stores[0], new_task_status(str(task)))
-    lease.acquire(job.heartbeat_timeout_secs)
+    _when_answered(lambda: lease.acquire(job.heartbeat_timeout_secs), stores[0], job)
     if observer is not None:
         _show_start(console, job, plan)
         observer.start(console)
-        _describe(stores[0], description, str(task))
+        _when_answered(lambda: _describe(stores[0], description, str(task)), stores[0], job)
     events, (membership, detector) = MainThreadEvents(), _monitors(job, cluster, is_chief)
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership if is_chief else detector)
     context = TrainingContext(
@@ -136,6 +137,11 @@ def _run(
         training.profile.close()
         heartbeat.stop()
         events.close()
+
+
+def _when_answered(call: Callable[[], None], store: KeyValueStore, job: Job) -> None:
+    """Makes a call to ps 0 again until it is answered: no heartbeat watches this ps yet."""
+    retry_until(lambda: patient(call), job.startup_timeout_secs, store.name)
 
 
 def _show_start(console: Console, job: Job, plan: Plan) -> None:

@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.calls import PS_LOST_ERRORS, LostConnectionError, Session, SessionGroup
 from ps_train.cluster.spec import Cluster
 from ps_train.coordination import records
-from ps_train.coordination.connect import NotReadyError, retry_until
+from ps_train.coordination.connect import NotReadyError, patient, retry_until
 from ps_train.coordination.job_diff import diff_configs
 from ps_train.coordination.kv_store import KeyValueStore, cause_of
 from ps_train.coordination.records import ModelReady
@@ -142,7 +142,7 @@ def agree_with_chief(
     chief = f"{cluster.chief} ({address or 'address unknown here'})"
 
     def read() -> str:
-        text = store.get(records.DESCRIPTION)
+        text = patient(lambda: store.get(records.DESCRIPTION))
         if not text:
             raise NotReadyError(f"{chief} has not described the job yet")
         return text

@@ -35,7 +35,6 @@ COVERED_BY = {
     "checkpoint/contents.py": "tests/cluster/checkpoint/test_files.py",
     "placement/initial_tensor.py": "tests/unit/placement/test_user_variables.py",
     # Parts of a process that need real processes.
-    "roles/worker.py": "tests/process/test_startup.py",
     "training/worker_duties.py": "tests/process/test_output.py",
     "training/session.py": "tests/process/test_recovery.py",
     "training/context.py": "tests/process/test_training.py",

@@ -87,3 +87,13 @@ def test_a_lease_survives_the_loss_of_its_store(store_of: Callable[[], KeyValueS
     store.set(records.task_key("worker:1"), TaskStatus("worker:1", lease.status.process_id, "host", 1).to_json())
     assert lease.renew("training")
     assert TaskStatus.from_json(store.get(records.task_key("worker:1"))).state == "training"
+
+
+def test_a_lease_that_was_acquired_by_a_call_whose_answer_came_too_late_is_acquired_again_at_once(
+    store_of: Callable[[], KeyValueStore],
+) -> None:
+    lease = Lease(store_of(), new_task_status("worker:1"))
+    lease.acquire(lease_secs=5)  # suppose that the answer did not come
+    began = time.monotonic()
+    lease.acquire(lease_secs=30)
+    assert time.monotonic() - began < 10 and lease.renew()

@@ -8,11 +8,13 @@ import time
 
 import pytest
 
+from ps_train.cluster.background_task import BackgroundTask
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
-from ps_train.coordination.membership_monitor import BackgroundTask, MembershipMonitor
+from ps_train.coordination.membership_monitor import MembershipMonitor
 from ps_train.coordination.records import TaskState
 from ps_train.errors import ConfigError, TooFewWorkersError
+from tests.support.processes import eventually
 from tests.support.statuses import worker_status
 
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), heartbeat_timeout_secs=10.0)
@@ -98,6 +100,20 @@ class TestMembershipMonitor:
         made.remove_replica = lambda index: bool(asked.append(index))
         made.update([worker_status(0, 1), worker_status(1, 0), worker_status(2, 0)], 111.0)
         assert asked == [1]
+
+    def test_workers_are_removed_though_an_earlier_removal_never_ends(self):
+        made, never, asked = monitor(run=BackgroundTask(patience_secs=0.2)), threading.Event(), []
+        made.remove_replica = lambda index: never.wait(60)  # a call to a ps that was frozen, and replaced elsewhere
+        statuses = [worker_status(0, 1), worker_status(1, 0), worker_status(2, 1)]
+        made.update(statuses, 111.0)
+        made.remove_replica = lambda index: bool(asked.append(index)) or True  # of the session after the recovery
+
+        def removed():
+            made.update(statuses, 111.0)
+            return 1 in asked
+
+        eventually(removed, 20, "the removal of worker 1")
+        never.set()
 
     def test_a_heartbeat_does_not_wait_for_a_ps_that_does_not_answer(self):
         made, silent, asked = monitor(run=BackgroundTask()), threading.Event(), []
