@@ -35,6 +35,7 @@ LATE = (
     "no worker has come",
     "all of them are gone",
     "has not joined within",
+    "has not described the job yet",
     "s (recovery_timeout_secs): ",
 )
 """What a process may say that was started again, or woke, when the job was over."""
