@@ -558,4 +558,32 @@ MUTATIONS = [
         ("tests/unit/launch/test_restart_policy.py",),
         within="RestartPolicy.delay",
     ),
+    Mutation(
+        "work behind a call that never ends is never done",
+        "ps_train/cluster/background_task.py",
+        "if self._thread.has_ended() or self._thread.busy_secs() > self._patience_secs:",
+        "if self._thread.has_ended():",
+        (
+            "tests/unit/cluster/test_background_task.py::"
+            "test_what_hangs_is_abandoned_and_what_waits_behind_it_is_not_done_later",
+        ),
+    ),
+    Mutation(
+        "a worker that begins does not wait for a frozen ps",
+        "ps_train/coordination/connect.py",
+        "raise NotReadyError(str(error)) from None",
+        "raise",
+        ("tests/unit/roles/test_worker_join.py::test_a_call_is_made_again_until_it_is_answered",),
+        within="patient",
+    ),
+    Mutation(
+        "every gradient is taken for one of 16 bits",
+        "ps_train/transport/dense.py",
+        "gradient.dtype if scaled else origin(gradient)",
+        "tf.bfloat16",
+        (
+            "tests/cluster/transport/test_push_encoding.py::"
+            "test_a_gradient_that_was_changed_after_that_leaves_a_residual",
+        ),
+    ),
 ]

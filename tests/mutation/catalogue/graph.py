@@ -234,8 +234,8 @@ MUTATIONS = [
     Mutation(
         "synchronous gradients travel without their weight",
         "ps_train/transport/dense.py",
-        "scale = examples if scaled else None",
-        "scale = None",
+        ", examples if scaled else None",
+        ", None",
         (
             "tests/cluster/updates/test_synchronous.py::"
             "test_in_synchronous_updates_every_example_counts_the_same_when_batches_differ_in_size",
