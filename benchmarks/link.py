@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import ctypes
 import dataclasses
 import fcntl
@@ -61,16 +60,9 @@ def main() -> None:
         namespace, _, address = text.partition("=")
         pace = Pace(arguments.delay_ms / 1000, arguments.mbit * 1e6 / 8)
         ends[socket.inet_aton(address)] = _End(_attach(namespace), pace)
-    _go_first()
     print("ready", flush=True)
     while True:
         _turn(ends)
-
-
-def _go_first() -> None:
-    """Takes a core as soon as a packet is due: a real wire does not wait for the programs at its ends."""
-    with contextlib.suppress(OSError):  # a container may not allow it
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 def _attach(namespace: str) -> int:

@@ -43,7 +43,7 @@ class _OneByOne:
         self._work: queue.Queue[Callable[[], None]] = queue.Queue(1)
         self._since: float | None = None
         self._abandoned = False
-        self._thread = threading.Thread(target=self._do, daemon=True, name="members")
+        self._thread = threading.Thread(target=self._do, daemon=True, name="background")
         self._thread.start()
 
     def offer(self, work: Callable[[], None]) -> None:

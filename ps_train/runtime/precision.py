@@ -22,7 +22,7 @@ def accumulation_dtype(dtype: tf.DType) -> tf.DType:
     return tf.float32 if is_narrow(dtype) else dtype
 
 
-def origin(tensor: tf.Tensor) -> tf.DType:
+def origin_dtype(tensor: tf.Tensor) -> tf.DType:
     """Returns the dtype below 32 bits from which a tensor was widened, whose values it has; otherwise its own dtype."""
     before = tensor.op.inputs[0].dtype if tensor.op.type == "Cast" else tensor.dtype
     return before if is_narrow(before) and not is_narrow(tensor.dtype) else tensor.dtype

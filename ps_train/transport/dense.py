@@ -22,7 +22,7 @@ from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables
 from ps_train.placement.variables import ps_device
 from ps_train.runtime.local_state import local_variable
-from ps_train.runtime.precision import is_narrow, origin
+from ps_train.runtime.precision import is_narrow, origin_dtype
 from ps_train.transport.codecs.cast import saturating_cast
 from ps_train.transport.coding import NO_CODING, Coding
 from ps_train.transport.model_state import PushedState
@@ -214,7 +214,7 @@ class Transport:
             some and dataclasses.replace(some, gradients=next(sparse)) for some in rows or [None] * len(self.pushed)
         ]
         number = self._count_push() if self._coding.pushed is not None else None
-        origins = {name: gradient.dtype if scaled else origin(gradient) for name, gradient in gradients.items()}
+        origins = {name: gradient.dtype if scaled else origin_dtype(gradient) for name, gradient in gradients.items()}
         return [
             self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number, origins)
             for ps, some in enumerate(self.pushed)

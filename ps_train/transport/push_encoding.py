@@ -74,13 +74,13 @@ class PushEncoding:
         done.append(self.examples.assign(tf.where(is_used, examples, self.examples), read_value=False))
         for number, vector in enumerate(vectors):
             if number in self.feedback:
-                if self._is_kept(self.parcels[number], origins):
-                    parts, kept = self._codec.encode(vector, seed + number), tf.no_op()
+                if self._is_lossless(self.parcels[number], origins):
+                    parts = self._codec.encode(vector, seed + number)
                 else:
                     parts, kept = self.feedback[number].encode(vector, seed + number, is_used)
+                    done.append(kept)
                 rider = [vectors[self._rider]] if self._rider is not None and number == self._carrier else []
                 wires.append(as_one([*parts, *rider]))
-                done.append(kept)
             elif number != self._rider:
                 wires.append(vector)
         return tuple(wires), done
@@ -101,8 +101,8 @@ class PushEncoding:
             vectors.append(tf.ensure_shape(vector, [self.parcels[number].length]))
         return (*vectors, *([tf.ensure_shape(header, [HEADER_SIZE])] if header is not None else []))
 
-    def _is_kept(self, parcel: Parcel, origins: Mapping[str, tf.DType]) -> bool:
-        return all(self._codec.keeps(origins[piece.variable]) for piece in parcel.slices)
+    def _is_lossless(self, parcel: Parcel, origins: Mapping[str, tf.DType]) -> bool:
+        return all(self._codec.is_lossless_for(origins[piece.variable]) for piece in parcel.slices)
 
     def _examples(self, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the number of examples in the header, float32 scalar."""

@@ -246,7 +246,8 @@ def _check(run: Run, processes: Processes) -> None:
         check_values(told(text, expected), run.job.model_dir, plan, run.promise(step))
     for process in run.replaced:
         # One that was frozen before it served finds the other one at its new address.
-        is_right = _is_frozen(process) or is_late(process) or "is busy (held by" in process.output
+        was_busy = process.process.poll() == 2 and "is busy (held by" in process.lines[-1]
+        is_right = _is_frozen(process) or is_late(process) or was_busy
         assert is_right, told(f"{text}: what was replaced", {"ps": process})
     for process in [*run.replaced, *[run.now[task] for task in storm.missing]]:
         process.kill()

@@ -1,7 +1,7 @@
 """Runs a long training and measures its processes: python -m tests.soak [--calls=300000] [--update=async] [--write]
 
 Two hours in two parts, of which the second resumes from the first one's checkpoint, at the pace of a larger model:
-python -m tests.soak --paced --calls=260000 --parts=2 --write=tests/soak/LONG_RESULT.md
+python -m tests.soak --paced --num_workers=2 --calls=300000 --parts=2 --write=tests/soak/LONG_RESULT.md
 
 Each `session.run` call leaves something behind: the first 100,000 in TensorFlow's memory of request ids, the others
 only where something leaks.  The command says for each process whether its memory stays flat after the warm-up.

@@ -21,7 +21,7 @@ class Cast(Codec):
     def __init__(self, dtype: tf.DType) -> None:
         self.dtypes = (dtype,)
 
-    def keeps(self, dtype: tf.DType) -> bool:
+    def is_lossless_for(self, dtype: tf.DType) -> bool:
         """Returns True for the dtype that travels."""
         return dtype == self.dtypes[0]
 

@@ -21,7 +21,7 @@ class Codec(abc.ABC):
     dtypes: tuple[tf.DType, ...]
     multiple = 1
 
-    def keeps(self, dtype: tf.DType) -> bool:
+    def is_lossless_for(self, dtype: tf.DType) -> bool:
         """Returns whether a vector whose values are all of this dtype arrives as it was."""
         return False
 

@@ -579,7 +579,7 @@ MUTATIONS = [
     Mutation(
         "every gradient is taken for one of 16 bits",
         "ps_train/transport/dense.py",
-        "gradient.dtype if scaled else origin(gradient)",
+        "gradient.dtype if scaled else origin_dtype(gradient)",
         "tf.bfloat16",
         (
             "tests/cluster/transport/test_push_encoding.py::"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from ps_train.runtime.precision import origin
+from ps_train.runtime.precision import origin_dtype
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,5 @@ from ps_train.runtime.precision import origin
 def test_the_origin_of_a_cast_is_the_dtype_whose_values_it_has(before, after, expected):
     with tf.Graph().as_default():
         tensor = tf.cast(tf.zeros([2], before), after)
-        assert origin(tensor) == expected
-        assert origin(tensor + tensor) == after
+        assert origin_dtype(tensor) == expected
+        assert origin_dtype(tensor + tensor) == after
