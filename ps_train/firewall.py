@@ -20,11 +20,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
 
 from ps_train.cluster.from_environment import parse_flags
 from ps_train.cluster.ports import is_loopback
 from ps_train.cluster.spec import Cluster
+from ps_train.command_parser import CommandParser
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.flags import ParsedFlags, with_task
 from ps_train.config.job_values import described
@@ -214,11 +214,6 @@ class _Guard:
         self._console.error(f"ps_train.firewall: {text}")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}: see python -m ps_train.firewall --help.")
-
-
 def main(arguments: Sequence[str], console: Console) -> int:
     """Prints, applies or removes the rules; returns the exit code.
 
@@ -272,9 +267,8 @@ def _networks(texts: Sequence[str], flag: str) -> frozenset[Network]:
     return frozenset(found)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser("python -m ps_train.firewall", description=__doc__, allow_abbrev=False)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def _parser() -> CommandParser:
+    parser = CommandParser("python -m ps_train.firewall", description=__doc__)
     add = parser.add_argument
     add("--apply", action="store_true", help="applies the rules until a signal, or the end of the command after --")
     add("--remove", action="store_true", help="removes the rules of this job, which a killed process has left")

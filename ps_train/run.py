@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ps_train.command_parser import CommandParser
 from ps_train.errors import EXIT_CONFIG, PsTrainError
 from ps_train.legacy import cluster_of_scripts
 from ps_train.legacy.cluster_of_scripts import ScriptJob
@@ -30,11 +31,11 @@ def main(arguments: Sequence[str]) -> int:
     Args:
       arguments: the command line without the program's name.
     """
-    given = _parser().parse_args(arguments)
     console = Console(sys.stdout, sys.stderr)
-    if given.allow_public_ports:
-        os.environ[ALLOW_VARIABLE] = "1"  # the tasks read it
     try:
+        given = _parser().parse_args(arguments)
+        if given.allow_public_ports:
+            os.environ[ALLOW_VARIABLE] = "1"  # the tasks read it
         is_cluster = given.num_ps is not None or given.num_workers is not None or given.chief or given.evaluator
         if not is_cluster:
             if not os.path.isfile(given.script):
@@ -57,9 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m ps_train.run", description=__doc__, allow_abbrev=False)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def _parser() -> CommandParser:
+    parser = CommandParser("python -m ps_train.run", description=__doc__)
     parser.add_argument("--num_ps", type=_count(0), help="number of ps (1 if a cluster is asked for)")
     parser.add_argument("--num_workers", type=_count(1), help="number of workers, the chief included (2)")
     parser.add_argument("--chief", action="store_true", help="the first worker is the job `chief` in TF_CONFIG")

@@ -16,9 +16,10 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ps_train.cluster.spec import Cluster
+from ps_train.command_parser import CommandParser
 from ps_train.config import flags
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import Schedule, check_tasks, parse
@@ -34,11 +35,6 @@ from ps_train.runtime.console import ERROR_BEGINS, Console
 
 _OWN = (*HOST_LISTS, "job_name", "task_index", "num_ps", "num_workers", "cluster_file", "cluster_from", "hostfile")
 """Flags of a job that --hosts stands for."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}: see python -m ps_train.launch --help.")
 
 
 def main(arguments: Sequence[str], console: Console) -> int:
@@ -124,9 +120,8 @@ def _environment(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser("python -m ps_train.launch", description=__doc__, allow_abbrev=False)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def _parser() -> CommandParser:
+    parser = CommandParser("python -m ps_train.launch", description=__doc__)
     add = parser.add_argument
     add("--hosts", required=True, help="the cluster: [USER@]HOST[=ADDRESS]:ROLE[*COUNT],...; roles: ps, worker, chief")
     add("--port", type=_port, default=2222, help="first port of each host; its tasks have consecutive ports [2222]")

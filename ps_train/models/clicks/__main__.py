@@ -7,19 +7,15 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
+from ps_train.command_parser import CommandParser
 from ps_train.errors import EXIT_DONE, ConfigError, DataError, PsTrainError
 from ps_train.models.clicks.synthetic import LINES, TEST_SHARE, best_scores, write_files
 
 _USAGE = """python -m ps_train.models.clicks --make DIRECTORY [--lines N] [--seed S] [--parts K] [--gz]
        python -m ps_train.models.clicks --scores DIRECTORY
        python -m ps_train.models.clicks --measure FILE"""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see python -m ps_train.models.clicks --help.")
 
 
 def _integer(minimum: int) -> Callable[[str], int]:
@@ -31,8 +27,8 @@ def _integer(minimum: int) -> Callable[[str], int]:
     return number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m ps_train.models.clicks", usage=_USAGE, description=__doc__, allow_abbrev=False)
+def _parser() -> CommandParser:
+    parser = CommandParser("python -m ps_train.models.clicks", usage=_USAGE, description=__doc__)
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--make", metavar="DIRECTORY", help="make training and test files in a new directory")
     actions.add_argument(
@@ -73,7 +69,7 @@ def main(arguments: list[str]) -> int:
             parser.print_help()
         return EXIT_DONE
     except PsTrainError as error:
-        print(f"ps_train: error: {error}")
+        print(f"ps_train: error: {error}", file=sys.stderr)
         return error.exit_code
 
 

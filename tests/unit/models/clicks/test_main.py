@@ -45,9 +45,9 @@ def test_wrong_arguments_are_refused_in_one_line(capsys, monkeypatch, tmp_path, 
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     told = capsys.readouterr()
-    assert len(told.out.splitlines()) == 1
-    assert said in told.out
-    assert told.err == ""
+    assert len(told.err.splitlines()) == 1
+    assert said in told.err
+    assert told.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
