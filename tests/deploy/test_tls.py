@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from tests.support import models, tls_probe
 from tests.support.fork_server import ROOT
-from tests.support.net_hosts import NetHosts, missing, net_hosts, run, wait_for_port
+from tests.support.net_hosts import NetHosts, missing, net_hosts, wait_for_port
 from tests.support.processes import Process, Processes, eventually
 
 WHY_NOT = missing("stunnel", "openssl", "tcpdump", "nft", "ss")
@@ -39,7 +40,8 @@ TASKS = {"ps-a": ("ps", 0), "worker-b": ("worker", 0), "worker-c": ("worker", 1)
 
 
 def ca(*arguments: object) -> str:
-    return run(sys.executable, str(ROOT / "deploy/tls/ca.py"), *map(str, arguments))
+    command = [sys.executable, str(ROOT / "deploy/tls/ca.py"), *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 class Network:

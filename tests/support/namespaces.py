@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
+BRIDGE = "br0"
 _numbers = itertools.count(1)
 
 needs_namespaces = pytest.mark.skipif(
@@ -55,23 +56,30 @@ class Host:
 @contextlib.contextmanager
 def hosts(*addresses: str) -> Iterator[list[Host]]:
     """Yields a host for each address (with a prefix length; /24 or /64 if none is given); removes them at the end."""
+    with bridged_hosts(*addresses) as (_, found):
+        yield found
+
+
+@contextlib.contextmanager
+def bridged_hosts(*addresses: str) -> Iterator[tuple[Host, list[Host]]]:
+    """Yields the namespace of the bridge, and the hosts; all packets pass its interface BRIDGE."""
     names: list[str] = []
     try:
         bridge = _add_namespace(names)
-        _call("ip", "-n", bridge, "link", "add", "br0", "type", "bridge")
-        _call("ip", "-n", bridge, "link", "set", "br0", "up")
+        _call("ip", "-n", bridge, "link", "add", BRIDGE, "type", "bridge")
+        _call("ip", "-n", bridge, "link", "set", BRIDGE, "up")
         found = []
         for number, address in enumerate(addresses):
             host = Host(_add_namespace(names))
             end = f"port{number}"
             _call("ip", "-n", bridge, "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", host.name)
-            _call("ip", "-n", bridge, "link", "set", end, "master", "br0", "up")
+            _call("ip", "-n", bridge, "link", "set", end, "master", BRIDGE, "up")
             _call("ip", "-n", host.name, "link", "set", "eth0", "up")
             host.add_address(address if "/" in address else f"{address}/{64 if ':' in address else 24}")
             found.append(host)
-        yield found
+        yield Host(bridge), found
     finally:
-        for name in names:
+        for name in reversed(names):
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
 
 

@@ -1,4 +1,4 @@
-"""Hosts that are network namespaces on one switch: own addresses, names and firewalls, and packets that can be read."""
+"""Hosts that are network namespaces with names: all know each other's, and what they send each other can be read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from tests.support.namespaces import BRIDGE, Host, bridged_hosts
 from tests.support.processes import Process, Processes, eventually
 
 NAMES_DIRECTORY = pathlib.Path("/etc/netns")
@@ -31,49 +32,32 @@ def missing(*programs: str) -> str:
 
 
 class NetHosts:
-    """Namespaces; `names` are host names with an address each, which all of them know."""
+    """Made by `net_hosts`.
 
-    def __init__(self, processes: Processes, addresses: dict[str, str]) -> None:
-        self._processes, self.addresses = processes, addresses
-        self._mark = f"ps{os.getpid()}"
-        self._made: list[str] = []
-        self._switch = self._add("switch")
-        run("ip", "-n", self._switch, "link", "add", "bridge", "type", "bridge")
-        run("ip", "-n", self._switch, "link", "set", "bridge", "up")
-        for name, address in addresses.items():
-            self._plug_in(name, address)
+    Attributes:
+      addresses: host name to address.
+    """
 
-    def _add(self, name: str) -> str:
-        namespace = f"{self._mark}-{name}"
-        run("ip", "netns", "add", namespace)
-        self._made.append(namespace)
-        run("ip", "-n", namespace, "link", "set", "lo", "up")
-        return namespace
-
-    def _plug_in(self, name: str, address: str) -> None:
-        namespace = self._add(name)
-        port = f"to-{name}"[:15]
-        run("ip", "-n", self._switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", namespace)
-        run("ip", "-n", self._switch, "link", "set", port, "master", "bridge", "up")
-        run("ip", "-n", namespace, "link", "set", "eth0", "up")
-        bits = ["64", "nodad"] if ":" in address else ["24"]
-        run("ip", "-n", namespace, "address", "add", f"{address}/{bits[0]}", "dev", "eth0", *bits[1:])
-        names = NAMES_DIRECTORY / namespace
-        names.mkdir(parents=True)
-        lines = [f"{other} {host}" for host, other in self.addresses.items()]
-        (names / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+    def __init__(self, processes: Processes, addresses: dict[str, str], bridge: Host, hosts: dict[str, Host]) -> None:
+        self._processes, self.addresses, self._bridge, self._hosts = processes, addresses, bridge, hosts
+        lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items()), ""]
+        for host in hosts.values():
+            (NAMES_DIRECTORY / host.name).mkdir(parents=True)
+            (NAMES_DIRECTORY / host.name / "hosts").write_text("\n".join(lines))
 
     def namespace(self, host: str) -> str:
-        return f"{self._mark}-{host}"
+        return self._hosts[host].name
 
     def start(self, host: str, *command: str) -> Process:
-        return self._processes.command(["ip", "netns", "exec", self.namespace(host), *command])
+        return self._processes.command([*self._hosts[host].prefix, *command])
 
     def python(self, host: str, *arguments: str) -> Process:
         return self.start(host, sys.executable, *arguments)
 
     def run(self, host: str, *command: str) -> str:
-        return run("ip", "netns", "exec", self.namespace(host), *command)
+        done = self._hosts[host].run(*command)
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+        return done.stdout
 
     def listens(self, host: str, port: int) -> bool:
         time.sleep(0.2)  # a process is started to look
@@ -81,9 +65,9 @@ class NetHosts:
 
     @contextlib.contextmanager
     def packets(self, path: pathlib.Path) -> Iterator[None]:
-        """Writes all packets on the switch to a file."""
-        command = ["tcpdump", "-i", "bridge", "-U", "--immediate-mode", "-s", "0", "-Z", "root", "-w", str(path)]
-        reader = self.start("switch", *command)
+        """Writes all packets between the hosts to a file."""
+        command = ["tcpdump", "-i", BRIDGE, "-U", "--immediate-mode", "-s", "0", "-Z", "root", "-w", str(path)]
+        reader = self._processes.command([*self._bridge.prefix, *command])
         reader.wait_for("listening on")
         try:
             yield
@@ -91,29 +75,23 @@ class NetHosts:
             reader.send(2)
             reader.wait()
 
-    def end(self) -> None:
-        for namespace in reversed(self._made):
-            subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
-            shutil.rmtree(NAMES_DIRECTORY / namespace, ignore_errors=True)
+    def forget_names(self) -> None:
+        for host in self._hosts.values():
+            shutil.rmtree(NAMES_DIRECTORY / host.name, ignore_errors=True)
         with contextlib.suppress(OSError):
             NAMES_DIRECTORY.rmdir()  # where nothing else is in it
 
 
-def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
-    return done.stdout
-
-
 @contextlib.contextmanager
 def net_hosts(processes: Processes, addresses: dict[str, str]) -> Iterator[NetHosts]:
-    hosts = NetHosts.__new__(NetHosts)
-    try:
-        hosts.__init__(processes, addresses)  # type: ignore[misc]
-        yield hosts
-    finally:
-        processes.end()
-        hosts.end()
+    """Yields hosts with the names and addresses; ends all processes and removes the hosts at the end."""
+    with bridged_hosts(*addresses.values()) as (bridge, found):
+        hosts = NetHosts(processes, addresses, bridge, dict(zip(addresses, found, strict=True)))
+        try:
+            yield hosts
+        finally:
+            processes.end()
+            hosts.forget_names()
 
 
 def wait_for_port(hosts: NetHosts, host: str, port: int) -> None:
