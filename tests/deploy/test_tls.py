@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.runtime.console import PROGRESS_BEGINS
 from tests.support import models, tls_probe
 from tests.support.fork_server import ROOT
 from tests.support.net_hosts import NetHosts, missing, net_hosts, wait_for_port
@@ -123,6 +124,23 @@ def test_a_job_trains_through_tunnels_to_the_same_values_and_no_parameter_is_rea
     assert expected.keys() == found.keys() and "marker" in found
     for key, value in expected.items():
         np.testing.assert_array_equal(found[key], value, key)
+
+
+def test_a_ps_that_was_killed_comes_back_behind_its_tunnel(network: Network) -> None:
+    network.lay_tunnels()
+    capture, model_dir = network.directory / "back.pcap", network.directory / "back"
+    flags = ["--max_steps=3000", "--update=async", "--log_secs=0.2"]
+    with network.hosts.packets(capture):
+        chief, other, ps = (network.start_task(host, model_dir, *flags) for host in ("worker-b", "worker-c", "ps-a"))
+        chief.wait_for(PROGRESS_BEGINS)
+        ps.send(signal.SIGKILL)
+        chief.wait_for("lost ps:0")
+        ps = network.start_task("ps-a", model_dir, *flags)
+        for task in (chief, other, ps):
+            assert task.wait(180) == 0, task.output
+    assert "restored" in chief.output
+    assert int(tf.train.load_checkpoint(str(model_dir)).get_tensor("global_step")) == 3000
+    assert models.MARKER[:16] not in capture.read_bytes()
 
 
 ECHO = """
