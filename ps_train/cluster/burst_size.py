@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
+from collections import Counter, deque
 from typing import NamedTuple
 
 from ps_train.config.job import Job
@@ -26,6 +26,8 @@ _FIRST = 3
 """Number of steps that are timed one by one before calls make several steps."""
 _MIN_STEPS_FOR_LONG_CALLS = 0.75
 """Maximum duration of a call of a new length, as a fraction of BURST_SECS."""
+_WISHES = 5
+"""How often calls must leave a length over before its graph is prepared; the end of a job does so once."""
 _GROWTH = 32
 """Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""
 
@@ -67,6 +69,7 @@ class BurstScheduler:
         self._steps = 1
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
+        self._left_over: Counter[int] = Counter()
         self._prepares_graphs = True  # in the first step
 
     @classmethod
@@ -114,13 +117,21 @@ class BurstScheduler:
         return steps if longest == 1 else (steps - alone) // longest * longest + alone
 
     def next_call_length(self, left: int) -> int:
-        """Returns the number of steps of the next call, at least 1; the caller makes the call now.
+        """Returns the number of steps of the next call, which the caller makes now.
+
+        0 is a single step that longer calls have left over.  The caller makes it with the hooks: that graph is always
+        prepared.
 
         Args:
-          left: steps left in the burst, without one that runs with the hooks.
+          left: steps left in the burst, without one that runs with the hooks; at least 1.
         """
         length = self._longest(left)
-        if length not in self._prepared:
+        if length < self._longest(math.inf):
+            self._left_over[length] += 1
+            if self._left_over[length] < _WISHES:
+                length = max((known for known in self._prepared if known <= left), default=0)
+            length = 0 if length == 1 else length
+        if length and length not in self._prepared:
             self._prepared.add(length)
             self._prepares_graphs = True
         return length
@@ -138,7 +149,7 @@ class BurstScheduler:
         self._secs.append(secs / steps)
         self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), _GROWTH * steps))
 
-    def _longest(self, left: int) -> int:
+    def _longest(self, left: float) -> int:
         fitting = [length for length in self._lengths if length <= left and (self._fixed or self._fits(length))]
         return max(fitting, default=1)
 

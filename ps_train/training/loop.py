@@ -163,20 +163,19 @@ class TrainingLoop:
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         for wrap in self._wrappers:
             run, run_with_hooks = wrap(run), wrap(run_with_hooks)
-        begun = made = first = 0
+        begun = made = 0
         in_calls = size.steps - size.with_hooks
         try:
             while begun < in_calls and not self._should_stop():
                 length = self._bursts.next_call_length(in_calls - begun)
-                first = first or length
-                if length == 1 < first:  # left over by longer calls: uses the graph that is always prepared
+                if length == 0:
                     made += self._with_hooks(run_with_hooks) > 0
                 else:
                     self._count_call(length)
                     steps = run(self._steps_per_call(length))["examples"]
                     self.count(length, float(sum(steps)) if steps else length * self._last_examples)
                     made += sum(examples > 0 for examples in steps) if steps else length
-                begun += length
+                begun += length or 1
             if not size.with_hooks:
                 return made, made < begun
             examples = self._with_hooks(run_with_hooks)

@@ -12,7 +12,7 @@ def burst(rhythm: BurstScheduler, step_secs: float) -> list[int]:
     """Makes one as the loop does; the lengths of its runs."""
     count, runs = rhythm.next_burst().steps, []
     while sum(runs) < count - 1:
-        runs.append(rhythm.next_call_length(count - 1 - sum(runs)))
+        runs.append(rhythm.next_call_length(count - 1 - sum(runs)) or 1)
     rhythm.record(count, count * step_secs)
     return [*runs, 1]
 
@@ -88,12 +88,24 @@ def test_a_length_that_is_new_must_fit_for_some_time() -> None:
 
 def test_no_call_is_longer_than_what_is_left() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
-    assert [rhythm.next_call_length(left) for left in (9, 8, 7, 3, 1)] == [8, 8, 4, 2, 1]
+    assert [rhythm.next_call_length(left) for left in (9, 8)] == [8, 8]
+    assert all(rhythm.next_call_length(left) <= left for left in (7, 6, 5, 4, 3, 2, 1) for _ in range(9))
+
+
+def test_no_graph_is_prepared_for_what_long_calls_leave_over_at_the_end_of_a_job() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    assert [rhythm.next_call_length(left) for left in (7, 6, 5, 3, 2, 1)] == [0] * 6
+
+
+def test_a_length_that_is_left_over_again_and_again_is_made_in_one_call() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    assert [rhythm.next_call_length(5) for _ in range(6)] == [0] * 4 + [4] * 2
+    assert [rhythm.next_call_length(left) for left in (7, 3, 1)] == [4, 0, 0]
 
 
 def test_a_call_of_a_given_length_is_of_that_length_however_slow_steps_are() -> None:
     rhythm = BurstScheduler(6, fixed=True)
-    assert rhythm.next_call_length(20) == 6 and rhythm.next_call_length(5) == 1
+    assert rhythm.next_call_length(20) == 6 and rhythm.next_call_length(5) == 0
     assert after(rhythm, 1.0).next_call_length(20) == 6
 
 
