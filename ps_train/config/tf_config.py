@@ -98,6 +98,9 @@ def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _addresses(name: str, hosts: Any, where: str) -> tuple[str, ...]:
+    given = list(hosts.values()) if isinstance(hosts, dict) else hosts
+    if not isinstance(given, list) or not all(isinstance(host, str) for host in given):
+        raise ConfigError(f"{where} is {shown(hosts)}: use a list of host:port.")
     if isinstance(hosts, dict):
         if not all(is_number(str(index)) for index in hosts):
             raise ConfigError(f"{where} has the indices {shown(sorted(hosts))}: use whole numbers.")
@@ -108,8 +111,6 @@ def _addresses(name: str, hosts: Any, where: str) -> tuple[str, ...]:
             raise ConfigError(f"{where} has gaps: only worker may be a map with gaps.")
         else:
             hosts = [host for _, host in ordered]
-    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise ConfigError(f"{where} is {shown(hosts)}: use a list of host:port.")
     return tuple(hosts)
 
 

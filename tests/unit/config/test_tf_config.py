@@ -132,6 +132,12 @@ class TestTfConfig:
         assert "ps" in message
         assert "list" in message
 
+    @pytest.mark.parametrize("host", [3, None, ["w:1"], {"w": 1}])
+    def test_an_address_in_a_map_that_is_no_text_is_refused(self, host):
+        message = tf_config_refusal({"cluster": {"ps": ["p:1"], "worker": {"0": host}}})
+        assert "TF_CONFIG cluster worker" in message
+        assert "list of host:port" in message
+
     @pytest.mark.parametrize("kind", ["server", None, "", 3])
     def test_an_unknown_task_type_is_refused_with_the_known_ones(self, kind):
         message = tf_config_refusal({"cluster": {"ps": ["p:1"]}, "task": {"type": kind, "index": 0}})
