@@ -154,16 +154,21 @@ class Heartbeat:
         self._stopped.set()
 
     def set_state(self, state: TaskState | None = None) -> None:
-        """Renews the lease on ps 0 and writes the task's state.
-
-        Args:
-          state: the new state; None keeps the present one.
+        """Renews the lease on ps 0 and writes the task's state; None keeps the present one.
 
         Raises:
           RefusedError: another process has taken over the lease.
         """
         if not self._lease.renew(state):
             raise RefusedError(f"{self._lease.status.task} has lost its lease: another process has taken it over.")
+
+    def tell_state(self, state: TaskState) -> bool:
+        """Sets the state as `set_state` does; returns False instead if ps 0 is lost."""
+        try:
+            self.set_state(state)
+        except LostTaskError:
+            return False
+        return True
 
     def publish(self, index: int) -> None:
         """Writes a heartbeat to the store of ps `index`, with the task's state at the time of writing."""

@@ -8,7 +8,6 @@ has restored the model.  The heartbeat limits the time that this may take.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import math
@@ -150,15 +149,14 @@ class WorkerTraining:
                 f"{_MAX_SESSIONS_WITHOUT_STEP} consecutive sessions with {names} were lost before a step was made: "
                 f"{cause}"
             )
-        since = time.monotonic()
-        self.context.heartbeat.probe_ps()
-        with contextlib.suppress(LostTaskError):
-            self.context.heartbeat.set_state(TaskState.RECOVERING)
-        while not self.context.heartbeat.ps_liveness.all_answered_since(since):
+        since, heartbeat = time.monotonic(), self.context.heartbeat
+        heartbeat.probe_ps()
+        heartbeat.tell_state(TaskState.RECOVERING)
+        # Told again, since ps 0 may be a new process; it may also be lost once more.
+        while not (heartbeat.ps_liveness.all_answered_since(since) and heartbeat.tell_state(TaskState.RECOVERING)):
             if self.context.events.stop.is_set():
                 self.park_forever()
             time.sleep(POLL_SECS)
-        self.context.heartbeat.set_state(TaskState.RECOVERING)  # again, since ps 0 may be a new process
 
     def _release_session(self) -> None:
         """Ends the calls that still run in the lost session: none of them may reach a ps later."""

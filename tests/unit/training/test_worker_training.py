@@ -1,7 +1,12 @@
-"""The order in which a worker reads its examples: by the job's seed, the worker, and the step at which it begins."""
+"""What a worker does besides its steps.
+
+The order in which it reads its examples follows from the job's seed, the worker, and the step at which it begins.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 import types
 
 import numpy as np
@@ -10,7 +15,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
+from ps_train.cluster.calls import SessionGroup
 from ps_train.config.job import Job
+from ps_train.coordination.records import TaskState
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.training.worker_training import WorkerTraining
@@ -19,20 +26,23 @@ from ps_train.updates.base import Replica
 COUNT = 40
 
 
+def context_of(**fields: object) -> types.SimpleNamespace:
+    return types.SimpleNamespace(
+        telemetry=types.SimpleNamespace(),
+        cluster=types.SimpleNamespace(replicas=list),
+        task="worker:0",
+        directory="",
+        console=types.SimpleNamespace(line=print),
+        **fields,
+    )
+
+
 def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
     """All examples in the order in which a worker reads them when it begins at that step."""
     numbers = np.arange(COUNT)
     with tf.Graph().as_default(), v1.Session() as session:
         batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
-        cluster, console = types.SimpleNamespace(replicas=list), types.SimpleNamespace(line=print)
-        context = types.SimpleNamespace(
-            telemetry=types.SimpleNamespace(),
-            job=Job(seed=seed),
-            cluster=cluster,
-            task="worker:0",
-            directory="",
-            console=console,
-        )
+        context = context_of(job=Job(seed=seed))
         training = WorkerTraining(context)  # type: ignore[arg-type]
         training.replica, training.shard_client = Replica(worker, 2, 2), None
         training._input = types.SimpleNamespace(  # type: ignore[assignment]
@@ -54,3 +64,21 @@ def test_the_order_is_another_one_after_a_resume_on_another_worker_and_with_anot
 
 def test_the_order_is_the_same_whenever_the_same_worker_begins_at_the_same_step() -> None:
     assert order(worker=1, step=100) == order(worker=1, step=100)
+
+
+def test_a_worker_that_loses_ps_0_again_while_it_waits_for_the_ps_waits_on() -> None:
+    told: list[TaskState] = []
+
+    def tell_state(state: TaskState) -> bool:
+        told.append(state)
+        return len(told) != 2  # all ps had answered
+
+    liveness = types.SimpleNamespace(all_answered_since=lambda since: since <= time.monotonic())
+    heartbeat = types.SimpleNamespace(tell_state=tell_state, probe_ps=lambda: None, ps_liveness=liveness)
+    events = types.SimpleNamespace(stop=threading.Event())
+    training = WorkerTraining(context_of(job=Job(), heartbeat=heartbeat, events=events))  # type: ignore[arg-type]
+    training.duties = types.SimpleNamespace(before_release=lambda: None)  # type: ignore[assignment]
+    training.sessions = types.SimpleNamespace(group=SessionGroup())  # type: ignore[assignment]
+    training.shard_client = None
+    training._wait_for_ps("ps:0 was lost")
+    assert told == [TaskState.RECOVERING] * 3
