@@ -45,6 +45,10 @@ def damaged_error(path: str, error: Exception) -> DamagedCheckpointError:
     return DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})")
 
 
+_READER_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, IndexError, MemoryError)
+"""What TensorFlow's reader raises for damaged files; it believes their sizes, and may ask for too much memory."""
+
+
 def read_kinds(path: str) -> dict[str, Kind]:
     """Returns the shape and dtype of each key of a checkpoint.
 
@@ -56,7 +60,7 @@ def read_kinds(path: str) -> dict[str, Kind]:
             reader = tf.train.load_checkpoint(readable)
             dtypes = reader.get_variable_to_dtype_map()
             return {key: (list(shape), dtypes[key]) for key, shape in reader.get_variable_to_shape_map().items()}
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+    except _READER_ERRORS as error:
         raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
@@ -65,7 +69,7 @@ def examples_of(path: str) -> float:
     try:
         with glob_free(path) as readable:
             return float(tf.train.load_checkpoint(readable).get_tensor("ps_train/examples"))
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError):
+    except _READER_ERRORS:
         return 0.0
 
 

@@ -19,3 +19,7 @@ def test_a_parser_gives_a_value_or_its_error_for_any_input(name: str) -> None:
 @pytest.mark.parametrize("kind", checkpoints.KINDS)
 def test_a_damaged_checkpoint_gives_an_error_or_the_saved_values(kind: str) -> None:
     assert checkpoints.run_cases(kind, 100, seed=1) == (100, [])
+
+
+def test_an_index_whose_sizes_are_wrong_is_a_damaged_checkpoint() -> None:
+    assert checkpoints.run_cases("checkpoint_index", 1, seed=9944) == (1, [])  # TensorFlow asked for too much memory
