@@ -21,6 +21,7 @@ from tests.hosts.host import Host, Network
 from tests.hosts.job import END_SECS, HEARTBEAT_SECS, MODES, RECOVERY_SECS, Job
 from tests.hosts.updates import Torn
 from tests.support.long import long
+from tests.support.processes import eventually
 
 A_WHILE = HEARTBEAT_SECS + 2
 ENDS_WITHIN = RECOVERY_SECS + END_SECS
@@ -68,6 +69,16 @@ def test_a_worker_that_is_cut_off_for_a_while_costs_no_step(network: Network, up
     job.ends_right(torn=Torn(pushes=1))
 
 
+def hears_all_ps(job: Job, task: str) -> bool:
+    """Whether every ps that the task has lost has answered it again."""
+    last = {}
+    for line in job.now[task].output.splitlines():
+        for ps in ("ps:0", "ps:1"):
+            if f"lost {ps} " in line or (f": {ps} (" in line and "answers again" in line):
+                last[ps] = "answers again" in line
+    return all(last.values())
+
+
 @every_mode_and_way
 def test_tasks_that_are_cut_off_for_a_while_one_after_the_other_cost_no_step(
     network: Network, update: str, way: str
@@ -77,6 +88,8 @@ def test_tasks_that_are_cut_off_for_a_while_one_after_the_other_cost_no_step(
     job.reach(20)
     for task in ("ps:1", "worker:0", "ps:0", "worker:1"):
         cut_for_a_while(job, task, way)
+    # Or the two cuts would be one for TCP, whose pauses between attempts have doubled meanwhile.
+    eventually(lambda: hears_all_ps(job, "worker:1"), ENDS_WITHIN, "an answer of every ps to worker:1")
     cut_for_a_while(job, "worker:1", way, "ps:1")
     job.ends_right(torn=Torn(pushes=8))  # one of each worker when a ps was cut off, or of that worker
 

@@ -128,6 +128,7 @@ def test_a_killed_launcher_leaves_nothing_behind(launch: Launch) -> None:
 def test_a_lost_connection_ends_its_task_and_the_policy_restarts_it(launch: Launch, processes: Processes) -> None:
     run = launch(*ENDLESS, "--max_restarts=1", "--save_secs=1", "--heartbeat_timeout_secs=3")
     run.wait_for("step ", 90)
+    run.wait_for("worker:1 training from", 90)  # the chief may make steps before it
     task = pid_of(run, "worker:1")
     other_side = int(pathlib.Path(f"/proc/{task}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(other_side, signal.SIGKILL)  # the fake ssh has become it
