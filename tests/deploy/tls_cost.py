@@ -16,7 +16,7 @@ from tests.support.processes import Process, make_processes
 
 MODELS = {
     "digits": ("ps_train.models.digits:Digits", ["--batch_size=32"]),
-    "wide": ("tests.support.models:Linear", ["--model_arg=width=200000", "--batch_size=4"]),
+    "wide": ("tests.support.models:Linear", ["--model_arg=width=200000", "--batch_size=4", "--learning_rate=1e-7"]),
 }
 """A network of 75 KiB, and one variable of 0.8 MB of which most of a step is the transfer."""
 
