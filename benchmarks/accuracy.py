@@ -54,6 +54,7 @@ VARIANTS = (
     _PLAIN,
     "--pull_codec=bfloat16",
     "--pull_codec=float16",
+    "--pull_codec=int8",
     "--push_codec=bfloat16",
     "--push_codec=float16",
     "--push_codec=int8",
@@ -61,6 +62,7 @@ VARIANTS = (
     "--push_codec=top_k:0.01,int8",
     "--pull_codec=bfloat16 --push_codec=bfloat16",
     "--pull_codec=bfloat16 --push_codec=int8",
+    "--pull_codec=int8 --push_codec=int8",
     "--compute_dtype=bfloat16",
     "--compute_dtype=float16",
 )

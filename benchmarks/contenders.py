@@ -167,7 +167,12 @@ ALIASES: dict[str, tuple[str, ...]] = {"ours": ("ours-async", "ours-sync")}
 ALIASES |= {"classic": ("classic-async", "classic-sync")}
 ALIASES |= {"pss": ("pss-1", "pss-100"), "single": ("single-1x2", "single-2x1")}
 ALIASES |= {"dtypes": ("ours-async", "ours-async:compute_dtype=bfloat16", "ours-async:compute_dtype=float16")}
-_CODECS = ("bfloat16:push_codec=bfloat16", "bfloat16:push_codec=int8", "bfloat16:push_codec=top_k:0.01")
+_CODECS = (
+    "bfloat16:push_codec=bfloat16",
+    "bfloat16:push_codec=int8",
+    "int8:push_codec=int8",
+    "bfloat16:push_codec=top_k:0.01",
+)
 ALIASES |= {"codecs": ("ours-async", *(f"ours-async:pull_codec={codecs}" for codecs in _CODECS))}
 ALIASES |= {"codecs-ahead": tuple(f"{name}:prefetch_pulls=1" for name in ALIASES["codecs"])}
 NAMES = tuple(contender.name for contender in _ALL)

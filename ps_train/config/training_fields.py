@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ps_train.config.batch_sizes import BatchSizes, batch_size
-from ps_train.config.codec_spec import CASTS, NONE, push_codec
+from ps_train.config.codec_spec import CASTS, INT8, NONE, push_codec
 from ps_train.config.fields import job_field
 from ps_train.config.validators import above, at_least, integer_or, one_of, optional
 
@@ -147,7 +147,7 @@ class TrainingFields:
         NONE,
         "transport",
         "Type in which values travel to a worker; the ps keeps float32.",
-        one_of((NONE, *CASTS)),
+        one_of((NONE, *CASTS, INT8)),
         shared=True,
     )
     push_codec: str = job_field(

@@ -34,7 +34,7 @@ _ROUND_TRIPS = 2
 _WIRE_SHARE, _FEWER = 0.3, 0.9
 """Share of a step from which on its bytes are the limit; share of their time that a proposed codec takes at most."""
 
-_CODECS = (("bfloat16", "bfloat16"), ("bfloat16", "int8"), ("bfloat16", "top_k:0.01"))
+_CODECS = (("bfloat16", "bfloat16"), ("bfloat16", "int8"), ("int8", "int8"), ("bfloat16", "top_k:0.01"))
 """Codecs of pull and push to propose, the one that loses least first."""
 
 _LOCAL_BYTES_PER_SEC = 1 << 30

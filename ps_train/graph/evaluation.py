@@ -25,6 +25,7 @@ from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
 from ps_train.data.split import INFINITE, UNKNOWN, endless
 from ps_train.data.stream import data_error
 from ps_train.graph.forward import substituting_variables, with_lookups
+from ps_train.metric_sums import MetricSums, make_metric_sums
 from ps_train.model import Model
 from ps_train.placement.call_started import after_all_started
 from ps_train.placement.global_step import overriding_global_step, pulled_step
@@ -34,7 +35,6 @@ from ps_train.placement.user_variables import ModelBuild
 from ps_train.placement.variables import make_variables, ps_device
 from ps_train.private_tf import add_control_inputs
 from ps_train.transport.dense import Transport
-from ps_train.transport.metric_sums import MetricSums, make_metric_sums
 from ps_train.transport.row_exchange import RowExchange
 from ps_train.transport.vocabulary import make_vocabularies
 

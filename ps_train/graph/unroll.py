@@ -25,8 +25,8 @@ import tensorflow as tf
 
 from ps_train.graph.copied_nodes import LOCK, Gate, Template, device_of_op, ps_of, pull_gate
 from ps_train.graph.effects import has_side_effect
+from ps_train.graph.kept_pull import KeptPull
 from ps_train.placement.variables import ps_device
-from ps_train.transport.kept_pull import KeptPull
 
 _GET_NEXT = "IteratorGetNext"
 _PUSH, _READ = "ps_train_gate/push_{}", "ps_train_gate/read"

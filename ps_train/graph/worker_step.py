@@ -19,6 +19,7 @@ from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_readers import reader_of
 from ps_train.dynamic_batches import DynamicBatches
 from ps_train.graph.backward import Backward, PulledInputs, mean_gradients
+from ps_train.graph.kept_pull import KeptPull
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.unroll import Ahead
@@ -29,7 +30,6 @@ from ps_train.runtime.loss_scale import LossScale
 from ps_train.transport.codecs.feedback import Momentum
 from ps_train.transport.coding import coding_of
 from ps_train.transport.dense import Transport
-from ps_train.transport.kept_pull import KeptPull
 from ps_train.transport.push_encoding import PushEncoding
 from ps_train.transport.received_push import ReceivedPush, empty_push
 from ps_train.transport.row_exchange import RowExchange, RowPush
@@ -91,7 +91,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
-    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled_as)
+    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled)
     scale = LossScale() if job.scales_loss else None
     step = pulled_step(state.update_counts[0], state.versions[0])
     read = [*transport.pulled, *state.versions, step, *_followed(state, step, size, batches)]

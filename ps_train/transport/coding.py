@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import tensorflow as tf
 
-from ps_train.config.codec_spec import NONE
 from ps_train.config.job import Job
 from ps_train.data.pipeline import derived_seed
 from ps_train.placement.plan import Slice
 from ps_train.transport.codecs.codec import Codec
 from ps_train.transport.codecs.feedback import Momentum
 from ps_train.transport.codecs.named import codec_of, row_codec_of
-from ps_train.transport.parcels import Parcel, pack_encoded
+from ps_train.transport.parcels import Parcel, narrowed, pack, pack_encoded
+from ps_train.transport.pull_encoding import PullEncoding
 from ps_train.transport.push_encoding import PushEncoding
 
 
@@ -27,20 +27,39 @@ class Coding:
     """The encoding of one replica's pulls and pushes; only float32 is encoded.
 
     Attributes:
-      pulled_as: dtype in which float32 values travel to the worker.
+      pulled: encoding of values, tables' rows too; None: they travel as they are.
       kept_as: dtype of the values that `Transport.pull` returns in the place of float32, if they travel in it.
       pushed: codec of dense gradients.
       rows: codec of the gradients of tables' rows.
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
-      seed: seed of random choices.
+      seed: seed of random choices in pushes.
     """
 
-    pulled_as: tf.DType = tf.float32
+    pulled: PullEncoding | None = None
     kept_as: tf.DType = tf.float32
     pushed: Codec | None = None
     rows: Codec | None = None
     momenta: Mapping[str, Momentum] = dataclasses.field(default_factory=dict)
     seed: int = 0
+
+    @property
+    def pulled_as(self) -> tf.DType:
+        """The dtype in which float32 values travel to the worker, where they are not encoded otherwise."""
+        return (self.pulled and self.pulled.dtype) or tf.float32
+
+    def pulled_parcels(self, slices: Sequence[Slice], ps: int, state: Collection[str]) -> list[Parcel]:
+        """Returns the parcels in which slices of one ps are pulled.
+
+        Args:
+          slices: the slices.
+          ps: index of the ps.
+          state: names of the variables that the model assigns itself.  It adds to them, where rounding would add up.
+        """
+        coded = [piece for piece in slices if piece.dtype == "float32" and piece.variable not in state]
+        if self.pulled is None or self.pulled.dtype is not None:
+            return pack([narrowed(piece, self.pulled_as) if piece in coded else piece for piece in slices], ps)
+        plain = [piece for piece in slices if piece not in coded]
+        return pack_encoded(coded, ps, self.pulled.codec.multiple) + pack(plain, ps)
 
     def is_encoded(self, piece: Slice, sparse: Collection[str]) -> bool:
         """Returns whether the gradient of a slice is encoded.
@@ -73,7 +92,8 @@ NO_CODING = Coding()
 
 def coding_of(job: Job, replica: int, momenta: Mapping[str, Momentum]) -> Coding:
     """Returns the encoding that the job asks for, of one replica."""
-    pulled_as = tf.float32 if job.pull_codec == NONE else tf.as_dtype(job.pull_codec)
+    pulled = codec_of(job.pull_codec)
+    pull_encoding = PullEncoding(pulled, derived_seed(job.seed, "pull")) if pulled else None
     seed = derived_seed(job.seed, "codec", replica)
     kept_as = tf.as_dtype(job.compute_dtype)
-    return Coding(pulled_as, kept_as, codec_of(job.push_codec), row_codec_of(job.push_codec), momenta, seed)
+    return Coding(pull_encoding, kept_as, codec_of(job.push_codec), row_codec_of(job.push_codec), momenta, seed)

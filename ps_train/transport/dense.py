@@ -26,7 +26,7 @@ from ps_train.runtime.precision import is_narrow, origin_dtype
 from ps_train.transport.codecs.cast import saturating_cast
 from ps_train.transport.coding import NO_CODING, Coding
 from ps_train.transport.model_state import PushedState
-from ps_train.transport.parcels import Parcel, narrowed, pack, with_header
+from ps_train.transport.parcels import Parcel, pack, with_header
 from ps_train.transport.push_encoding import HEADER_SIZE
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.row_exchange import RowPush
@@ -54,7 +54,7 @@ class Transport:
       pushed: for each ps the parcels that it receives in a push.
       encodings: for each ps the encoding of its pushes; None where nothing is encoded.
       kept: operations of `push` that keep what the push leaves out; they are part of the step.
-      pulled: the vectors that `pull` reads on the ps.
+      pulled: the vectors that `pull` reads on the ps, as they travel.
     """
 
     def __init__(
@@ -94,14 +94,9 @@ class Transport:
         """Returns for each ps the parcels that a step pulls."""
         plan, dtype = self._plan, self._coding.pulled_as
         names, state = set(model_variables.dense_trainable()), set(model_variables.state())
-
-        def travelling(piece: Slice) -> Slice:
-            # The model adds to its own state, where rounding would add up.
-            is_narrowed = piece.dtype == "float32" and piece.variable not in state
-            return narrowed(piece, dtype) if is_narrowed else piece
-
         pulled = [
-            pack([travelling(s) for s in plan.slices_on(ps) if s.variable in names], ps) for ps in range(plan.num_ps)
+            self._coding.pulled_parcels([s for s in plan.slices_on(ps) if s.variable in names], ps, state)
+            for ps in range(plan.num_ps)
         ]
         if not detect_torn or plan.num_ps == 1:
             return pulled
@@ -120,7 +115,8 @@ class Transport:
         """
         pieces: dict[str, tf.Tensor] = {}
         versions: list[tf.Tensor] = []
-        for parcel in (parcel for parcels in self._pulled for parcel in parcels):
+        for number, parcel in enumerate(parcel for parcels in self._pulled for parcel in parcels):
+            encoding = self._coding.pulled.on(parcel.ps, number) if parcel.is_encoded and self._coding.pulled else None
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
                 read = {
                     piece.name: saturating_cast(self._read(piece, backups), tf.as_dtype(parcel.dtype))
@@ -128,7 +124,9 @@ class Transport:
                 }
                 version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
                 vector = parcel.join(read, version)
+                vector = encoding.encode(vector, after[parcel.ps]) if encoding else vector
             self.pulled.append(vector)
+            vector = encoding.decode(vector, parcel.length)[0] if encoding else vector
             found, version = parcel.split(vector)
             if version is not None:
                 versions.append(version)

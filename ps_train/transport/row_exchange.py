@@ -10,7 +10,8 @@ int32 for each number of the key.  The indices stay on the ps and serve for the 
 in the order of the ps's slices:
 
     message     int32: for several slices the number of int32 of each slice; then row indices or keys
-    rows        float32: the rows one after the other, then for each key 1 if its id is known, else 0
+    rows        float32: the rows one after the other, then for each key 1 if its id is known, else 0.  Where rows are
+                encoded, a flag is a uint8
     gradients   float32: the rows' gradients, one after the other
 """
 
@@ -27,9 +28,9 @@ from ps_train.embeddings.deferred_lookups import FetchedRows
 from ps_train.embeddings.id_encoding import unique as unique_keys
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.variables import ps_device
-from ps_train.transport.codecs.cast import saturating_cast
 from ps_train.transport.codecs.codec import Codec
 from ps_train.transport.codecs.wire import as_one, from_one
+from ps_train.transport.pull_encoding import PullEncoding
 from ps_train.transport.vocabulary import Vocabulary
 
 Widths = Mapping[str, int]
@@ -123,7 +124,7 @@ class RowExchange:
       names: all tables of the model, in the same order in every process.
       variables: slice name to variable.
       vocabularies: slice name to open vocabulary.
-      pulled_as: dtype in which rows travel to the worker.
+      encoding: encoding of the rows that travel to the worker; None: they travel as they are.
 
     Attributes:
       widths: numbers in a key, by the names of open vocabularies' slices.
@@ -136,9 +137,9 @@ class RowExchange:
         names: Sequence[str],
         variables: Mapping[str, Any],
         vocabularies: Mapping[str, Vocabulary] | None = None,
-        pulled_as: tf.DType = tf.float32,
+        encoding: PullEncoding | None = None,
     ) -> None:
-        self._pulled_as = pulled_as
+        self._encoding = encoding
         self._variables, self._vocabularies = variables, vocabularies or {}
         self.widths = {name: vocabulary.width for name, vocabulary in self._vocabularies.items()}
         self._slices_of = {name: plan.slices_of(name) for name in names}
@@ -207,10 +208,10 @@ class RowExchange:
             message = tf.identity(message)
             with tf.control_dependencies([after]):
                 pulled, flags = self._read_on_ps(slices, message)
-            vector = saturating_cast(_joined([*pulled.values(), *flags.values()]), self._pulled_as)
-        vector = tf.cast(vector, tf.float32)
+            encoding = self._encoding and self._encoding.on(ps, "rows")
+            vector = _sent(encoding, [*pulled.values()], [*flags.values()], after)
         shapes: list[list[Any]] = [[self._sizes[piece.name], *piece.shape[1:]] for piece in slices]
-        found = _split(vector, shapes + [[self._sizes[name]] for name in flags])
+        found = _received(encoding, vector, shapes, [[self._sizes[name]] for name in flags])
         rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}
         known |= dict(zip(flags, found[len(slices) :], strict=True))
         return message, pulled
@@ -244,6 +245,26 @@ class RowExchange:
             vector = _joined([parts[piece.name] for piece in slices]) if slices else None
             pushes.append(None if read is None else RowPush(slices, self.widths, *read, vector))
         return pushes
+
+
+def _sent(
+    encoding: PullEncoding | None, rows: Sequence[tf.Tensor], flags: Sequence[tf.Tensor], version: tf.Tensor
+) -> tf.Tensor:
+    """Joins rows and flags into what travels, on the ps.  Among the rows of a block, int8 could round a flag away."""
+    if encoding is None:
+        return _joined([*rows, *flags])
+    return encoding.encode(_joined(rows), version, [tf.cast(_joined(flags), tf.uint8)] if flags else [])
+
+
+def _received(
+    encoding: PullEncoding | None, vector: tf.Tensor, rows: Sequence[Sequence[Any]], flags: Sequence[Sequence[Any]]
+) -> list[tf.Tensor]:
+    """Returns rows and flags of these shapes, float32, on the worker, as the inverse of `_sent`."""
+    if encoding is None:
+        return _split(vector, [*rows, *flags])
+    length = tf.add_n([math.prod(shape[1:]) * shape[0] for shape in rows])
+    found, *known = encoding.decode(vector, length, [tf.uint8] if flags else [])
+    return _split(found, rows) + [part for some in known for part in _split(tf.cast(some, tf.float32), flags)]
 
 
 def _owner(positions: tf.Tensor, begins: Sequence[int]) -> tf.Tensor:

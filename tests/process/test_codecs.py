@@ -18,6 +18,7 @@ pytestmark = pytest.mark.timeout(300)
     ("update", "push", "pull"),
     [
         ("sync", "int8", "bfloat16"),
+        long("async", "int8", "int8"),
         long("async", "bfloat16", "bfloat16"),
         long("bounded", "float16", "float16"),
         long("async", "top_k:0.01", "none"),

@@ -67,11 +67,12 @@ def test_rows_that_no_example_touches_stay_as_they_are(codec):
 
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 @pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05,int8")])
+@pytest.mark.parametrize("pull", ["bfloat16", "int8"])
 @pytest.mark.long
-def test_rows_of_tables_travel_encoded(codec, update):
+def test_rows_of_tables_travel_encoded(codec, update, pull):
     plain, coded = (
         cluster_of(Bags(), 2 if update == "sync" else 1, update=update, optimizer="adagrad", learning_rate=0.05, **some)
-        for some in ({}, {"push_codec": codec, "pull_codec": "bfloat16"})
+        for some in ({}, {"push_codec": codec, "pull_codec": pull})
     )
     for cluster in (plain, coded):
         cluster.train(10)

@@ -51,6 +51,7 @@ def test_the_wire_carries_the_small_type(update):
     whole = bytes_of(update=update) / 2  # each way
     assert whole > 20 * 4 * 430_000
     assert bytes_of(update=update, pull_codec="bfloat16", push_codec="bfloat16") / 2 <= 0.52 * whole
+    assert bytes_of(update=update, pull_codec="int8") - whole <= 0.28 * whole
     for codec, share in {"float16": 0.52, "int8": 0.28, "top_k:0.01": 0.03, "top_k:0.01,int8": 0.02}.items():
         assert bytes_of(update=update, push_codec=codec) - whole <= share * whole, codec
 

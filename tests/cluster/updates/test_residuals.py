@@ -33,11 +33,13 @@ def test_pushes_and_what_they_leave_out_are_the_sum_of_all_gradients(codec, upda
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("pull", ["bfloat16", "int8"])
 @pytest.mark.parametrize("codec", [long("bfloat16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")])
-def test_two_synchronous_workers_are_reproducible_bit_by_bit_whatever_the_length_of_a_call(codec):
+@pytest.mark.usual(1)
+def test_two_synchronous_workers_are_reproducible_bit_by_bit_whatever_the_length_of_a_call(codec, pull):
     found = []
     for run in (1, 1, 3):
-        cluster = cluster_of(Fixed(), 2, run=run, update="sync", push_codec=codec, pull_codec="bfloat16")
+        cluster = cluster_of(Fixed(), 2, run=run, update="sync", push_codec=codec, pull_codec=pull)
         cluster.train(12, run)
         finish(cluster)
         found.append(values_of(cluster))

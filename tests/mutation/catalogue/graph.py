@@ -371,6 +371,32 @@ MUTATIONS = [
         within="Int8.encode",
     ),
     Mutation(
+        "a pull is rounded in one way at all versions",
+        "ps_train/transport/pull_encoding.py",
+        "version])",
+        "tf.zeros_like(version)])",
+        ("tests/cluster/transport/test_pull_encoding.py::test_values_are_right_in_the_mean_over_the_versions_of_a_ps",),
+        within="PullEncoding.encode",
+    ),
+    Mutation(
+        "state that the model assigns is rounded by a pull",
+        "ps_train/transport/coding.py",
+        'piece.dtype == "float32" and piece.variable not in state',
+        'piece.dtype == "float32"',
+        ("tests/cluster/transport/test_pull_encoding.py",),
+        within="Coding.pulled_parcels",
+    ),
+    Mutation(
+        "flags of known ids get lost beside encoded rows",
+        "ps_train/transport/row_exchange.py",
+        "tf.cast(_joined(flags), tf.uint8)",
+        "tf.cast(0 * _joined(flags), tf.uint8)",
+        (
+            "tests/cluster/transport/test_pull_encoding.py::test_an_id_of_an_open_vocabulary_stays_known_beside_large_rows",
+        ),
+        within="_sent",
+    ),
+    Mutation(
         "top_k forgets the blocks of positions",
         "ps_train/transport/codecs/top_k.py",
         "begins + tf.cast(low, tf.int32)",

@@ -30,7 +30,7 @@ def test_other_texts_are_refused_in_one_line(text):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["int8", "top_k:0.1", "float64", ""])
-def test_values_are_pulled_whole_or_in_16_bits(text):
-    with pytest.raises(ConfigError, match=r"pull_codec=.* use one of none, bfloat16, float16"):
+@pytest.mark.parametrize("text", ["int4", "top_k:0.1", "top_k:0.1,int8", "float64", ""])
+def test_a_pull_is_whole_and_of_a_known_type(text):
+    with pytest.raises(ConfigError, match=r"pull_codec=.* use one of none, bfloat16, float16, int8"):
         Job(pull_codec=text)
