@@ -39,6 +39,8 @@ PS_LOST_ERRORS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.
 """Errors that TensorFlow raises when a ps is gone."""
 
 _REFUSALS = ("RunGraph (Worker) request was received twice", "RunStep (Master) request was received twice")
+_LOST_WHILE_RECEIVING = "RecvFromRemoteAsync is cancelled"
+"""TensorFlow's text where a task was lost of which the call awaited a tensor; the other errors of the call hide it."""
 _TRIES = 200
 """Bounds the tries if a task refuses every call; no task is known to do that."""
 
@@ -226,8 +228,10 @@ class Session(v1.Session):
             with running_call():
                 return super().run(*arguments)
         except tf.errors.OpError as error:
+            if isinstance(error, tf.errors.CancelledError) and _LOST_WHILE_RECEIVING in str(error):
+                error = tf.errors.AbortedError(error.node_def, error.op, error.message)
             error.graph = self.graph  # `user_code.py` finds there which line of the model made the operation
-            raise
+            raise error
 
 
 def _close(session: Session) -> None:

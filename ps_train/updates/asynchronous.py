@@ -21,10 +21,10 @@ from ps_train.checkpoint.staleness import BINS
 from ps_train.placement.mutex import mutex_of, with_mutex
 from ps_train.placement.variables import ps_device, zeros_variable
 from ps_train.runtime.precision import widen
+from ps_train.token_gate import NEVER
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.sparse_mask import is_mask
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
-from ps_train.updates.token_gate import NEVER
 
 GATE = "ps_train_lock/gate"
 """Name of the mutex that holds back a replica's next step; see `checkpoint/push_barrier.py`."""

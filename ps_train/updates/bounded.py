@@ -3,7 +3,7 @@
 Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server".  Every replica has a
 clock on ps 0, the number of its steps.  It begins step c only when every live replica has made c - s steps.  So no
 replica is ever more than s steps ahead of the slowest.  With s = 0 replicas go in lockstep, though each update is
-still made of one gradient.  A step that must wait ends later (`updates/token_gate.py`), which costs no message.
+still made of one gradient.  A step that must wait ends later (`token_gate.py`), which costs no message.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import tensorflow.compat.v1 as v1
 from ps_train.checkpoint.wait_time import now_on_ps, record
 from ps_train.placement.mutex import with_mutex
 from ps_train.placement.variables import ps_device
+from ps_train.token_gate import NEVER, TokenGate
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.asynchronous import Asynchronous
 from ps_train.updates.base import ParameterShard, Replica, StepOps
-from ps_train.updates.token_gate import NEVER, TokenGate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Bounded(Asynchronous):
         waits = slowest < until
         wait = v1.cond(waits, lambda: self._gate.wait(replica.index, until), tf.no_op)
         with tf.control_dependencies([wait]):
-            release = v1.cond(slowest > before.slowest(), lambda: self._gate.release(slowest), tf.no_op)
+            release = self._gate.release(slowest)
         return [self._assign(after), release], waits
 
     def _remove(self, removed: tf.Tensor, replicas: int) -> tf.Operation:

@@ -84,6 +84,53 @@ class RoundState:
         return missing <= backups
 
 
+IN_TIME, LATE, NEITHER = 1, 2, 0
+"""Outcomes of a push: it belongs to the present round, its round is over, or the replica is no member."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The first ps's decision about a push or a removal, for the others.
+
+    It also tells them how the last complete round was made up.  So they can end that round even if the push that
+    completed it reached the first ps only, because its worker died or lost its session in between.
+
+    Attributes:
+      outcome: int64 scalar, IN_TIME, LATE or NEITHER.
+      round: int64 scalar, the present round.
+      until: int64 scalar; the replica goes on when this round begins.
+      last: int64 scalar, the last complete round.
+      wanted: int64 [replicas], WANTED or UNWANTED in the last complete round.
+    """
+
+    outcome: tf.Tensor
+    round: tf.Tensor
+    until: tf.Tensor
+    last: tf.Tensor
+    wanted: tf.Tensor
+
+    @classmethod
+    def of(cls, vector: tf.Tensor) -> Decision:
+        """Returns the decision that `vector` has made a vector of."""
+        return cls(vector[0], vector[1], vector[2], vector[3], vector[4:])
+
+    def vector(self) -> tf.Tensor:
+        """Returns the decision as int64 [4 + replicas]."""
+        return tf.concat([tf.stack([self.outcome, self.round, self.until, self.last]), self.wanted], 0)
+
+    def wanted_in(self, round: tf.Tensor) -> tf.Tensor:
+        """Returns `wanted` if it is of that round (int64 scalar), else UNKNOWN for all replicas."""
+        return tf.where(tf.equal(round, self.last), self.wanted, tf.zeros_like(self.wanted) + UNKNOWN)
+
+    def reached(self, round: tf.Tensor, over: tf.Tensor) -> tf.Tensor:
+        """Returns the round that another ps reaches from its `round` (int64 scalar), if that is `over` there (bool).
+
+        Rounds after the last complete one were given up on the first ps, and have no gradients.
+        """
+        following = round + tf.cast(over, tf.int64)
+        return tf.where(following > self.last, tf.maximum(following, self.round), following)
+
+
 @dataclasses.dataclass(frozen=True)
 class FollowerRoundState:
     """The state of a round on a follower ps, which learns from the first ps which replicas belong to the round.
@@ -101,19 +148,24 @@ class FollowerRoundState:
     def visit(self, me: tf.Tensor, in_time: tf.Tensor, wanted: tf.Tensor) -> tuple[FollowerRoundState, tf.Tensor]:
         """Computes the state after a replica's push.
 
+        A replica makes one step after the other.  If it comes with a push of another round, its push of this round was
+        lost on the way, and is no longer waited for.
+
         Args:
           me: the replica that pushes.
           in_time: bool scalar; the gradient belongs to this round and is the replica's first in it.
-          wanted: the first ps's decision; UNKNOWN for all unless the push completed the round there.
+          wanted: see `Decision.wanted_in`.
 
         Returns:
           The new state, and whether the round is complete (bool scalar).
         """
         ones = tf.ones_like(self.present)
+        wanted = tf.where(tf.not_equal(wanted, UNKNOWN), wanted, self.wanted)
+        lost = me & ~in_time & tf.equal(self.arrived, 0) & tf.equal(wanted, WANTED)
         after = FollowerRoundState(
             tf.where(me, ones, self.present),
             tf.where(me & in_time, ones, self.arrived),
-            tf.where(tf.not_equal(wanted, UNKNOWN), wanted, self.wanted),
+            tf.where(lost, UNWANTED * ones, wanted),
         )
         return after, after._complete()
 
@@ -125,6 +177,10 @@ class FollowerRoundState:
             tf.where(tf.not_equal(wanted, UNKNOWN), wanted, self.wanted),
         )
         return after, after._complete()
+
+    def has_gradient(self) -> tf.Tensor:
+        """Returns whether any gradient has arrived, bool scalar."""
+        return tf.reduce_any(tf.equal(self.arrived, 1))
 
     def next_if(self, over: tf.Tensor) -> FollowerRoundState:
         """Returns the initial state of the next round where this round is over (bool scalar), else this state."""

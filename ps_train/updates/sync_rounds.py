@@ -1,7 +1,10 @@
 """The part of a synchronous round on each ps: a replica's push, and a replica's removal.
 
-The first ps decides (`CoordinatorShard`) and the others follow its decisions (`FollowerShard`).  Everything happens
+The first ps decides (`CoordinatorShard`) and the others follow its decisions (`follower_shard.py`).  Everything happens
 under the ps's mutex, except a step's wait in the gate for the end of the round.
+
+A step may end after any operation on any ps, because its worker dies or loses its session.  The next push or removal
+then completes what it has left.
 """
 
 from __future__ import annotations
@@ -17,14 +20,22 @@ from ps_train.checkpoint.shard_progress import RoundProgress
 from ps_train.placement.call_started import after_all_started
 from ps_train.placement.mutex import mutex_of, with_mutex
 from ps_train.placement.variables import ps_device
+from ps_train.token_gate import TokenGate
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.base import ParameterShard, Replica
 from ps_train.updates.gradient_accumulator import GradientAccumulator
-from ps_train.updates.quorum import JOINING, LEFT, MEMBER, UNKNOWN, UNWANTED, WANTED, FollowerRoundState, RoundState
-from ps_train.updates.token_gate import TokenGate
-
-_IN_TIME, _LATE = 1, 2
-"""Decisions about a push: it belongs to the present round, or its round is over."""
+from ps_train.updates.quorum import (
+    IN_TIME,
+    JOINING,
+    LATE,
+    LEFT,
+    MEMBER,
+    NEITHER,
+    UNWANTED,
+    WANTED,
+    Decision,
+    RoundState,
+)  # fmt: skip
 
 
 class RoundShard:
@@ -68,28 +79,25 @@ class RoundShard:
     def _is(self, removed: tf.Tensor) -> tf.Tensor:
         return tf.equal(tf.range(self._replica.count, dtype=tf.int64), removed)
 
-    def _finish(self, over: tf.Tensor, update: tf.Tensor | None = None) -> tf.Operation:
-        """Makes the update and begins the next round, where the round is over.
-
-        Args:
-          over: bool scalar, whether the round is over.
-          update: bool scalar, whether there is a gradient to apply; None: there is always one.
-        """
-        guarded = self._may_be_empty or update is not None
-
-        def apply() -> tf.Operation:
-            means, header = self._sums.mean()
-            state, has_state = self._sums.state()
-            only_if = header.examples > 0 if guarded else None
-            return self._shard.update(means, header, only_if, state=state, state_if=has_state)
+    def _finish(self, over: tf.Tensor, may_be_empty: bool) -> tf.Operation:
+        """Makes the update where the round is over (bool scalar).  `may_be_empty`: it may be of no example."""
 
         def do() -> tf.Operation:
-            updated = [apply() if update is None else v1.cond(update, apply, tf.no_op)]
-            with tf.control_dependencies(updated + ([self._progress.finish()] if self._progress else [])):
-                reached = self._round.assign_add(1, read_value=True)
-            return self._gate.release(tf.identity(reached))
+            means, header = self._sums.mean()
+            state, has_state = self._sums.state()
+            only_if = header.examples > 0 if may_be_empty else None
+            updated = self._shard.update(means, header, only_if, state=state, state_if=has_state)
+            with tf.control_dependencies([updated]):
+                return tf.group(*([self._progress.finish()] if self._progress else []))
 
         return v1.cond(over, do, tf.no_op)
+
+    def _go_on(self, finish: tf.Operation, reached: tf.Tensor, forced: tf.Tensor | None = None) -> tf.Operation:
+        """Begins the round `reached` (int64 scalar) after `finish`; releases those that wait for it, and `forced`."""
+        with tf.control_dependencies([finish]):
+            begin = self._round.assign(reached, read_value=False)
+        with tf.control_dependencies([begin]):
+            return self._gate.release(tf.identity(reached), forced)
 
     def reset(self, round: tf.Tensor) -> tf.Operation:
         """Begins with that round (int64 scalar) as at the first start."""
@@ -125,9 +133,6 @@ class RoundShard:
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
         return v1.cond(waits, lambda: self._gate.wait(self._replica.index, until), tf.no_op)
 
-    def _release_waiting(self, replicas: tf.Tensor) -> tf.Operation:
-        return self._gate.release(tf.constant(-1, tf.int64), replicas)
-
     def _pass(self, locked: tf.Operation, waits: tf.Tensor) -> tf.Operation:
         return tf.group(locked, self._gate.wait_for_token(self._replica.index, waits, locked))
 
@@ -141,12 +146,9 @@ class CoordinatorShard(RoundShard):
       backups: number of members that a round does not wait for.
 
     Attributes:
-      push_decision: after `visit`, int64 [2 + replicas] for the other ps: _IN_TIME, _LATE or 0; the round that must
-        have begun before the replica goes on; WANTED or UNWANTED for each replica if this push completed the round,
-        else UNKNOWN.
+      push_decision: after `visit`, the decision for the other ps, as a vector.
       pushed_at: after `visit`, the time at which the push had arrived; float64 scalar, seconds.
-      leave_decision: after `leave`, int64 [2 + replicas] for the other ps: the present round; 1 if the last round was
-        given up, else 0; WANTED or UNWANTED for each replica if the removal completed the round, else UNKNOWN.
+      leave_decision: after `leave`, the decision for the other ps, as a vector.
     """
 
     def __init__(
@@ -163,6 +165,12 @@ class CoordinatorShard(RoundShard):
         state = np.array([replica.each(MEMBER, LEFT), [0] * replica.count], np.int64)
         super().__init__(shard, received, round, replica, may_be_empty, state)
         self._max_steps, self._backups = max_steps, backups
+        with tf.device(ps_device(shard.ps)):
+            # The last complete round, and for each replica whether its gradient was in it.
+            closed = np.array([-1, *[UNWANTED] * replica.count], np.int64)
+            self._closed = v1.get_variable(
+                f"ps_train/closed_round_{shard.ps}", initializer=closed, trainable=False, use_resource=True
+            )
 
     def visit(self) -> tf.Operation:
         """Adds the replica's push; ends after the round, if the replica waits for it."""
@@ -184,15 +192,28 @@ class CoordinatorShard(RoundShard):
         late = member & ~current
         added, dropped = self._accumulate(here, in_time, late, first=~tf.reduce_any(tf.equal(state.arrived, 1)))
         with tf.control_dependencies(added):
-            finish = self._finish(over)
+            finish = self._finish(over, self._may_be_empty)
         stays = (member & current) | tf.equal(after.membership[index], JOINING)
         until = now + tf.cast(stays, tf.int64)
         waits = stays & ~over
-        done = [finish, self._assign(after.next_if(over)), self._wait(waits, until)]
-        done += self._count(header, in_time, dropped)
-        outcome = tf.cast(in_time, tf.int64) * _IN_TIME + tf.cast(late, tf.int64) * _LATE
-        decision = tf.concat([[outcome, until], _wanted(over, after)], 0)
-        return done, (waits, decision, pushed_at)
+        close, last, wanted = self._close(over, now, after)
+        go_on = self._go_on(finish, now + tf.cast(over, tf.int64))
+        with tf.control_dependencies([go_on]):  # both write the gate's variable
+            wait = self._wait(waits, until)
+        done = [go_on, close, self._assign(after.next_if(over)), wait, *self._count(header, in_time, dropped)]
+        # A push that is here already may have been lost on the way to another ps.
+        is_here = member & current & tf.equal(after.arrived[index], 1)
+        outcome = tf.where(is_here, IN_TIME, tf.where(late, LATE, NEITHER))
+        decision = Decision(tf.cast(outcome, tf.int64), now, until, last, wanted)
+        return done, (waits, decision.vector(), pushed_at)
+
+    def _close(
+        self, complete: tf.Tensor, now: tf.Tensor, state: RoundState
+    ) -> tuple[tf.Operation, tf.Tensor, tf.Tensor]:
+        """Keeps how a complete round was made up; returns the last such round and who was in it, as in `Decision`."""
+        chosen = tf.where(tf.equal(state.arrived, 1), tf.constant(WANTED, tf.int64), tf.constant(UNWANTED, tf.int64))
+        closed = tf.where(complete, tf.concat([now[tf.newaxis], chosen], 0), self._closed.read_value())
+        return self._closed.assign(closed, read_value=False), closed[0], closed[1:]
 
     def leave(self, removed: tf.Tensor, others: Sequence[int]) -> tf.Operation:
         """Removes a replica from the round: no replica waits for it, and it waits for no replica.
@@ -210,12 +231,12 @@ class CoordinatorShard(RoundShard):
         now = self._round.read_value()
         after, complete, given_up = self._round_state().leave(me, self._backups)
         over = complete | given_up
+        reached = now + tf.cast(over, tf.int64)
         with tf.control_dependencies([now]):  # otherwise it might be read after the next round has begun
-            finish = self._finish(over, update=complete)
-        with tf.control_dependencies([finish]):
-            done = [self._assign(after.next_if(over)), self._release_waiting(me)]
-        facts = [now + tf.cast(over, tf.int64), tf.cast(given_up, tf.int64)]
-        return done, tf.concat([facts, _wanted(complete, after)], 0)
+            go_on = self._go_on(self._finish(complete, may_be_empty=True), reached, me)
+        close, last, wanted = self._close(complete, now, after)
+        decision = Decision(tf.constant(NEITHER, tf.int64), reached, reached, last, wanted)
+        return [go_on, close, self._assign(after.next_if(over))], decision.vector()
 
     def awaited(self) -> tf.Tensor:
         """Returns the replicas that other replicas wait for; bool [replicas]."""
@@ -236,63 +257,3 @@ class CoordinatorShard(RoundShard):
             counters.skipped.assign_add(skipped, read_value=False),
             counters.dropped.assign_add(tf.cast(dropped, tf.int64), read_value=False),
         ]
-
-
-class FollowerShard(RoundShard):
-    """A ps that follows the first ps's decisions."""
-
-    def __init__(
-        self, shard: ParameterShard, received: ReceivedPush, round: Any, replica: Replica, may_be_empty: bool
-    ) -> None:
-        state = np.array([replica.each(1, 0), [0] * replica.count, [UNKNOWN] * replica.count], np.int64)
-        super().__init__(shard, received, round, replica, may_be_empty, state)
-
-    def visit(self, decision: tf.Tensor) -> tf.Operation:
-        """Adds the replica's push by the first ps's decision (`push_decision`); ends like the first ps's `visit`."""
-        with tf.device(ps_device(self._shard.ps)):
-            here, decision = self._received.on_ps(), tf.identity(decision)
-            locked, waits = with_mutex(self._mutex, [*here.tensors(), decision], lambda: self._visit(here, decision))
-            return self._pass(locked, waits)
-
-    def _visit(self, here: ReceivedPush, decision: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
-        now, state, until = self._round.read_value(), self._round_state(), decision[1]
-        in_time, late = tf.equal(decision[0], _IN_TIME) & (now < until), tf.equal(decision[0], _LATE)
-        after, over = state.visit(self._me, in_time, decision[2:])
-        added, _ = self._accumulate(here, in_time, late, first=~tf.reduce_any(tf.equal(state.arrived, 1)))
-        with tf.control_dependencies(added):
-            finish = self._finish(over)
-        waits = now + tf.cast(over, tf.int64) < until
-        with tf.control_dependencies([finish]):  # both write the gate's variable
-            wait = self._wait(waits, until)
-        return [finish, self._assign(after.next_if(over)), wait], waits
-
-    def leave(self, removed: tf.Tensor, decision: tf.Tensor) -> tf.Operation:
-        """Removes a replica (index, int64 scalar) by the first ps's decision (`leave_decision`)."""
-        with tf.device(ps_device(self._shard.ps)):
-            removed, decision = tf.identity(removed), tf.identity(decision)
-            locked, _ = with_mutex(self._mutex, [removed, decision], lambda: self._leave(self._is(removed), decision))
-            return locked
-
-    def _leave(self, me: tf.Tensor, decision: tf.Tensor) -> tuple[list[tf.Operation], None]:
-        given_up = tf.equal(decision[1], 1)
-        after, over = self._round_state().leave(me, decision[2:])
-        finish = self._finish(over, update=tf.reduce_any(tf.equal(after.arrived, 1)))
-        with tf.control_dependencies([finish]):
-            assign = self._assign(after.next_if(over))
-            # A round that the first ps gave up has no gradients here, so it is only counted.
-            reached = tf.maximum(self._round.read_value(), tf.where(given_up, decision[0], 0))
-            jump = self._round.assign(reached, read_value=False)
-        with tf.control_dependencies([jump]):
-            release = self._gate.release(reached, me)
-        return [assign, release], None
-
-    def _round_state(self) -> FollowerRoundState:
-        return FollowerRoundState(*tf.unstack(self._state.read_value()))
-
-    def _assign(self, state: FollowerRoundState) -> tf.Operation:
-        return self._state.assign(tf.stack([state.present, state.arrived, state.wanted]), read_value=False)
-
-
-def _wanted(complete: tf.Tensor, state: RoundState) -> tf.Tensor:
-    chosen = tf.where(tf.equal(state.arrived, 1), tf.constant(WANTED, tf.int64), tf.constant(UNWANTED, tf.int64))
-    return tf.where(complete, chosen, tf.fill(tf.shape(chosen), tf.constant(UNKNOWN, tf.int64)))

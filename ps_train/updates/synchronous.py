@@ -5,7 +5,7 @@ have arrived.  A gradient that arrives later is dropped.  Unlike in TensorFlow's
 counts twice: a replica is identified by its index, a gradient by its round.
 
 The replica whose push completes the round makes the update within its own step, so no leader can be missing.  The other
-replicas' steps end after the update (`updates/token_gate.py`), so no replica pulls values of another round.  The first
+replicas' steps end after the update (`token_gate.py`), so no replica pulls values of another round.  The first
 ps decides which replicas belong to a round, and informs the other ps with one small message a step.
 """
 
@@ -20,7 +20,8 @@ from ps_train.checkpoint.wait_time import now_on_ps, record
 from ps_train.placement.variables import ps_device, zeros_variable
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.updates.base import ParameterShard, Replica, StepOps, UpdateMode
-from ps_train.updates.sync_rounds import CoordinatorShard, FollowerShard
+from ps_train.updates.follower_shard import FollowerShard
+from ps_train.updates.sync_rounds import CoordinatorShard
 
 _FAR = (1 << 32) + 1
 """Distance that the round number jumps in a reset, so that no gradient from before matches a later round."""

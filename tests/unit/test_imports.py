@@ -23,7 +23,7 @@ data model_file http_server
 model cluster embeddings event_model measured_network
 models runtime placement firewall_rules
 coordination launch nftables batch_size_control
-transport checkpoint metric_sums
+transport checkpoint metric_sums token_gate
 updates
 graph observe
 training

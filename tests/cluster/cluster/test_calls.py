@@ -90,3 +90,15 @@ def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_ma
     assert 0.3 <= time.monotonic() - began < 10
     other_held.set()
     held.end()
+
+
+def test_an_awaited_tensor_that_was_cancelled_means_a_lost_task(monkeypatch) -> None:
+    """TensorFlow may report it in place of the connection's error."""
+
+    def run(*_: object) -> None:
+        raise tf.errors.CancelledError(None, None, "RecvFromRemoteAsync is cancelled.\n\t [[{{node concat_6_S13}}]]")
+
+    session = Session(POOL.take(1)[0].target, tf.Graph(), v1.ConfigProto())
+    monkeypatch.setattr(v1.Session, "run", run)
+    with pytest.raises(tf.errors.AbortedError, match="RecvFromRemoteAsync"):
+        session.run(None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tests.mutation.mutation import Mutation
 
 _BOUNDED = "tests/cluster/updates/test_bounded.py"
+_FOLLOWER = "tests/cluster/updates/test_follower_shard.py"
 _DYNAMIC_SHARDING = "tests/cluster/test_dynamic_sharding.py"
 _PROGRESS = "tests/cluster/checkpoint/test_shard_progress.py"
 _PUSH_BARRIER = "tests/cluster/checkpoint/test_push_barrier.py"
 _QUORUM = "tests/unit/updates/test_quorum.py"
 _STALENESS = "tests/cluster/checkpoint/test_staleness.py"
 _SYNC_ROUNDS = "tests/cluster/updates/test_sync_rounds.py"
-_TOKEN_GATE = "tests/cluster/updates/test_token_gate.py"
+_TOKEN_GATE = "tests/cluster/test_token_gate.py"
 _UPDATES = "tests/cluster/test_updates.py"
 
 MUTATIONS = [
@@ -49,11 +50,43 @@ MUTATIONS = [
     ),
     Mutation(
         "a round that is given up on ps 0 is not counted on the others",
-        "ps_train/updates/sync_rounds.py",
-        "tf.where(given_up, decision[0], 0)",
-        "tf.where(given_up, 0 * decision[0], 0)",
+        "ps_train/updates/quorum.py",
+        "tf.maximum(following, self.round)",
+        "following",
         (f"{_SYNC_ROUNDS}::test_a_joining_replica_does_not_wait_for_a_round_that_no_replica_is_left_to_make",),
-        within="FollowerShard._leave",
+        within="Decision.reached",
+    ),
+    Mutation(
+        "a push that was lost on the way to a ps is awaited there",
+        "ps_train/updates/quorum.py",
+        "tf.where(lost, UNWANTED * ones, wanted)",
+        "wanted + 0 * tf.cast(lost, tf.int64)",
+        (f"{_FOLLOWER}::test_a_push_that_reached_the_first_ps_alone_is_not_awaited_by_the_other",),
+        within="FollowerRoundState.visit",
+    ),
+    Mutation(
+        "how a round was made up is told once only",
+        "ps_train/updates/sync_rounds.py",
+        "tf.concat([now[tf.newaxis], chosen], 0), self._closed.read_value()",
+        "tf.concat([now[tf.newaxis], chosen], 0), 0 * self._closed.read_value() - 1",
+        (f"{_FOLLOWER}::test_a_push_that_reached_the_first_ps_alone_is_not_awaited_by_the_other",),
+        within="CoordinatorShard._close",
+    ),
+    Mutation(
+        "a push that is made again in a round is kept from the other ps",
+        "ps_train/updates/sync_rounds.py",
+        "is_here = member & current & tf.equal(after.arrived[index], 1)",
+        "is_here = in_time",
+        (f"{_FOLLOWER}::test_a_push_that_is_made_again_in_the_same_round_reaches_the_other_ps",),
+        within="CoordinatorShard._visit",
+    ),
+    Mutation(
+        "a replica counts as released before it has its token",
+        "ps_train/token_gate.py",
+        "with tf.control_dependencies(tokens):",
+        "with tf.control_dependencies([needs]):",
+        (f"{_TOKEN_GATE}::test_a_release_that_is_cancelled_half_way_is_made_good_by_the_next_one",),
+        within="TokenGate.release",
     ),
     Mutation(
         "backup workers are waited for",
@@ -116,7 +149,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a waiting replica is released one step late",
-        "ps_train/updates/token_gate.py",
+        "ps_train/token_gate.py",
         "go = needs <= reached if",
         "go = needs < reached if",
         (
@@ -128,7 +161,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a token of an earlier process lets a replica pass too early",
-        "ps_train/updates/token_gate.py",
+        "ps_train/token_gate.py",
         "queue.dequeue_many(queue.size())",
         "tf.no_op()",
         (_TOKEN_GATE,),
@@ -136,7 +169,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a replica that was dismissed is not released",
-        "ps_train/updates/token_gate.py",
+        "ps_train/token_gate.py",
         "(needs <= reached) | forced",
         "needs <= reached",
         (

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from ps_train.token_gate import NEVER
 from ps_train.updates.bounded import ReplicaClocks
-from ps_train.updates.token_gate import NEVER
 
 
 def vector(*values):

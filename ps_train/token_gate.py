@@ -1,11 +1,14 @@
 """Gate on a ps at which replicas wait for a number there to grow.
 
     waiting = gate.wait(replica.index, until=round + 1)              # under the ps's mutex
-    release = gate.release(reached=round_now)                        # under the mutex, in the step that raises it
+    release = gate.release(reached=round_now)                        # under the mutex, in every step
     passed = gate.wait_for_token(replica.index, waits, locked)       # outside: the end of a step that must wait
 
 Every replica has its own token queue, so no replica takes another's token.  Waiting costs no message: the part of a
 step that runs on the ps does not end yet.
+
+TensorFlow's queues refuse tokens of a step that is being cancelled.  So a replica counts as waiting until it has its
+token, and whoever comes next to the gate releases it.
 """
 
 from __future__ import annotations
@@ -58,13 +61,15 @@ class TokenGate:
         """
         needs = self._waiting_for.read_value()
         go = needs <= reached if forced is None else (needs <= reached) | forced
-        times = tf.unstack(tf.cast(go, tf.int32))
-        tokens = [queue.enqueue_many([tf.fill([n], True)]) for queue, n in zip(self._queues, times, strict=True)]
-        with tf.control_dependencies([needs]):
-            cleared = self._waiting_for.assign(
-                tf.where(go, tf.fill([self._replicas], tf.constant(NEVER, tf.int64)), needs), read_value=False
-            )
-        return tf.group(cleared, *tokens)
+
+        def do() -> tf.Operation:
+            times = tf.unstack(tf.cast(go, tf.int32))
+            tokens = [queue.enqueue_many([tf.fill([n], True)]) for queue, n in zip(self._queues, times, strict=True)]
+            with tf.control_dependencies(tokens):
+                never = tf.fill([self._replicas], tf.constant(NEVER, tf.int64))
+                return tf.group(self._waiting_for.assign(tf.where(go, never, needs), read_value=False))
+
+        return v1.cond(tf.reduce_any(go), do, tf.no_op)
 
     def release_all(self) -> tf.Operation:
         """Releases every replica."""

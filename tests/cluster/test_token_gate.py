@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.placement.mutex import with_mutex
-from ps_train.updates.token_gate import TokenGate
+from ps_train.token_gate import TokenGate
 from tests.support.processes import eventually
 
 
@@ -44,5 +45,40 @@ def test_a_token_of_an_earlier_process_releases_no_replica_and_is_not_waited_for
             eventually(lambda: session.run(needs)[0] == 1, 20, "the wait of replica 0")
             assert step.is_alive()
             session.run(arrive)
+            step.join(20)
+            assert not step.is_alive()
+
+
+def test_a_release_that_is_cancelled_half_way_is_made_good_by_the_next_one() -> None:
+    """A queue takes no token from a step that is being cancelled; what else is locked is carried out to its end."""
+    cancelled, go_on = threading.Event(), threading.Event()
+
+    def slowly(number):
+        assert go_on.wait(20)
+        cancelled.set()
+        return number
+
+    with tf.Graph().as_default():
+        gate = TokenGate("gate", 2)
+
+        def release():
+            number = tf.ensure_shape(tf.numpy_function(slowly, [tf.constant(1, tf.int64)], tf.int64), [])
+            return [gate.release(number)], None
+
+        locked, _ = with_mutex("mutex", [], lambda: ([gate.wait(0, tf.constant(1, tf.int64))], None))
+        passed = gate.wait_for_token(0, tf.constant(True), locked)
+        broken, _ = with_mutex("mutex", [], release)
+        again, _ = with_mutex("mutex", [], lambda: ([gate.release(tf.constant(1, tf.int64))], None))
+        (needs,) = v1.global_variables()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            step = threading.Thread(target=session.run, args=[passed], daemon=True)
+            step.start()
+            eventually(lambda: session.run(needs)[0] == 1, 20, "the wait of replica 0")
+            threading.Timer(1.0, go_on.set).start()
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                session.run(broken, options=v1.RunOptions(timeout_in_ms=300))
+            assert cancelled.wait(20)
+            session.run(again)
             step.join(20)
             assert not step.is_alive()
