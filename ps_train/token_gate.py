@@ -78,11 +78,15 @@ class TokenGate:
     def wait_for_token(self, index: int, waits: tf.Tensor, locked: tf.Operation) -> tf.Operation:
         """Waits until the replica has been released, if it must wait at all.
 
+        The token is put back for other steps of the replica: one of a lost session may still wait beside the present
+        one, where the network has not told the ps that it is lost.  `wait` removes it.
+
         Args:
           index: the replica's index.
           waits: bool scalar, whether the replica must wait.
           locked: the end of the locked part that called `wait`.  A token taken earlier could be one that `wait` is
             about to remove, and `wait` would then block with the mutex held.
         """
+        queue = self._queues[index]
         with tf.control_dependencies([locked]):
-            return tf.group(v1.cond(waits, lambda: tf.group(self._queues[index].dequeue()), tf.no_op))
+            return tf.group(v1.cond(waits, lambda: tf.group(queue.enqueue(queue.dequeue())), tf.no_op))

@@ -82,3 +82,32 @@ def test_a_release_that_is_cancelled_half_way_is_made_good_by_the_next_one() -> 
             session.run(again)
             step.join(20)
             assert not step.is_alive()
+
+
+def test_a_step_of_a_lost_session_takes_no_token_from_the_present_one() -> None:
+    with tf.Graph().as_default():
+        gate = TokenGate("gate", 2)
+        until = v1.placeholder(tf.int64, [])
+        locked, _ = with_mutex("mutex", [], lambda: ([gate.wait(0, until)], None))
+        passed = gate.wait_for_token(0, tf.constant(True), locked)
+        arrive, _ = with_mutex("mutex", [], lambda: ([gate.release(until)], None))
+        (needs,) = v1.global_variables()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+
+            def begin(number):
+                step = threading.Thread(target=session.run, args=[passed, {until: number}], daemon=True)
+                step.start()
+                eventually(lambda: session.run(needs)[0] == number, 20, "the wait of replica 0")
+                return step
+
+            lost, present = begin(1), begin(2)
+            session.run(arrive, {until: 2})
+            present.join(20)
+            lost.join(20)
+            assert not present.is_alive() and not lost.is_alive()
+            following = begin(3)  # the token of the wait before does not count
+            assert following.is_alive()
+            session.run(arrive, {until: 3})
+            following.join(20)
+            assert not following.is_alive()
