@@ -1,7 +1,6 @@
 """A ps that follows the first ps's decisions about synchronous rounds (`sync_rounds.py`).
 
-The first ps counts every gradient of a replica in one round.  What reaches it and not the others is a step that ended
-in between: that replica's next push or its removal tells them to go on without it.
+A push may reach the first ps and not the others: that replica's next push or its removal lets them go on without it.
 """
 
 from __future__ import annotations

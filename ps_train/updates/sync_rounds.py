@@ -117,7 +117,8 @@ class RoundShard:
         """Adds a push to the round, if it is in time.
 
         With dynamic sharding a push is added as empty if another replica has used its examples.  The examples of a late
-        push are then left out for good.
+        push are then left out for good, but not those of values from two rounds: one of the ps may lack them
+        (`follower_shard.py`), and the worker reads them again.
 
         Returns:
           The operations, and whether the push was dropped (bool scalar).
@@ -128,7 +129,8 @@ class RoundShard:
         add = self._sums.add(here.masked_by(accepted), in_time, first)
         note = self._progress.add(here.progress, accepted & in_time)
         dropped = late | (in_time & ~accepted & ~here.is_nothing())
-        return [add, note, self._progress.discard(here.progress, accepted & late)], dropped
+        torn = tf.not_equal(here.header().torn, 0)
+        return [add, note, self._progress.discard(here.progress, accepted & late & ~torn)], dropped
 
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
         return v1.cond(waits, lambda: self._gate.wait(self._replica.index, until), tf.no_op)

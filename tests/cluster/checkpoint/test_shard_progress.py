@@ -56,3 +56,24 @@ def test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back():
     cluster.dismiss(0)
     other.run()
     assert_each_was_used(cluster, 1)
+
+
+def test_a_push_that_only_one_ps_got_is_used_by_the_other_when_its_examples_are_read_again():
+    """Its worker lost its session in between.  The push after it is of values from two rounds, and is dropped."""
+    # A variable is whole, so every example has its element on each ps.
+    cluster = InProcessCluster(Recording(ones=True), 2, 2, partition_bytes=1 << 20, update="sync", **EPOCHS)
+    cluster.start()
+    other, lost = workers_of(cluster)
+    other.begin()
+    lost.begin()
+    assert lost.shares.take(1, 0) == 1
+
+    def back():
+        lost.session.run(lost.step.ops.train[0])  # the part on ps 0, which waits for the end of the round there
+        lost.begin()
+        assert lost.make(1) == 1
+
+    in_parallel([lambda: other.make(1), back], within_secs=40)
+    assert cluster.values()["ps_train/dropped"] == 1
+    in_parallel([other.run, lost.run], within_secs=60)
+    assert_each_was_used(cluster, 1)
