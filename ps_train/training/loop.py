@@ -188,10 +188,10 @@ class TrainingLoop:
                     f"this worker's share of {self._step.batches.name} is empty: check --data_dir or use fewer workers."
                 ) from None
             return made, True
-        except tf.errors.CancelledError as error:
-            if _INPUT_CANCELLED in str(error):
+        except (tf.errors.CancelledError, *PS_LOST_ERRORS) as error:
+            if _INPUT_CANCELLED in str(error):  # one error may tell of several
                 raise LostInputError from None
-            raise
-        except PS_LOST_ERRORS as error:
+            if isinstance(error, tf.errors.CancelledError):
+                raise
             # Hidden from MonitoredSession: it would close the session, which hangs with a dead ps.
             raise LostConnectionError(cause_of(error)) from None

@@ -107,12 +107,13 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     assert cluster.global_step() == min(most, before + left)
 
 
-def test_an_input_that_reports_its_cancellation_later_is_begun_anew() -> None:
+@pytest.mark.parametrize("error", [tf.errors.CancelledError, tf.errors.AbortedError])
+def test_an_input_that_reports_its_cancellation_later_is_begun_anew(error: type[tf.errors.OpError]) -> None:
     cluster = InProcessCluster(Linear(count=10), 1, 1)
 
     class Cancelled:
         def run(self, *_: object, **__: object) -> None:
-            raise tf.errors.CancelledError(None, None, "Iterator was cancelled\n\t [[{{node IteratorGetNext}}]]")
+            raise error(None, None, "Iterator was cancelled\n\t [[{{node IteratorGetNext}}]]")
 
     with pytest.raises(LostInputError):
         TrainingLoop("worker:0", cluster.steps[0], pace_for(cluster), lambda: False, 0).run(LoopSession(Cancelled()))
