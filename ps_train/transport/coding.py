@@ -7,6 +7,7 @@ Transport(plan, model_variables, variables, coding=coding)
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 import tensorflow as tf
@@ -55,11 +56,14 @@ class Coding:
           ps: index of the ps.
           state: names of the variables that the model assigns itself.  It adds to them, where rounding would add up.
         """
-        coded = [piece for piece in slices if piece.dtype == "float32" and piece.variable not in state]
+
+        def is_coded(piece: Slice) -> bool:
+            return piece.dtype == "float32" and piece.variable not in state
+
         if self.pulled is None or self.pulled.dtype is not None:
-            return pack([narrowed(piece, self.pulled_as) if piece in coded else piece for piece in slices], ps)
-        plain = [piece for piece in slices if piece not in coded]
-        return pack_encoded(coded, ps, self.pulled.codec.multiple) + pack(plain, ps)
+            return pack([narrowed(piece, self.pulled_as) if is_coded(piece) else piece for piece in slices], ps)
+        coded, plain = filter(is_coded, slices), itertools.filterfalse(is_coded, slices)
+        return pack_encoded([*coded], ps, self.pulled.codec.multiple) + pack([*plain], ps)
 
     def is_encoded(self, piece: Slice, sparse: Collection[str]) -> bool:
         """Returns whether the gradient of a slice is encoded.

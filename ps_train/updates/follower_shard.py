@@ -41,7 +41,7 @@ class FollowerShard(RoundShard):
         fresh = tf.equal(now, decision.round) & tf.equal(state.arrived[index], 0)
         in_time, late = tf.equal(decision.outcome, IN_TIME) & fresh, tf.equal(decision.outcome, LATE)
         after, over = state.visit(self._me, in_time, decision.wanted_in(now))
-        added, _ = self._accumulate(here, in_time, late, first=~tf.reduce_any(tf.equal(state.arrived, 1)))
+        added, _ = self._accumulate(here, in_time, late, first=~state.has_gradient())
         with tf.control_dependencies(added):
             finish = self._finish(over & after.has_gradient(), self._may_be_empty)
         reached = decision.reached(now, over)

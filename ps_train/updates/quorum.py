@@ -111,7 +111,7 @@ class Decision:
 
     @classmethod
     def of(cls, vector: tf.Tensor) -> Decision:
-        """Returns the decision that `vector` has made a vector of."""
+        """Returns the decision of which `vector()` was sent."""
         return cls(vector[0], vector[1], vector[2], vector[3], vector[4:])
 
     def vector(self) -> tf.Tensor:

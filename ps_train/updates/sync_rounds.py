@@ -35,7 +35,7 @@ from ps_train.updates.quorum import (
     WANTED,
     Decision,
     RoundState,
-)  # fmt: skip
+)
 
 
 class RoundShard:
@@ -87,8 +87,7 @@ class RoundShard:
             state, has_state = self._sums.state()
             only_if = header.examples > 0 if may_be_empty else None
             updated = self._shard.update(means, header, only_if, state=state, state_if=has_state)
-            with tf.control_dependencies([updated]):
-                return tf.group(*([self._progress.finish()] if self._progress else []))
+            return tf.group(updated, *([self._progress.finish()] if self._progress else []))
 
         return v1.cond(over, do, tf.no_op)
 

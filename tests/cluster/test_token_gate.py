@@ -106,8 +106,9 @@ def test_a_step_of_a_lost_session_takes_no_token_from_the_present_one() -> None:
             present.join(20)
             lost.join(20)
             assert not present.is_alive() and not lost.is_alive()
-            following = begin(3)  # the token of the wait before does not count
-            assert following.is_alive()
+            following = begin(3)
+            following.join(0.5)
+            assert following.is_alive(), "the token of the wait before does not count"
             session.run(arrive, {until: 3})
             following.join(20)
             assert not following.is_alive()
