@@ -17,7 +17,7 @@ import math
 import random
 from collections.abc import Iterator
 
-VERSION = 3
+VERSION = 4
 """Of the generator: what a seed means.  Only storms of one version count together."""
 
 STEPS = {"async": 200, "bounded": 100, "sync": 100}
@@ -163,7 +163,7 @@ def _options(chance: random.Random, update: str, dynamic: bool, tables: bool) ->
     options = {"steps_per_run": chance.choices(["auto", "1", "2"], [0 if tables else 2, 2, 1])[0]}
     if update == "async" and options["steps_per_run"] != "1" and chance.random() < 0.5:
         options["prefetch_pulls"] = "1"
-    pull = chance.choices(["none", "bfloat16", "float16"], [4, 1, 1])[0]
+    pull = chance.choices(["none", "bfloat16", "float16", "int8"], [4, 1, 1, 1])[0]
     # The uses of examples are counted exactly: what a worker that dies has left out would be missing.
     lossy = [] if dynamic else ["top_k:0.5"]
     push = chance.choices(["none", "bfloat16", "float16", "int8", *lossy], [6, 1, 1, 1, *[1 for _ in lossy]])[0]

@@ -35,7 +35,7 @@ def test_storms_are_of_all_modes_kinds_and_ends() -> None:
     for kind in (Kind.KILL, Kind.STOP, Kind.STOP_KILL):
         assert {blow.task.partition(":")[0] for blow in blows if blow.kind == kind} == {"ps", "worker"}
     assert {storm.options.get("push_codec") for storm in storms} == {None, "bfloat16", "float16", "int8", "top_k:0.5"}
-    assert {storm.options.get("pull_codec") for storm in storms} == {None, "bfloat16", "float16"}
+    assert {storm.options.get("pull_codec") for storm in storms} == {None, "bfloat16", "float16", "int8"}
     assert {storm.options["steps_per_run"] for storm in storms} == {"auto", "1", "2"}
     assert any(storm.causes for storm in storms)
     assert any(storm.missing and not storm.causes for storm in storms)

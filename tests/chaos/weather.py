@@ -83,7 +83,8 @@ class Run:
         victim = self.now.get(blow.task)
         if victim is None or victim.process.poll() is not None or self.is_over():
             return
-        if blow.kind in (Kind.TERM, Kind.LEAVE):
+        if blow.kind == Kind.LEAVE:
+            self._await_begun(blow.task, victim)
             victim.send(signal.SIGTERM)
             return
         self.away |= {blow.task}
@@ -92,6 +93,12 @@ class Run:
             return
         time.sleep(blow.secs)
         self._heal(blow, victim)
+
+    def _await_begun(self, task: str, worker: Process) -> None:
+        def is_so() -> bool:
+            return _trains(worker) or worker.process.poll() is not None or self.is_over()
+
+        eventually(is_so, STEP_SECS, f"{task} in {self.storm.text()}")
 
     def _heal(self, blow: Blow, victim: Process) -> None:
         if blow.kind == Kind.STOP:
@@ -184,7 +191,7 @@ def _blow(run: Run) -> None:
 
     def join() -> None:
         for _, thread in running:
-            thread.join(60)
+            thread.join(STEP_SECS + 60)
         assert not failed, failed
 
     for step, blows in run.storm.moments():
@@ -206,16 +213,18 @@ def _blow(run: Run) -> None:
     join()
 
 
-def _await_taking_part(run: Run, task: str) -> None:
-    """Waits until a task takes part, and the job trains with the ps that it has now; or until it is over.
+def _trains(worker: Process) -> bool:
+    """Whether a worker has begun its part.  Before, a signal ends the process and says nothing to the job."""
+    return "training from global step" in worker.output
 
-    A signal to a task that still starts ends nobody but itself.
-    """
+
+def _await_taking_part(run: Run, task: str) -> None:
+    """Waits until a task takes part, and the job trains with the ps that it has now; or until it is over."""
     before, process = len(run.shown()), run.now[task]
 
     def takes_part() -> bool:
         is_worker = task.startswith("worker") and task != "worker:0"
-        return len(run.shown()) > before + 1 and (not is_worker or "training from global step" in process.output)
+        return len(run.shown()) > before + 1 and (not is_worker or _trains(process))
 
     eventually(lambda: run.is_over() or takes_part(), STEP_SECS, f"{task} in {run.storm.text()}")
 
