@@ -262,10 +262,19 @@ def _counter_entries(update_counts: Sequence[Any], counters: RunCounters) -> lis
 
 
 def _progress_entries(name: str, progress: Mapping[int, ShardProgress]) -> list[CheckpointEntry]:
-    """Returns an entry of each ps with the same key, because a checkpoint is consistent; the key names the layout."""
+    """Returns the entries of the cursors of each ps; the key names the layout.
+
+    The cursors differ after one ps alone was restored, or a worker died in a push.  Another number of ps restores those
+    of ps 0.
+    """
     advice = (
         "the used examples can be restored only with the flags of the saved run (sharding, batch_size, "
         "shard_examples, shuffle_buffer, seed) and the same data; use these, or another --model_dir."
     )
-    key = f"ps_train/progress/{name}"
-    return [CheckpointEntry(key, "", p.progress, follower=ps > 0, advice=advice) for ps, p in progress.items()]
+    entries = []
+    for ps, of_ps in progress.items():
+        entries.append(CheckpointEntry(f"ps_train/progress/{name}", "", of_ps.progress, follower=ps > 0, advice=advice))
+        if ps:
+            own = f"ps_train/progress_of/ps_{ps}_of_{len(progress)}/{name}"
+            entries.append(CheckpointEntry(own, "", of_ps.progress, optional=True))
+    return entries

@@ -96,7 +96,8 @@ def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
 class CheckpointEntry:
     """The link between a variable and its place in a checkpoint.
 
-    Keys do not depend on the number of ps, so a checkpoint restores into a job with any number of ps.
+    Keys do not depend on the number of ps, so a checkpoint restores into a job with any number of ps.  Those that do
+    are optional, and restored after the others.
 
     Attributes:
       key: name of the tensor in the checkpoint.
@@ -104,7 +105,7 @@ class CheckpointEntry:
       variable: the variable that is saved and restored.
       follower: True if the variable is restored but not saved, because another variable has the same key.
       advice: text for the error if a checkpoint lacks the key; "" for the usual text.
-      optional: True if a checkpoint may lack the key; the variable then keeps its initial value.
+      optional: True if a checkpoint may lack the key; the variable then keeps the value that it had.
     """
 
     key: str

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
 
+import pytest
 import tensorflow as tf
 
-from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, workers_of
+from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, run_all, workers_of
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.recording import Recording
 
@@ -76,4 +78,30 @@ def test_a_push_that_only_one_ps_got_is_used_by_the_other_when_its_examples_are_
     in_parallel([lambda: other.make(1), back], within_secs=40)
     assert cluster.values()["ps_train/dropped"] == 1
     in_parallel([other.run, lost.run], within_secs=60)
+    assert_each_was_used(cluster, 1)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("keeps_own", [True, False])
+def test_a_checkpoint_taken_after_one_ps_went_back_has_the_used_examples_of_each(
+    tmp_path: pathlib.Path, lost: int, keeps_own: bool
+) -> None:
+    """Under `async` a ps that lost its state is restored alone, and has used fewer examples than the others."""
+    fields = {"partition_bytes": 1 << 20, "shard_examples": 40, **EPOCHS}
+    cluster = InProcessCluster(Recording(), 2, 1, tmp_path, **fields)
+    cluster.start()
+    (worker,) = workers_of(cluster)
+    session, checkpoints = cluster.sessions[0], cluster.checkpoints
+    assert checkpoints is not None
+    worker.begin()
+    assert worker.make(2) == 2
+    checkpoints.save(session)
+    assert worker.make(2) == 2
+    checkpoints.restore(session, only=[lost])
+    checkpoints.save(session)
+    if keeps_own:
+        checkpoints.restore(session)
+    else:  # as after the other ps was lost too
+        checkpoints.restore(session, only=[1 - lost])
+    run_all(cluster)
     assert_each_was_used(cluster, 1)
