@@ -18,7 +18,7 @@ from ps_train.checkpoint.glob_free import glob_free
 from ps_train.coordination.kv_store import cause_of
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.errors import DamagedCheckpointError, ModelError
-from ps_train.placement.variables import CheckpointEntry
+from ps_train.placement.variables import OF_PS, CheckpointEntry
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,8 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
         )
     for entry in [entry for entry in entries if entry.key in kinds]:
         check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
-    if unused := sorted(kinds.keys() - {entry.key for entry in entries}):
+    unused = sorted(kinds.keys() - {entry.key for entry in entries})
+    if unused := [key for key in unused if not key.startswith(OF_PS)]:  # of another number of ps
         log.warning(
             "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
             "another --optimizer, --sharding, --batch_size or model; use the same flags to keep them",

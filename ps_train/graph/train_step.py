@@ -33,7 +33,7 @@ from ps_train.placement.initialization import initialize_ps
 from ps_train.placement.plan import Plan
 from ps_train.placement.seeded_graph import SeededGraph
 from ps_train.placement.trace import ModelVariables
-from ps_train.placement.variables import CheckpointEntry, checkpoint_entries
+from ps_train.placement.variables import CheckpointEntry, checkpoint_entries, shared_entries
 from ps_train.runtime.local_state import LocalState, collect_local_state
 from ps_train.transport.received_push import ReceivedPush
 from ps_train.transport.vocabulary import rebuild_all
@@ -229,7 +229,7 @@ def _all_entries(
     entries = _counter_entries(state.update_counts, state.counters)
     keys = next((optimizer for optimizer in optimizers if optimizer.slots), optimizers[0])
     entries += checkpoint_entries(plan, state.variables, slots, keys.key_of, keys.slot_key_of)
-    return entries + (_progress_entries(assigned.name, progress) if assigned else [])
+    return entries + (_progress_entries(assigned.name, progress, plan.num_ps) if assigned else [])
 
 
 def _make_progress(assigned: ShardedBatches | None, received: Sequence[ReceivedPush]) -> dict[int, ShardProgress]:
@@ -261,20 +261,11 @@ def _counter_entries(update_counts: Sequence[Any], counters: RunCounters) -> lis
     return [*steps, *(CheckpointEntry(v.op.name, "", v, optional=True) for v in saved)]  # only ps_train writes these
 
 
-def _progress_entries(name: str, progress: Mapping[int, ShardProgress]) -> list[CheckpointEntry]:
-    """Returns the entries of the cursors of each ps; the key names the layout.
-
-    The cursors differ after one ps alone was restored, or a worker died in a push.  Another number of ps restores those
-    of ps 0.
-    """
+def _progress_entries(name: str, progress: Mapping[int, ShardProgress], num_ps: int) -> list[CheckpointEntry]:
+    """Returns the entries of the cursors of each ps; the key names the layout."""
     advice = (
         "the used examples can be restored only with the flags of the saved run (sharding, batch_size, "
         "shard_examples, shuffle_buffer, seed) and the same data; use these, or another --model_dir."
     )
-    entries = []
-    for ps, of_ps in progress.items():
-        entries.append(CheckpointEntry(f"ps_train/progress/{name}", "", of_ps.progress, follower=ps > 0, advice=advice))
-        if ps:
-            own = f"ps_train/progress_of/ps_{ps}_of_{len(progress)}/{name}"
-            entries.append(CheckpointEntry(own, "", of_ps.progress, optional=True))
-    return entries
+    variables = {ps: of_ps.progress for ps, of_ps in progress.items()}
+    return shared_entries(f"ps_train/progress/{name}", variables, num_ps, advice)

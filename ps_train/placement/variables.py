@@ -20,6 +20,9 @@ from ps_train.placement.trace import ModelVariables, VariableTrace
 
 _PS_DEVICES = "/job:ps/replica:0/device:CPU:0"
 
+OF_PS = "ps_train/of_ps/"
+"""Prefix of the keys of what belongs to one ps of a number of them."""
+
 
 def ps_device(ps: int) -> str:
     """Returns the device of the ps of an index."""
@@ -96,8 +99,7 @@ def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
 class CheckpointEntry:
     """The link between a variable and its place in a checkpoint.
 
-    Keys do not depend on the number of ps, so a checkpoint restores into a job with any number of ps.  Those that do
-    are optional, and restored after the others.
+    A checkpoint restores into any number of ps.  Keys with OF_PS are for one number, and are restored last.
 
     Attributes:
       key: name of the tensor in the checkpoint.
@@ -116,6 +118,21 @@ class CheckpointEntry:
     optional: bool = False
 
 
+def shared_entries(key: str, variables: Mapping[int, Any], num_ps: int, advice: str = "") -> list[CheckpointEntry]:
+    """Returns the entries of a value of each ps that differs where a ps was restored alone, or lacks a push.
+
+    Args:
+      key: name of the first one's value in the checkpoint, which another number of ps restores.
+      variables: ps index to variable.
+      num_ps: the number of ps.
+      advice: see `CheckpointEntry`.
+    """
+    first = min(variables)
+    entries = [CheckpointEntry(key, "", one, follower=ps != first, advice=advice) for ps, one in variables.items()]
+    others = [(ps, one) for ps, one in variables.items() if ps != first]
+    return entries + [CheckpointEntry(f"{OF_PS}{ps}_of_{num_ps}/{key}", "", one, optional=True) for ps, one in others]
+
+
 def checkpoint_entries(
     plan: Plan,
     variables: Mapping[str, Any],
@@ -128,12 +145,12 @@ def checkpoint_entries(
     Args:
       plan: the places of the variables.
       variables: slice name to variable.
-      optimizer_variables: ps index to group to its optimizer's variables in order; the first ps saves all but slots.
+      optimizer_variables: ps index to group to its optimizer's variables in order.
       key_of: see `OptimizerGroups`.
       slot_key_of: see `OptimizerGroups`.
     """
     entries = [CheckpointEntry(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
-    saved: set[str] = set()
+    shared: dict[str, dict[int, Any]] = {}
     for ps, groups in sorted(optimizer_variables.items()):
         pieces = plan.slices_on(ps)
         for group, made in groups.items():
@@ -144,10 +161,8 @@ def checkpoint_entries(
                     continue
                 kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
                 counts[kind] = counts.get(kind, 0) + 1
-                key = key_of(group, kind, counts[kind])
-                entries.append(CheckpointEntry(key, "", variable, follower=key in saved))
-                saved.add(key)
-    return entries
+                shared.setdefault(key_of(group, kind, counts[kind]), {})[ps] = variable
+    return entries + [entry for key, made in shared.items() for entry in shared_entries(key, made, plan.num_ps)]
 
 
 SlotKeys = Callable[[str, str, str], str]

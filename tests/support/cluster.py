@@ -26,6 +26,7 @@ from ps_train.graph.train_step import TrainStep, build_train_step
 from ps_train.model import Model
 from ps_train.placement.plan import make_plan
 from ps_train.placement.trace import trace
+from ps_train.placement.variables import OF_PS
 from ps_train.training.saver_setup import make_savers
 from ps_train.updates.base import Replica
 from tests.support.servers import POOL
@@ -125,9 +126,9 @@ class InProcessCluster:
         return POOL.session(self.targets[worker], scoring.graph, config), scoring
 
     def values(self) -> dict[str, np.ndarray]:
-        """Whole values of everything that is stored, slices put together, by checkpoint key."""
+        """Whole values of everything that is stored for any number of ps, slices put together, by checkpoint key."""
         parts: dict[str, dict[int, np.ndarray]] = {}
-        stored = [s for s in self.steps[0].entries if not s.follower]
+        stored = [s for s in self.steps[0].entries if not s.follower and not s.key.startswith(OF_PS)]
         found = self.sessions[0].run([s.variable for s in stored])
         for one, value in zip(stored, found, strict=True):
             begin = int(one.slice_spec.split()[-1].split(",")[0]) if one.slice_spec else 0

@@ -50,6 +50,32 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(
         assert second.sessions[0].run(stored.variable) == before[stored.key]
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_ps_that_has_made_fewer_updates_than_another_keeps_its_own_count_of_them(
+    tmp_path: pathlib.Path, lost: int, chunked: bool
+) -> None:
+    """Adam corrects its moments by powers of beta, which are those of the updates of this ps."""
+    cluster = InProcessCluster(Digits(hidden=16), 2, 1, tmp_path, **FIELDS)
+    cluster.start()
+    checkpoints, session = cluster.checkpoints, cluster.sessions[0]
+    assert checkpoints is not None
+    powers = [s.variable for s in cluster.steps[0].entries if s.key == "beta1_power"]
+
+    def updates() -> list[int]:
+        return [round(np.log(power) / np.log(0.9)) - 1 for power in session.run(powers)]
+
+    cluster.train(4)
+    checkpoints.save(session)
+    cluster.train(3)
+    checkpoints.restore(session, only=[lost])
+    expected = [4 if ps == lost else 7 for ps in range(2)]
+    assert updates() == expected
+    checkpoints.save(session)
+    cluster.train(2)
+    checkpoints.restore(session)
+    assert updates() == expected
+
+
 def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(
     tmp_path: pathlib.Path, chunked: bool
 ) -> None:

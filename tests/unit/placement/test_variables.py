@@ -74,11 +74,13 @@ def test_a_whole_variable_has_no_slices_whatever_its_slots_are() -> None:
     assert found == {"w": [("", "w")], "w/Adam": [("", "w/Adam")], "w/scale": [("", "w/scale")]}
 
 
-def test_what_every_ps_has_once_is_saved_from_the_first_and_groups_stay_apart() -> None:
+def test_what_every_ps_has_once_is_saved_from_the_first_for_any_number_of_ps_and_groups_stay_apart() -> None:
     own = {0: {"": [("power", ())], "deep/": [("power_1", ())]}, 1: {"": [("power_2", ())], "deep/": [("power_3", ())]}}
     found = stored(in_two_slices(), own)
     assert found["power"] == [("", "power"), ("", "power_2 (follower)")]
     assert found["deep/power"] == [("", "power_1"), ("", "power_3 (follower)")]
+    assert found["ps_train/of_ps/1_of_2/power"] == [("", "power_2")]
+    assert found["ps_train/of_ps/1_of_2/deep/power"] == [("", "power_3")]
 
 
 def test_the_device_setter_follows_the_plan_and_leaves_other_operations_to_the_worker() -> None:
