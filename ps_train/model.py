@@ -103,13 +103,14 @@ class Model:
         return outputs if isinstance(outputs, Mapping) else {"outputs": outputs}
 
     def optimizer(
-        self, name: str, learning_rate: float
+        self, name: str, learning_rate: Any
     ) -> tf.compat.v1.train.Optimizer | Mapping[str, tf.compat.v1.train.Optimizer]:
         """Makes the optimizer, once for each ps, on the device of that ps.
 
         Args:
           name: --optimizer or the model's default.
-          learning_rate: --learning_rate or the model's default.
+          learning_rate: a float, --learning_rate or the model's default.  With --scale_learning_rate or
+            --divide_lr_by_staleness it is a float32 scalar tensor, which each update computes.
 
         Returns:
           One optimizer, or a dict of several.  An optimizer of a dict updates the variables and tables whose names
