@@ -27,6 +27,8 @@ from collections.abc import Iterator, Sequence
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _MOST_DAYS = 36500
 _CURVE = "prime256v1"
+_LONGEST_NAME = 64
+"""Characters of a common name, by which a host's certificates are found."""
 
 _CONFIG = """\
 [ca]
@@ -100,6 +102,8 @@ def init(directory: pathlib.Path, days: int) -> str:
 def issue(directory: pathlib.Path, names: Sequence[str], days: int, renew: bool) -> str:
     """Makes the key and certificate of a host in `hosts/NAME`."""
     alternatives = [check_name(name) for name in names]
+    if len(names[0]) > _LONGEST_NAME:
+        raise CaError(f"{names[0][:80]!r} has more than {_LONGEST_NAME} characters: use a shorter name of the host.")
     host = directory / "hosts" / names[0]
     with _locked(directory):
         if host.exists() and not renew:
@@ -108,7 +112,7 @@ def issue(directory: pathlib.Path, names: Sequence[str], days: int, renew: bool)
             raise CaError(f"{host} does not exist: there is nothing to renew; leave out --renew.")
         if renew and len(names) == 1:
             alternatives = _names_in(host / "cert.pem")
-        with _new_directory(host) as made, _config(directory, names[0][:64], ",".join(alternatives), days) as config:
+        with _new_directory(host) as made, _config(directory, names[0], ",".join(alternatives), days) as config:
             _make_key(made / "key.pem")
             request = str(made / "request.pem")
             _openssl("req", "-new", "-config", config, "-key", str(made / "key.pem"), "-out", request)
@@ -128,8 +132,10 @@ def revoke(directory: pathlib.Path, name: str) -> str:
     host = directory / "hosts" / name
     with _locked(directory):
         lines = [line.split("\t") for line in (directory / "index.txt").read_text().splitlines()]
-        serials = [line[3] for line in lines if line[0] == "V" and line[5] == f"/CN={name[:64]}"]
-        if not serials:
+        serials = [line[3] for line in lines if line[0] == "V" and line[5] == f"/CN={name}"]
+        revoked = [line[3] for line in lines if line[0] == "R" and line[5] == f"/CN={name}"]
+        # A revocation that was interrupted is finished.
+        if not serials and (not revoked or _are_listed(directory, revoked)):
             raise CaError(f"{directory} has no valid certificate of {name}: see {directory / 'index.txt'}.")
         with _config(directory, "none", "DNS:none", 1) as config:
             for serial in serials:
@@ -140,8 +146,8 @@ def revoke(directory: pathlib.Path, name: str) -> str:
         for other in (directory / "hosts").iterdir():
             shutil.copy(directory / "crl.pem", other / "crl.pem")
     return (
-        f"revoked {len(serials)} certificate{'s' if len(serials) > 1 else ''} of {name}: copy crl.pem to each host and "
-        "reload stunnel there (SIGHUP)"
+        f"revoked {len(serials + revoked)} certificate{'s' * (len(serials + revoked) > 1)} of {name}: copy crl.pem to "
+        "each host and reload stunnel there (SIGHUP)"
     )
 
 
@@ -190,6 +196,14 @@ def _make_key(path: pathlib.Path) -> None:
 def _make_crl(directory: pathlib.Path, config: str) -> None:
     options = ("-gencrl", "-crl_lastupdate", _yesterday(), "-out", str(directory / "crl.pem"))
     _openssl("ca", "-config", config, *options)
+
+
+def _are_listed(directory: pathlib.Path, serials: Sequence[str]) -> bool:
+    """Returns whether every list of revoked certificates is the same, and has all these."""
+    own = directory / "crl.pem"
+    listed = re.findall(r"Serial Number: ([0-9A-F]+)", _openssl("crl", "-in", str(own), "-noout", "-text"))
+    others = [host / "crl.pem" for host in (directory / "hosts").iterdir()]
+    return {*serials} <= {*listed} and all(path.read_bytes() == own.read_bytes() for path in others)
 
 
 def _yesterday() -> str:

@@ -63,7 +63,18 @@ def key_and_address(path: pathlib.Path, network: Network) -> tuple[str, str]:
 
 
 def addresses_of(hosts: Sequence[str], earlier: Mapping[str, str], network: Network) -> dict[str, str]:
-    """Returns each host's address in the network: its earlier one, or the next free one."""
+    """Returns each host's address in the network: its earlier one, or the next free one.
+
+    Args:
+      hosts: the hosts of the job.
+      earlier: the addresses of these and of hosts that were there before.
+      network: the network.
+    """
+    for address in earlier.values():
+        if len(same := [host for host, other in earlier.items() if other == address]) > 1:
+            raise ConfigError(
+                f"{' and '.join(same)} have the same address, {address}: remove the .conf of one of them."
+            )
     used, found = set(earlier.values()), dict(earlier)
     free = (str(address) for address in network.hosts() if str(address) not in used)
     for host in hosts:
@@ -123,7 +134,8 @@ def _run(arguments: Sequence[str] | None) -> None:
         network = ipaddress.ip_network(given.network)
     except ValueError as error:
         raise ConfigError(f"network is not valid ({error}): use for example 10.77.0.0/24.") from None
-    if not network.is_private or not 1 <= given.port <= 65535:
+    unusable = network.is_loopback or network.is_link_local or network.is_multicast or network.is_reserved
+    if not network.is_private or unusable or network.network_address.packed[0] == 0 or not 1 <= given.port <= 65535:
         raise ConfigError(
             f"network={network} and port={given.port}: use a private network, and a port from 1 to 65535."
         )
@@ -133,6 +145,9 @@ def _run(arguments: Sequence[str] | None) -> None:
         raise ConfigError(f"{bad[0]!r} cannot be the name of a file: use the host's address in the flagfile.")
     given.out.mkdir(mode=0o700, parents=True, exist_ok=True)
     earlier = {host: key_and_address(given.out / f"{host}.conf", network) for host in hosts}
+    left = sorted(path.name.removesuffix(".conf") for path in given.out.glob("*.conf"))
+    for host in (name for name in left if name not in earlier):  # of a host that is away, which keeps its address
+        earlier[host] = key_and_address(given.out / f"{host}.conf", network)
     keys = {host: earlier[host][0] or wg("genkey") for host in hosts}
     addresses = addresses_of(hosts, {host: found[1] for host, found in earlier.items() if found[1]}, network)
     for host in hosts:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ps_train.coordination.records import TaskStatus, new_task_status
-from ps_train.errors import RefusedError
+from ps_train.errors import ConfigError, RefusedError
 from ps_train.runtime.process_ids import host_identity, process_exited
 from ps_train.untrusted import UntrustedError, read_text
 
@@ -73,11 +73,13 @@ class DirectoryLock:
 
         Raises:
           RefusedError: a living process holds it.
+          ConfigError: the file is there and cannot be read.
         """
         since, first = time.monotonic(), self._read()
         while not self._create():
             found = self._read()
             if found is None:
+                self._check_removed()
                 continue
             text, touched = found
             if text == self._text:
@@ -122,6 +124,20 @@ class DirectoryLock:
         with os.fdopen(descriptor, "w") as file:
             file.write(self._text)
         return True
+
+    def _check_removed(self) -> None:
+        try:
+            read_text(self._path)
+            return
+        except UntrustedError:
+            return
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not os.path.islink(self._path):
+                return
+            cause = error.strerror
+        raise ConfigError(
+            f"{self._path}, the lock of model_dir, cannot be read ({cause}): stop the job that made it, or remove it."
+        )
 
     def _take_over(self, text: str, cause: str) -> None:
         """Replaces the file if it still has this text; of two processes that do so, the first is told by `watch`."""

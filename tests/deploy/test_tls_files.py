@@ -75,6 +75,32 @@ def test_the_list_of_revoked_certificates_reaches_every_host(pki: pathlib.Path) 
     refused(script("ca.py", "issue", pki.parent, "a"), "is not a CA")
 
 
+@pytest.mark.parametrize("lost", ["pki/crl.pem", "pki/hosts/b/crl.pem"])
+def test_a_revocation_that_was_interrupted_is_finished_by_the_next(
+    pki: pathlib.Path, tmp_path: pathlib.Path, lost: str
+) -> None:
+    for host in ("a", "b"):
+        script("ca.py", "issue", pki, host)
+    before = (pki / "crl.pem").read_bytes()
+    assert script("ca.py", "revoke", pki, "a").returncode == 0
+    new = (pki / "crl.pem").read_bytes()
+    (tmp_path / lost).write_bytes(before)  # it had not been made, or copied
+    assert script("ca.py", "revoke", pki, "a").returncode == 0
+    text = ["openssl", "crl", "-in", str(pki / "hosts/b/crl.pem"), "-noout", "-text"]
+    assert subprocess.run(text, capture_output=True, text=True, check=True).stdout.count("Serial Number") == 1
+    assert before != (pki / "crl.pem").read_bytes() == (pki / "hosts/b/crl.pem").read_bytes() != new
+    refused(script("ca.py", "revoke", pki, "a"), "no valid certificate")
+
+
+def test_hosts_whose_names_begin_alike_are_not_revoked_together(pki: pathlib.Path) -> None:
+    start = "a" * 40 + "." + "b" * 20
+    refused(script("ca.py", "issue", pki, f"{start}.one"), "has more than 64 characters")
+    for host in (f"{start}.on", f"{start}.o"):
+        assert script("ca.py", "issue", pki, host).returncode == 0
+    assert "revoked 1 certificate of" in script("ca.py", "revoke", pki, f"{start}.o").stdout
+    assert (pki / "hosts" / f"{start}.on").exists()
+
+
 def test_tunnels_have_the_same_loopback_ports_on_every_host(pki: pathlib.Path, tmp_path: pathlib.Path) -> None:
     for host in ("ps-a", "10.0.0.2", "worker-b"):
         script("ca.py", "issue", pki, host)

@@ -52,10 +52,23 @@ def test_a_host_keeps_its_key_and_address_when_others_come(tmp_path: pathlib.Pat
 
 
 @needs_wg
+def test_a_host_that_was_away_gets_the_address_that_it_had(tmp_path: pathlib.Path) -> None:
+    hosts = [f"--ps_hosts=a:1\n--worker_hosts={workers}\n" for workers in ("b:1", "c:1", "b:1,c:1")]
+    assert [generate(tmp_path, flags=flags).returncode for flags in hosts] == [0, 0, 0]
+    assert "--worker_hosts=10.77.0.2:1,10.77.0.3:1\n" in (tmp_path / "wg/wireguard.flags").read_text()
+    (tmp_path / "wg/c.conf").write_text((tmp_path / "wg/b.conf").read_text())
+    done = generate(tmp_path, flags=hosts[0])
+    assert done.returncode == 2 and "b and c have the same address, 10.77.0.2" in done.stderr
+
+
+@needs_wg
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         (["--network=8.8.8.0/24"], "private network"),
+        (["--network=127.0.0.0/24"], "private network"),
+        (["--network=0.0.0.0/8"], "private network"),
+        (["--network=240.0.0.0/24"], "private network"),
         (["--network=10.0.0.0/32", "--port=1"], "too small"),
         (["--network=ten"], "network is not valid"),
         (["--port=70000"], "1 to 65535"),

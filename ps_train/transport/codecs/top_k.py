@@ -7,7 +7,9 @@ how many values are in each block of 65,536 says the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ps_train.transport.codecs.codec import Codec
@@ -69,8 +71,17 @@ class TopK(Codec):
         rank = int(self._share * _MARGIN * _SAMPLE) + 8
         if rank >= _SAMPLE or length <= _SAMPLE:
             return tiny
-        sample = magnitudes[:: length // _SAMPLE]
+        sample = tf.gather(magnitudes, _sample_of(length))
         return tf.maximum(tf.reduce_min(tf.math.top_k(sample, rank, sorted=False).values), tiny)
+
+
+def _sample_of(length: int) -> np.ndarray[Any, Any]:
+    """Returns positions in a vector, int32 [_SAMPLE]: one at random in each of _SAMPLE parts of equal length.
+
+    Positions at equal distances could all be in one column of a variable.
+    """
+    offsets = np.random.RandomState(length % (1 << 32)).randint(0, length // _SAMPLE, _SAMPLE)
+    return (np.arange(_SAMPLE) * length // _SAMPLE + offsets).astype(np.int32)
 
 
 def _largest(sizes: tf.Tensor, wanted: int) -> tf.Tensor:

@@ -14,7 +14,7 @@ import pytest
 from ps_train.coordination import directory_lock
 from ps_train.coordination.directory_lock import NAME, DirectoryLock, held_directory
 from ps_train.coordination.records import TaskStatus, new_task_status
-from ps_train.errors import RefusedError
+from ps_train.errors import ConfigError, RefusedError
 from tests.support.processes import ROOT, eventually
 
 HOLD = """
@@ -134,3 +134,24 @@ def test_a_holder_touches_its_lock_makes_it_again_and_notices_when_it_is_taken(t
         eventually(lambda: told, 10, "the news of the loss")
     assert "was taken over by worker:7 on elsewhere" in str(told[0])
     assert path.read_text() == other.to_json()  # another process's lock is not removed
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        ("directory", "Is a directory"),
+        ("dangling", "No such file or directory"),
+        ("loop", "Too many levels of symbolic"),
+    ],
+)
+def test_a_lock_that_cannot_be_read_is_refused_and_not_waited_for(
+    tmp_path: pathlib.Path, kind: str, cause: str
+) -> None:
+    lock = tmp_path / NAME
+    if kind == "directory":
+        lock.mkdir()
+    else:
+        lock.symlink_to("nothing" if kind == "dangling" else NAME)
+    with pytest.raises(ConfigError, match=rf"{lock}, the lock of model_dir, cannot be read \({cause}"):
+        DirectoryLock(str(tmp_path), "worker:0", lease_secs=3).acquire()

@@ -33,6 +33,14 @@ def test_large_values_may_all_be_at_one_place(begin):
     assert np.flatnonzero(decoded).tolist() == list(range(begin, begin + 1000))
 
 
+@pytest.mark.parametrize("columns", [16, 100, 128, 256])
+def test_large_values_may_all_be_in_one_column_of_a_variable(columns: int) -> None:
+    gradients = np.random.default_rng(columns).normal(size=(1 << 21) // columns * columns).astype(np.float32)
+    vector = (gradients.reshape(-1, columns) * ([3.0] + [1.0] * (columns - 1))).astype(np.float32).ravel()
+    decoded = UsedCodec(TopK(0.01), len(vector))(vector)
+    assert np.array_equal(decoded, largest(vector, round(0.01 * len(vector))))
+
+
 @pytest.mark.parametrize("length", [100, 50_000])
 def test_equal_values_are_cut_to_the_share(length):
     decoded = UsedCodec(TopK(0.01), length)(np.full(length, 0.5, np.float32))
