@@ -17,6 +17,7 @@ import ctypes
 import faulthandler
 import importlib
 import itertools
+import contextlib
 import json
 import os
 import pathlib
@@ -61,7 +62,8 @@ class Copy:
 
     def send_signal(self, signum: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, signum)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, signum)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
