@@ -13,11 +13,11 @@ A copy may be a process of another host: it then gets the namespaces of any proc
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import faulthandler
 import importlib
 import itertools
-import contextlib
 import json
 import os
 import pathlib
