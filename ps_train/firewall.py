@@ -117,6 +117,10 @@ class RuleSource:
             self._once(
                 f"{described(job, 'max_workers')}: workers of other hosts are not admitted without --admit=NETWORK"
             )
+        if self._options.admit_status and status is None and str(cluster.chief) in own:
+            self._once(
+                "--admit_status has no effect: it needs a --status_port, and a --status_host other than the loopback"
+            )
         ports |= {status} if status is not None else set()
         return Rules(self.table, frozenset(ports), members, status, self._options.admit_status)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import ipaddress
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from ps_train.cluster.spec import Address
@@ -67,7 +68,8 @@ def removal(table: str) -> str:
 
 def table_name(job: Job, task: Task | None) -> str:
     """Returns the name of the table of a job, or of one task of it; the same each time, for a later removal."""
-    hosts = [job.cluster_file] if job.cluster_file else [*job.ps_hosts, "", *job.worker_hosts, "", *job.chief_hosts]
+    file = os.path.abspath(job.cluster_file) if job.cluster_file else ""
+    hosts = [file] if file else [*job.ps_hosts, "", *job.worker_hosts, "", *job.chief_hosts]
     text = "\n".join([str(task or ""), *hosts])
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -16,6 +16,7 @@ from ps_train.cluster import kubernetes, mpi, slurm
 from ps_train.cluster.dns import resolve_dns
 from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
+from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.config.tf_config import FoundCluster, from_tf_config
@@ -48,7 +49,10 @@ def _resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundClust
         return FoundCluster({}, {}, "")
     if source == "tf_config" and not environ.get("TF_CONFIG", "").strip():
         raise ConfigError("cluster_from=tf_config, but the environment variable TF_CONFIG is not set: set it.")
-    return from_tf_config(given, environ)
+    found = from_tf_config(given, environ)
+    if source == "tf_config" and not any(found.job.get(name) or given.get(name) for name in HOST_LISTS):
+        raise ConfigError('cluster_from=tf_config, but TF_CONFIG names no hosts: give it a "cluster".')
+    return found
 
 
 def origin(job: Job, task: Task) -> str:

@@ -42,6 +42,7 @@ def resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluste
     pod = (environ.get("HOSTNAME") or socket.gethostname()).partition(".")[0]
     numbers = {"ps": given["num_ps"], "worker": given["num_workers"]}
     if found := _POD.fullmatch(pod):
+        check_agreement(environ, "JOB_COMPLETION_INDEX", int(found[3]), f"the pod's host name is {pod}")
         return _of_two_sets(found, numbers, f".{service}:{port}")
     numbered = _NUMBERED.fullmatch(pod)
     if numbered is None:

@@ -97,7 +97,7 @@ def _numbers(text: str) -> list[str]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or high < low or high - low >= _MOST_NODES:
+        if match is None or high < low or len(found) + high - low >= _MOST_NODES:
             return []
         found += [f"{number:0{len(match[1])}d}" for number in range(low, high + 1)]
     return found

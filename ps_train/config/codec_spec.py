@@ -36,6 +36,8 @@ def parse_codec(text: str) -> list[CodecSpec]:
     """
     if text == NONE:
         return []
+    if text != text.strip():
+        raise ValueError(text)
     codecs = [_parse_one(one.strip()) for one in text.split(",")]
     if [codec.name for codec in codecs[1:]] not in ([], [INT8], ["bfloat16"], ["float16"]):
         raise ValueError(text)

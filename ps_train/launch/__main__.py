@@ -74,7 +74,12 @@ def _run(options: argparse.Namespace, given: Sequence[str], console: Console) ->
             console.line(shlex.join(start(task)))
         return EXIT_DONE
     if job.log_dir:
-        os.makedirs(job.log_dir, exist_ok=True)
+        try:
+            os.makedirs(job.log_dir, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"log_dir={job.log_dir} cannot be made ({error.strerror}): use another directory."
+            ) from None
     launcher = Launcher(console, RestartPolicy(job.max_restarts), Schedule(faults), job.log_dir)
     launcher.install_signals()
     console.line("tasks: " + ", ".join(f"{task.name} on {task.host} ({task.address})" for task in tasks))

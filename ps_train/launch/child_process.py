@@ -128,5 +128,6 @@ def child_environment(environ: Mapping[str, str], held: int | None) -> dict[str,
 def describe_exit(code: int) -> str:
     """Returns a description of an exit code for the console; a negative code is a signal."""
     if code < 0:
-        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
+        name = f" ({signal.Signals(-code).name})" if -code in [*signal.Signals] else ""  # real-time signals have none
+        return f"was ended by signal {-code}{name}"
     return f"failed with exit code {code}"

@@ -13,7 +13,9 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
+from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import Schedule, parse
+from ps_train.config.flags import TF_CONFIG
 from ps_train.config.job import Job
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError
 from ps_train.launch import fork
@@ -43,7 +45,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     if code is not None:
         return code
     arguments = [*arguments, *(["--status_port=0"] if job.status_port is None else [])]
-    job, arguments = _with_addresses(job, arguments, ports)
+    job, arguments = _with_addresses(job, [*arguments, *_from_environment(job)], ports)
     arguments += [] if job.model_dir else [f"--model_dir={new_directory(job)}"]
     if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
         arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
@@ -101,6 +103,14 @@ def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> t
     arguments = [a for a in arguments if not a.startswith(("--num_ps=", "--num_workers="))]
     arguments += [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}"]
     return dataclasses.replace(job, ps_hosts=ps, worker_hosts=workers), arguments
+
+
+def _from_environment(job: Job) -> list[str]:
+    """Returns the flags that say what TF_CONFIG says: the children do not get it, because it may name a task."""
+    found = [name for name in (*HOST_LISTS, "model_dir") if job.sources.get(name) == TF_CONFIG]
+    values = {name: getattr(job, name) for name in found}
+    texts = {name: value if isinstance(value, str) else ",".join(value) for name, value in values.items()}
+    return [*(f"--{name}={text}" for name, text in texts.items()), *(["--cluster_from=none"] if found else [])]
 
 
 def directory_name(job: Job) -> str:

@@ -64,13 +64,19 @@ class _Lines:
 
     def __init__(self) -> None:
         utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._decoder, self._begun = io.IncrementalNewlineDecoder(utf8, translate=True), ""
+        self._decoder = io.IncrementalNewlineDecoder(utf8, translate=True)
+        self._begun: list[str] = []  # parts of a line, which may be long
 
     def after(self, chunk: bytes) -> list[str]:
         """Returns the lines that a chunk completes; an empty chunk ends the stream."""
-        *lines, self._begun = (self._begun + self._decoder.decode(chunk, final=not chunk)).split("\n")
+        part, *others = self._decoder.decode(chunk, final=not chunk).split("\n")
+        self._begun += [part] if part else []
+        lines = []
+        if others or (not chunk and self._begun):
+            lines = ["".join(self._begun), *others[:-1]]
+            self._begun = [others[-1]] if others and others[-1] else []
         if not chunk and self._begun:
-            lines.append(self._begun)
+            lines.append(self._begun.pop())
         return lines
 
 

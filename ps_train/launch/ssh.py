@@ -117,11 +117,16 @@ class SshProcess:
         """Sends a signal to the task; SIGKILL ends all its processes and the connection."""
         if sig == signal.SIGKILL:
             self._close()
-            timer = threading.Timer(_KILL_SECS, self._process.kill)
+            timer = threading.Timer(_KILL_SECS, self._kill)
             timer.daemon = True
             timer.start()
         else:
             self._write(signal.Signals(sig).name.encode() + b"\n")
+
+    def _kill(self) -> None:
+        """Ends ssh and what it has started, such as a ProxyCommand."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def _show_life(self) -> None:
         while not self._is_over.wait(_ALIVE_SECS):

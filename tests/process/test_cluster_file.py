@@ -108,3 +108,18 @@ def test_a_file_that_is_not_there_is_an_error_that_names_it(processes: Processes
     assert missing.lines[-1] == (
         "ps_train: error: cluster_file /nowhere/cluster.json cannot be read (No such file or directory)."
     )
+
+
+@pytest.mark.parametrize("more", [[], ["--cluster_from=tf_config"]])
+@pytest.mark.usual(1)
+def test_the_cluster_of_tf_config_may_be_started_on_this_machine_by_one_command(
+    processes: Processes, more: list[str]
+) -> None:
+    ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
+    model_dir = processes.directory / "of_tf_config"
+    config = {"cluster": {"ps": [ps], "worker": [worker]}, "model_dir": str(model_dir)}
+    flags = ["--job_name=local", *more, "--model=tests.support.models:Linear", "--max_steps=20"]
+    run = processes.run(*flags, env={"TF_CONFIG": json.dumps(config)})
+    assert run.wait(80) == 0, run.output
+    assert f"ps:0 serves on {ps}" in run.output
+    assert (model_dir / "result.json").exists()

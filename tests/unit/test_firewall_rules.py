@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import pathlib
 import re
 import subprocess
 
@@ -84,6 +85,18 @@ def test_a_job_has_one_table_and_each_named_task_another():
 def test_a_cluster_file_gives_the_name_whatever_is_in_it():
     first, later = (Job(ps_hosts=(host,), worker_hosts=("b:2",), cluster_file="/c.json") for host in ("a:1", "z:1"))
     assert table_name(first, None) == table_name(later, None)
+
+
+def test_files_of_one_name_in_two_directories_are_of_two_jobs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = set()
+    for directory in (tmp_path / "a", tmp_path / "b"):
+        directory.mkdir()
+        monkeypatch.chdir(directory)
+        for file in ("c.json", "./c.json", f"{directory}/c.json"):
+            names.add(table_name(Job(ps_hosts=("a:1",), worker_hosts=("b:2",), cluster_file=file), None))
+    assert len(names) == 2
 
 
 @needs_namespaces

@@ -66,6 +66,12 @@ def test_a_named_tf_config_that_is_missing_is_refused(text):
         parse_flags(["--cluster_from=tf_config"], {"TF_CONFIG": text})
 
 
+@pytest.mark.parametrize("text", ["{}", '{"task": {"type": "ps", "index": 0}}', '{"cluster": {}}'])
+def test_a_named_tf_config_without_hosts_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="TF_CONFIG names no hosts"):
+        parse_flags(["--cluster_from=tf_config"], {"TF_CONFIG": text})
+
+
 @pytest.mark.parametrize("source", ["slrum", "", "Slurm"])
 def test_an_unknown_source_is_refused(source):
     with pytest.raises(ConfigError, match="one of auto, tf_config, slurm, kubernetes, mpi, none"):

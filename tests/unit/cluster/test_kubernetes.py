@@ -65,4 +65,5 @@ def test_a_service_that_is_no_name_is_refused(service):
 
 @pytest.mark.parametrize("index", ["1", "x", "", "-0"])
 def test_an_index_of_the_job_that_disagrees_is_refused(index):
-    assert "JOB_COMPLETION_INDEX" in refusal({"HOSTNAME": "a-0", "JOB_COMPLETION_INDEX": index})
+    for pod in ("a-0", "a-worker-0"):
+        assert "JOB_COMPLETION_INDEX" in refusal({"HOSTNAME": pod, "JOB_COMPLETION_INDEX": index})

@@ -20,7 +20,16 @@ def test_codecs_and_their_shares_are_read():
     "text",
     [
         *("", "gzip", "top_k", "top_k:", "top_k:0", "top_k:1.5", "top_k:nan", "top_k:x", "int8:0.5", "top_k:-0.1"),
-        *("int8,int8", "int8,top_k:0.1", "top_k:0.1,top_k:0.1", "none,int8", "top_k:0.1,none", "top_k:0.1,int8,int8"),
+        *(
+            " int8",
+            "int8\n",
+            "int8,int8",
+            "int8,top_k:0.1",
+            "top_k:0.1,top_k:0.1",
+            "none,int8",
+            "top_k:0.1,none",
+            "top_k:0.1,int8,int8",
+        ),
     ],
 )
 def test_other_texts_are_refused_in_one_line(text):

@@ -65,6 +65,7 @@ def test_flags_for_the_launcher_are_not_passed_on() -> None:
         (["--hosts=a:ps,b:worker", "--", "--min_workers=2"], "min_workers=2"),
         (["--hosts=a:ps,b:worker", "--", "--inject_fault=kill:ps:1@5"], "ps:1"),
         (["--hosts=a:ps,b:worker", "--", "positional"], "positional"),
+        (["--hosts=a:ps,b:worker", "--", "--log_dir=/etc/passwd"], "log_dir=/etc/passwd cannot be made"),
         (["--hosts=a:ps,b:worker", "--dry_run=maybe"], "dry_run"),
     ],
 )

@@ -25,6 +25,15 @@ def test_both_streams_are_read_to_their_end_in_whole_lines():
     assert [line for is_error, line in found if is_error] == ["ps_train: error: größer", "\ufffd"]
 
 
+@pytest.mark.timeout(60)
+def test_a_line_may_be_long() -> None:
+    """The time does not grow with the square of its length."""
+    program = "import os\nfor _ in range(200): os.write(1, b'x' * 1_000_000)\nos.write(1, b'\\nend')"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        found = [line for _, line in lines_of(process)]
+    assert [len(line) for line in found] == [200_000_000, 3] and found[1] == "end"
+
+
 @pytest.mark.parametrize(
     ("lines", "cause"),
     [

@@ -10,6 +10,7 @@ import pytest
 
 from ps_train.errors import ConfigError
 from ps_train.launch.ssh import Remote, SshProcess
+from tests.support.processes import eventually, is_alive
 
 REMOTE = Remote(["ssh", "-p", "2200"], "/my python", "/a dir", {"A": "x y", "B": "'"}, 30.0)
 
@@ -41,6 +42,16 @@ def test_a_connection_that_does_not_end_is_killed(monkeypatch) -> None:
     process = SshProcess(["sleep", "300"])
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+
+
+def test_what_ssh_has_started_is_killed_with_it(monkeypatch) -> None:
+    monkeypatch.setattr("ps_train.launch.ssh._KILL_SECS", 0.1)
+    process = SshProcess(["sh", "-c", "sleep 300 & echo $!; wait"])
+    assert process.stdout is not None
+    started = int(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    eventually(lambda: not is_alive(started), 10, "the end of what ssh has started")
 
 
 def test_it_shows_that_it_lives(monkeypatch) -> None:
