@@ -20,6 +20,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config import flags
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
+from ps_train.config.paths import working_directory
 from ps_train.config.task import Task
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
 from ps_train.launch.no_effect import flags_without_effect
@@ -48,6 +49,7 @@ def main(arguments: list[str], console: Console) -> int:
         console.line(_versions())
         return EXIT_DONE
     try:
+        working_directory()
         parsed = parse_flags(arguments, os.environ)
     except Exception as error:
         return _report(error, console, verbose=False)

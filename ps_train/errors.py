@@ -24,6 +24,7 @@ action to take.  `headline` makes one line of any other exception.  The room doe
 from __future__ import annotations
 
 import re
+import signal
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -32,6 +33,11 @@ EXIT_CONFIG = 2
 
 DOCTOR_HINT = "try python -m ps_train.doctor with the same flags"
 """The end of an error about a task that does not answer when a job starts."""
+
+
+def signal_name(signum: int) -> str:
+    """Returns the name of a signal: SIGTERM, or SIGRTMIN+1 for a real-time signal."""
+    return signal.Signals(signum).name if signum in [*signal.Signals] else f"SIGRTMIN+{signum - signal.SIGRTMIN}"
 
 
 def exit_code_of_signal(signum: int) -> int:

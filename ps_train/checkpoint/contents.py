@@ -6,6 +6,7 @@ restore_into(session, tf.compat.v1.global_variables(), "/models/run1/model.ckpt-
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,8 @@ def read_kinds(path: str) -> dict[str, Kind]:
       DataLossError: any error of TensorFlow about a truncated or foreign file.
     """
     try:
+        if odd := [file for file in glob.glob(glob.escape(path) + ".*") if not os.path.isfile(file)]:
+            raise ValueError(f"{odd[0]} is not a file")  # opening a FIFO would wait for ever
         with glob_free(path) as readable:
             reader = tf.train.load_checkpoint(readable)
             dtypes = reader.get_variable_to_dtype_map()

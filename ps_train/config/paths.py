@@ -29,6 +29,18 @@ ADDED = ("s3", "hdfs", "viewfs", "har", "http", "https", "az", "oss")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
+def working_directory() -> str:
+    """Returns the working directory.
+
+    Raises:
+      ConfigError: it was removed.
+    """
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ConfigError(f"the working directory is not there ({error.strerror}): change to another one.") from None
+
+
 def scheme_of(path: str) -> str:
     """Returns the file system in a path, `gs` of `gs://bucket/x`; "" for a local path."""
     found = _SCHEME.match(path)

@@ -35,6 +35,10 @@ from ps_train.transport.model_state import ModelState
 from ps_train.transport.sparse_mask import row_mask
 from ps_train.user_code import place_of
 
+_KEYS = v1.GraphKeys
+_LASTING = {_KEYS.TABLE_INITIALIZERS, _KEYS.ASSET_FILEPATHS, _KEYS.SUMMARIES, _KEYS.GLOBAL_STEP}
+"""Collections of all builds of the model, and two that are taken care of elsewhere."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PulledInputs:
@@ -249,8 +253,7 @@ def _weighted(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tf.
 
 
 def _loss(model: Model, batches: Batches, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    for key in (v1.GraphKeys.REGULARIZATION_LOSSES, v1.GraphKeys.UPDATE_OPS):  # filled by the previous batch
-        v1.get_default_graph().clear_collection(key)
+    _clear_collections(v1.get_default_graph())
     is_mixed = inputs.compute_dtype != tf.float32
     wide = {name: widen(value) for name, value in inputs.values.items()} if is_mixed else {}
     substitution = substituting_variables(given, inputs.variables, regularized=wide)
@@ -260,10 +263,19 @@ def _loss(model: Model, batches: Batches, inputs: PulledInputs, given: Mapping[s
         return widen(loss) if is_mixed else loss
 
 
+def _clear_collections(graph: tf.Graph) -> None:
+    """Removes the losses, updates and other tensors that the previous build of the model has added to collections."""
+    graph.clear_collection(_KEYS.UPDATE_OPS)
+    for key in graph.get_all_collection_keys():
+        if key not in _LASTING and not str(key).startswith("ps_train"):
+            items, kinds = graph.get_collection_ref(key), (tf.Tensor, tf.Operation, tf.SparseTensor, tf.IndexedSlices)
+            items[:] = [item for item in items if not isinstance(item, kinds)]
+
+
 def _updates() -> list[tf.Operation]:
     """Returns the operations of UPDATE_OPS, which may also hold tensors and the results of assignments."""
     ops = []
-    for item in v1.get_collection(v1.GraphKeys.UPDATE_OPS):
+    for item in v1.get_collection(_KEYS.UPDATE_OPS):
         op = item if isinstance(item, tf.Operation) else getattr(item, "op", None)
         if not isinstance(op, tf.Operation):
             raise ModelError(f"UPDATE_OPS holds {item!r}: add operations or tensors to it.")

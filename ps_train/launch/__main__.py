@@ -24,6 +24,7 @@ from ps_train.config import flags
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import Schedule, check_tasks, parse
 from ps_train.config.job import Job
+from ps_train.config.paths import working_directory
 from ps_train.errors import EXIT_DONE, ConfigError, PsTrainError
 from ps_train.launch.child_process import task_arguments
 from ps_train.launch.hosts import RemoteTask, parse_hosts
@@ -132,7 +133,7 @@ def _parser() -> CommandParser:
     add("--port", type=_port, default=2222, help="first port of each host; its tasks have consecutive ports [2222]")
     add("--ssh", default=DEFAULT_SSH, help=f"the command that gets a host and a command line [{DEFAULT_SSH}]")
     add("--python", default=sys.executable, help="the Python interpreter on the hosts [the one of this command]")
-    add("--cwd", default=os.getcwd(), help="the working directory on the hosts [the present one]")
+    add("--cwd", default=working_directory(), help="the working directory on the hosts [the present one]")
     add("--env", action="append", default=[], help="NAME=VALUE or NAME: a variable for the tasks [PYTHONPATH, if set]")
     add(
         "--timeout_secs",

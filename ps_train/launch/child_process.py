@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from ps_train.config.job import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE
+from ps_train.errors import signal_name
 from ps_train.launch import fork
 from ps_train.launch.fork import ForkedProcess, Process
 
@@ -128,6 +128,5 @@ def child_environment(environ: Mapping[str, str], held: int | None) -> dict[str,
 def describe_exit(code: int) -> str:
     """Returns a description of an exit code for the console; a negative code is a signal."""
     if code < 0:
-        name = f" ({signal.Signals(-code).name})" if -code in [*signal.Signals] else ""  # real-time signals have none
-        return f"was ended by signal {-code}{name}"
+        return f"was ended by signal {-code} ({signal_name(-code)})"
     return f"failed with exit code {code}"

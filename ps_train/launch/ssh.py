@@ -21,7 +21,7 @@ from typing import IO
 
 from ps_train.errors import ConfigError
 
-DEFAULT_SSH = "ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
+DEFAULT_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 
 _ALIVE_SECS = 3.0
 """Seconds between two signs of life."""

@@ -38,8 +38,8 @@ class TaskLog:
         sys.stderr.flush()
         try:
             os.makedirs(directory, exist_ok=True)
-            with open(path, "ab"):
-                pass
+            # A FIFO without a reader is refused, and not waited for.
+            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666))
             for number in (1, 2):
                 copy = subprocess.Popen(
                     ["tee", "-a", path],

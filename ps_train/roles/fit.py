@@ -12,7 +12,6 @@ import dataclasses
 import inspect
 import numbers
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -35,6 +34,7 @@ from ps_train.errors import (
     PsTrainError,
     TrainingError,
     exit_code_of_signal,
+    signal_name,
 )
 from ps_train.launch.local import new_directory
 from ps_train.launch.parent import PARENT_VARIABLE
@@ -205,7 +205,7 @@ def _error(code: int, path: str) -> PsTrainError:
     causes = [error for error in found if error.kind != JobFailedError.__name__] or found
     if code < 0 or code > _SIGNALLED:
         signum = abs(code) if code < 0 else code - _SIGNALLED
-        return JobFailedError(f"the job was stopped by {signal.Signals(signum).name}: call fit() again to go on.")
+        return JobFailedError(f"the job was stopped by {signal_name(signum)}: call fit() again to go on.")
     if not causes:
         return JobFailedError(f"the job failed with exit code {code}; its output has the cause.")
     kind = getattr(errors, causes[0].kind, None)

@@ -184,6 +184,33 @@ def test_a_part_that_is_not_finite_leaves_out_the_whole_batch() -> None:
     assert cluster.values()["ps_train/skipped"] == 1
 
 
+class Collected(Linear):
+    """Its loss is the sum of a collection: of TensorFlow's losses, or of one of its own as in old tutorials."""
+
+    def __init__(self, own: str) -> None:
+        super().__init__(count=120, width=5)
+        self.own = own
+
+    def loss(self, outputs: Any, labels: Any) -> Any:
+        error = tf.reduce_mean(tf.square(outputs - labels))
+        if not self.own:
+            v1.losses.add_loss(error)
+            return v1.losses.get_total_loss()
+        v1.add_to_collection(self.own, error)
+        v1.add_to_collection(self.own, 0.1 * tf.reduce_mean(tf.abs(outputs)))
+        return tf.add_n(v1.get_collection(self.own))
+
+
+@pytest.mark.parametrize("own", ["", "losses", long("my_losses")])
+@pytest.mark.parametrize(("fields", "batch"), [({"towers": "2"}, 6), ({"towers": "1", "accumulate": 3}, 18)])
+def test_a_loss_in_a_collection_is_that_of_its_own_device_or_batch(fields: dict, batch: int, own: str) -> None:
+    model = Collected(own)
+    cluster = cluster_of(model, **{"batch_size": 6, **fields})
+    cluster.train(4)
+    batches = batches_of(model, batch, 4)
+    check(cluster, train_plainly(model, lambda: make_optimizer("sgd", RATE), cluster.initial, batches), 1e-5)
+
+
 def first_parts(batches: list, towers: int) -> list:
     return [(x[: -(-len(x) // towers)], y[: -(-len(y) // towers)]) for x, y in batches]
 

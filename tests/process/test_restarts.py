@@ -33,7 +33,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
     )  # fmt: skip
     run.wait_for("step ")
     os.kill(pid_of(run, "worker", 1), 35)  # a real-time signal, which has no name
-    run.wait_for("worker:1 was ended by signal 35; it will restart in 0.5s (restart 1 of 3)")
+    run.wait_for("worker:1 was ended by signal 35 (SIGRTMIN+1); it will restart in 0.5s (restart 1 of 3)")
     os.kill(pid_of(run, "ps", 0), signal.SIGKILL)
     run.wait_for("ps:0 was ended by signal 9 (SIGKILL); it will restart")
     run.wait_for("ps:0 restarted; restored step", 40)

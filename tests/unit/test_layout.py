@@ -32,7 +32,6 @@ COVERED_BY = {
     "embeddings/row_allocator.py": "tests/cluster/transport/test_vocabulary.py",
     "checkpoint/shard_ownership.py": "tests/cluster/test_dynamic_sharding.py",
     "transport/model_state.py": "tests/cluster/test_model_state.py",
-    "checkpoint/contents.py": "tests/cluster/checkpoint/test_files.py",
     "placement/initial_tensor.py": "tests/unit/placement/test_user_variables.py",
     # Parts of a process that need real processes.
     "training/worker_duties.py": "tests/process/test_output.py",

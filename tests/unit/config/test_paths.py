@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
 from ps_train.config.job import Job
 from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path, scheme_of
 from ps_train.errors import ConfigError
+from tests.support.fork_server import ROOT
 
 LINE = " (from the command line)"
 
@@ -63,3 +69,15 @@ def test_what_cannot_be_printed_is_refused_in_one_line():
 
 def test_the_scheme_is_what_stands_before_the_slashes():
     assert [scheme_of(path) for path in ("gs://x", "/gs://x", "x", "S3://b")] == ["gs", "", "", "S3"]
+
+
+@pytest.mark.parametrize("module", ["ps_train", "ps_train.launch"])
+def test_a_working_directory_that_was_removed_is_one_line(module: str, tmp_path: pathlib.Path) -> None:
+    program = "import os, runpy, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
+    program += f"sys.argv = ['x', '--hosts=a:ps,b:worker']; runpy.run_module('{module}', run_name='__main__')"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 2 and "the working directory is not there (No such file" in done.stderr
+    assert done.stderr.count("\n") == 1

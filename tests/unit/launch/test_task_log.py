@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -47,3 +48,9 @@ def test_a_directory_that_cannot_be_made_is_a_configuration_error(tmp_path: path
     (tmp_path / "file").write_text("")
     done = run(tmp_path / "file", "ends")
     assert "ConfigError: log_dir=" in done.stderr and "use another directory" in done.stderr
+
+
+def test_a_fifo_that_nobody_reads_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "worker_3.log")
+    done = run(tmp_path, "ends")
+    assert done.returncode == 1 and "worker_3.log cannot be written (No such device or address)" in done.stderr
