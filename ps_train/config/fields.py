@@ -81,11 +81,15 @@ def check_fields(value: Any, sources: Mapping[str, str]) -> None:
         field_value = getattr(value, field.name)
         most = _MOST_SECS if field.name.endswith("_secs") else _MOST
         too_large = isinstance(field_value, int | float) and field_value > most and field_value != math.inf
-        if not check.holds(field_value) or too_large or (isinstance(field_value, float) and math.isinf(field_value)):
+        if not check.accepts(field_value) or too_large or (isinstance(field_value, float) and math.isinf(field_value)):
             raise ConfigError(
                 f"{field.name}={shown(str(field_value))}{source_of(sources, field.name)} is not valid: "
-                f"use {allowed_values(field)}{f', at most {most}' if too_large else ''}."
+                f"use {allowed_values(field)}{f', at most {most}' if too_large else _as_text(field, field_value)}."
             )
+
+
+def _as_text(field: dataclasses.Field[Any], value: Any) -> str:
+    return f", as the text {str(value)!r}" if kind_of(field) is str and isinstance(value, int) else ""
 
 
 def allowed_values(field: dataclasses.Field[Any]) -> str:

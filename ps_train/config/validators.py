@@ -23,6 +23,13 @@ class Check:
     allowed: str
     holds: Callable[[Any], bool]
 
+    def accepts(self, value: Any) -> bool:
+        """Returns True if a value of any type is allowed."""
+        try:
+            return self.holds(value)
+        except (TypeError, AttributeError):
+            return False
+
 
 def at_least(low: float) -> Check:
     """Returns a check for numbers of at least `low`."""

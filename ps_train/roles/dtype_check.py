@@ -36,7 +36,13 @@ def check_compute_dtype(model: Model, job: Job, variables: ModelVariables, sourc
     """
     if not job.is_mixed:
         return
-    name, advice = described(job, "compute_dtype"), "use the dtype of the variables, as in tf.cast(features, w.dtype)."
+    name, advice = (
+        described(job, "compute_dtype"),
+        (
+            "use the dtype of the variables, as in tf.cast(features, w.dtype); give Keras layers "
+            f"dtype={job.compute_dtype!r}."
+        ),
+    )
     with tf.Graph().as_default() as graph:
         batches = training_batches(source.get(), WHOLE, job.batch_sizes.lower, epochs=0, shuffle_buffer=0)
         try:

@@ -12,6 +12,23 @@ from ps_train.config.task import Task
 from ps_train.errors import EXIT_CONFIG, ConfigError
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (
+            {"steps_per_run": 4},
+            "steps_per_run=4 is not valid: use a whole number of at least 1, or auto, as the text '4'",
+        ),
+        ({"towers": 2}, "towers=2 is not valid: use a whole number of at least 1, or all, as the text '2'"),
+        ({"seed": "1"}, "seed=1 is not valid: use a whole number"),
+        ({"learning_rate": "fast"}, "learning_rate=fast is not valid: use a finite number above 0"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_too(values, text):
+    with pytest.raises(ConfigError, match=text):
+        Job(**values)
+
+
 def test_the_defaults_are_a_valid_job_and_task():
     assert Job().max_steps == 2000
     assert Job().update == "async"

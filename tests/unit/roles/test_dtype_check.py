@@ -78,7 +78,7 @@ def test_another_dtype_is_one_line_with_the_place_and_what_to_do(model: Model, d
         check(model, dtype)
     text = str(caught.value)
     assert text.startswith(f"with compute_dtype={dtype} the model raised ") and "\n" not in text
-    assert "use the dtype of the variables, as in tf.cast(features, w.dtype)." in text
+    assert "use the dtype of the variables, as in tf.cast(features, w.dtype); give Keras layers dtype='" in text
     assert ".py, line " in text and caught.value.exit_code == EXIT_CONFIG
     check(model, "float32")
 
