@@ -112,9 +112,10 @@ def clipped(loss: tf.Tensor) -> Any:
 
 def two_adams(loss: tf.Tensor) -> Any:
     with tf.name_scope("training"):
-        first = v1.train.AdamOptimizer(0.02).minimize(loss, step(), var_list=v1.trainable_variables("dense"))
+        first = v1.train.AdamOptimizer(0.02).minimize(loss, var_list=v1.trainable_variables("dense"))
         second = v1.train.AdamOptimizer(falling_rate()).minimize(loss, var_list=v1.trainable_variables("embedding"))
-    return tf.group(first, second)
+        with tf.control_dependencies([first, second]):  # whose rate is that of the step before
+            return v1.assign_add(step(), 1).op
 
 
 def _to_sparse(ids: tf.Tensor) -> tf.SparseTensor:
