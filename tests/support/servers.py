@@ -65,6 +65,8 @@ class Pool:
         used again, nor is any session of this test then closed."""
         used, self._used = self._used, []
         sessions, self._sessions = self._sessions, []
+        for closing in [thread for thread in threading.enumerate() if thread.name == "close"]:
+            closing.join(_RESET_SECS)  # a server that is reset while a session of it is closed dies of the same fault
         for running in used:
             reset = threading.Thread(target=v1.Session.reset, args=[running.target], daemon=True)
             reset.start()
