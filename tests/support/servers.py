@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from typing import Any
 
 import tensorflow as tf
@@ -65,8 +66,10 @@ class Pool:
         used again, nor is any session of this test then closed."""
         used, self._used = self._used, []
         sessions, self._sessions = self._sessions, []
-        for closing in [thread for thread in threading.enumerate() if thread.name == "close"]:
-            closing.join(_RESET_SECS)  # a server that is reset while a session of it is closed dies of the same fault
+        # A server that is reset while a session of it is closed dies of the same fault.
+        deadline = time.monotonic() + _RESET_SECS
+        while any(thread.name == "close" for thread in threading.enumerate()) and time.monotonic() < deadline:
+            time.sleep(0.01)
         for running in used:
             reset = threading.Thread(target=v1.Session.reset, args=[running.target], daemon=True)
             reset.start()
