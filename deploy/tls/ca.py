@@ -145,9 +145,10 @@ def revoke(directory: pathlib.Path, name: str) -> str:
             shutil.rmtree(host)
         for other in (directory / "hosts").iterdir():
             shutil.copy(directory / "crl.pem", other / "crl.pem")
+    count = len(serials or revoked)
     return (
-        f"revoked {len(serials + revoked)} certificate{'s' * (len(serials + revoked) > 1)} of {name}: copy crl.pem to "
-        "each host and reload stunnel there (SIGHUP)"
+        f"revoked {count} certificate{'s' if count > 1 else ''} of {name}: copy crl.pem to each host and reload "
+        "stunnel there (SIGHUP)"
     )
 
 

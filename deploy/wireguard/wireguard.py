@@ -144,10 +144,9 @@ def _run(arguments: Sequence[str] | None) -> None:
     if bad := [host for host in hosts if not _FILE_NAME.fullmatch(host)]:
         raise ConfigError(f"{bad[0]!r} cannot be the name of a file: use the host's address in the flagfile.")
     given.out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    earlier = {host: key_and_address(given.out / f"{host}.conf", network) for host in hosts}
-    left = sorted(path.name.removesuffix(".conf") for path in given.out.glob("*.conf"))
-    for host in (name for name in left if name not in earlier):  # of a host that is away, which keeps its address
-        earlier[host] = key_and_address(given.out / f"{host}.conf", network)
+    known = {*hosts, *(path.name.removesuffix(".conf") for path in given.out.glob("*.conf"))}
+    # A host that is away keeps its address.
+    earlier = {host: key_and_address(given.out / f"{host}.conf", network) for host in sorted(known)}
     keys = {host: earlier[host][0] or wg("genkey") for host in hosts}
     addresses = addresses_of(hosts, {host: found[1] for host, found in earlier.items() if found[1]}, network)
     for host in hosts:

@@ -20,6 +20,7 @@ from ps_train.cluster.calls import Session
 from ps_train.cluster.server import start_server
 from ps_train.cluster.spec import Address
 from ps_train.config.job import Job
+from ps_train.runtime.polling import poll_until
 from tests.support.processes import free_ports
 
 _RESET_SECS = 5.0
@@ -67,9 +68,7 @@ class Pool:
         used, self._used = self._used, []
         sessions, self._sessions = self._sessions, []
         # A server that is reset while a session of it is closed dies of the same fault.
-        deadline = time.monotonic() + _RESET_SECS
-        while any(thread.name == "close" for thread in threading.enumerate()) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        poll_until(_nothing_is_closed, time.monotonic() + _RESET_SECS, 0.01)
         for running in used:
             reset = threading.Thread(target=v1.Session.reset, args=[running.target], daemon=True)
             reset.start()
@@ -78,6 +77,10 @@ class Pool:
                 self._free[running.cpus].append(running)
             else:
                 self._kept += sessions
+
+
+def _nothing_is_closed() -> bool:
+    return all(thread.name != "close" for thread in threading.enumerate())
 
 
 POOL = Pool()
