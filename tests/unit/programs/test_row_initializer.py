@@ -26,6 +26,7 @@ INITIALIZERS = {
 @pytest.mark.parametrize("name", INITIALIZERS)
 def test_any_rows_have_the_distribution_of_the_whole(name: str) -> None:
     with tf.Graph().as_default(), v1.Session() as session:
+        tf.random.set_seed(1)  # the largest of 32,000 normal numbers differs by more than a fifth now and then
         found = session.run(row_initializer(INITIALIZERS[name], SHAPE)([1000, 8], dtype=tf.float32))
         whole = v1.get_variable("w", SHAPE, initializer=INITIALIZERS[name])
         session.run(whole.initializer)
