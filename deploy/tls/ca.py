@@ -19,6 +19,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -256,6 +257,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
     given = _parser().parse_args(arguments)
     os.umask(0o077)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # ends as ctrl-C does: no unfinished directory with a key stays
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         if given.command == "init":
             line = init(given.directory, given.days)

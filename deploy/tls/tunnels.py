@@ -21,6 +21,7 @@ import ipaddress
 import os
 import pathlib
 import re
+import shlex
 import socket
 import stat
 import subprocess
@@ -173,7 +174,8 @@ def check_keys(directory: str, host: str) -> None:
     """Checks the files of a host from `ca.py issue`.
 
     Raises:
-      ConfigError: a file is missing, others may read the key, or the certificate is not of this host and CA.
+      ConfigError: a file is missing, others may read the key, the certificate is revoked or not of this host and CA, or
+        the key is not the certificate's.
     """
     if not _PATH.fullmatch(directory) or not os.path.isabs(directory):
         raise ConfigError(f"keys={directory!r} is not valid: use an absolute path of letters, digits and /.-_+@:.")
@@ -188,17 +190,36 @@ def check_keys(directory: str, host: str) -> None:
             raise ConfigError(f"{path} is not a file: copy the files of `ca.py issue PKI {host}` there.")
         if name == "key.pem" and mode & 0o077:
             raise ConfigError(f"{path} has the mode {stat.S_IMODE(mode):04o}, so others may use the key: chmod 600 it.")
+    _check_certificate(directory, host)
+
+
+def _check_certificate(directory: str, host: str) -> None:
+    """Checks that the files belong together: CA, list of revoked certificates, certificate and key."""
+    ca, crl, certificate, key = (os.path.join(directory, name) for name in KEY_FILES)
     option = "-verify_ip" if _is_ip(host) else "-verify_hostname"
-    ca, certificate = os.path.join(directory, "ca.pem"), os.path.join(directory, "cert.pem")
-    command = ["openssl", "verify", "-CAfile", ca, option, host, certificate]
+    for problem, checked in (
+        (f"{crl} is not the list of revoked certificates of {ca}", ["crl", "-in", crl, "-CAfile", ca, "-noout"]),
+        (
+            f"{certificate} is not the certificate of {host} from {ca}",
+            ["verify", "-CAfile", ca, "-CRLfile", crl, "-crl_check", option, host, certificate],
+        ),
+        (f"{key} is not a key", ["pkey", "-in", key, "-pubout"]),
+    ):
+        done = _openssl(checked)
+        # `openssl crl` reports a wrong signature with exit code 0.
+        if done.returncode or "verify failure" in done.stderr:
+            found = re.search(r"error \d+ at \d+ depth lookup: (.*)", done.stderr)
+            cause = found[1] if found else " ".join(done.stderr.split())[-200:]
+            raise ConfigError(f"{problem} ({cause}): copy the files of `ca.py issue PKI {host}` there.")
+    if done.stdout != _openssl(["x509", "-in", certificate, "-noout", "-pubkey"]).stdout:
+        raise ConfigError(f"{key} is not the key of {certificate}: copy the files of `ca.py issue PKI {host}` there.")
+
+
+def _openssl(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        return subprocess.run(["openssl", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
         raise ConfigError("the program openssl is not there: install it (Debian: apt-get install openssl).") from None
-    if done.returncode:
-        found = re.search(r"error \d+ at \d+ depth lookup: (.*)", done.stderr)
-        cause = found[1] if found else " ".join(done.stderr.split())[-200:]
-        raise ConfigError(f"{certificate} is not the certificate of {host} from {ca} ({cause}): issue one.")
 
 
 def _check_of(host: str) -> str:
@@ -272,8 +293,9 @@ def _run(arguments: Sequence[str] | None) -> None:
         "tunnels.nft": tunnels.nft(given.host),
     }
     _write(given.out, files)
-    flagfiles = " ".join(f"--flagfile={path}" for path in [*given.flagfile, given.out / "tunnels.flags"])
-    print(f"nft -f {given.out / 'tunnels.nft'}\nstunnel {given.out / 'stunnel.conf'}")
+    flagfiles = shlex.join(f"--flagfile={path}" for path in [*given.flagfile, given.out / "tunnels.flags"])
+    print(shlex.join(["nft", "-f", str(given.out / "tunnels.nft")]))
+    print(shlex.join(["stunnel", str(given.out / "stunnel.conf")]))
     for task in tunnels.here(given.host):
         name, _, index = task.partition(":")
         print(f"python -m ps_train {flagfiles} --job_name={name} --task_index={index}")

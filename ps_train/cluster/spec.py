@@ -46,7 +46,7 @@ class Address:
         host, colon, port = text.strip().rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         bare = host[1:-1] if bracketed else host
-        if not colon or not bare or (":" in bare and not bracketed) or any(c in "/,[]" or c.isspace() for c in bare):
+        if not colon or not bare or (":" in bare and not bracketed) or any(c in "/,[]=" or c.isspace() for c in bare):
             raise ConfigError(f'"{_shown(text)}" in {where} is not an address: use host:port or [ipv6]:port.')
         if not _is_name(bare):
             raise ConfigError(

@@ -52,6 +52,11 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
         return int(self.steps_per_run)
 
     @property
+    def is_endless(self) -> bool:
+        """Returns True if the input never ends, and all batches have the same size."""
+        return self.epochs == 0 and not self.is_dynamic and not self.batch_sizes.is_range
+
+    @property
     def may_run_out_of_input(self) -> bool:
         """Returns True if the input may end within a push of several batches, or a call of several steps."""
         return self.accumulate > 1 or (self.longest_call > 1 and self.epochs > 0)

@@ -18,10 +18,10 @@ from ps_train.checkpoint.export import prepare_export
 from ps_train.cluster.server import device_of
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
+from ps_train.data_sources import training_source
 from ps_train.doctor.findings import OK, WARN, Finding
 from ps_train.doctor.host import own_memory_bytes
 from ps_train.event_model import Traffic
-from ps_train.graph.sources import training_source
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.train_step import build_train_step
 from ps_train.model import Model, load_model

@@ -3,7 +3,8 @@
     template = Template(targets)
     copies = template.import_copy("step_1", 1, {pull_gate(0): Gate(ps_device(0), ends)})
 
-A gate is a node that the copied nodes wait for.  By default they are the reads on a ps; see `Template.gates_of`.
+A gate is a node that the copied nodes wait for.  By default they are the reads on a ps and those of a batch; see
+`Template.gates_of`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from ps_train.graph.effects import ancestors, is_shared
 from ps_train.placement.copied_functions import FunctionLibrary, make_seed_distinct
 from ps_train.private_tf import COLOCATION
 
-LOCK = "MutexLock"
+LOCK, GET_NEXT = "MutexLock", "IteratorGetNext"
+READ_GATE = "ps_train_gate/read"
+"""Placeholder input name in the copied GraphDef: the gate before a batch is read."""
 
 
 def pull_gate(ps: int) -> str:
@@ -107,6 +110,8 @@ class Template:
           op: the operation of the node.
           is_source: True if the node has no input from its own step, and could therefore run immediately.
         """
+        if op.type == GET_NEXT:
+            return [READ_GATE]
         ps = ps_of(op)
         return [pull_gate(ps)] if is_source and ps is not None and op.type != LOCK else []
 

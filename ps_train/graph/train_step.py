@@ -94,7 +94,7 @@ class TrainStep:
         """Returns the fetches of one call that makes several steps.
 
         Args:
-          length: number of steps.
+          length: number of steps; 0 for the call that a session makes before all others, if there is one.
 
         Returns:
           "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input
@@ -139,12 +139,12 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             initialize=initialize,
             uninitialized=uninitialized,
             lockstep=update.lockstep,
-            is_endless=job.epochs == 0 and not worker.assigned and not job.batch_sizes.is_range,
+            is_endless=job.is_endless,
             calls_begun=worker.calls_begun,
             loss_scale=worker.loss_scale,
             assigned=worker.assigned,
             ownership=ownership,
-            local=collect_local_state(worker.ahead.renewals() if worker.ahead else ()),
+            local=collect_local_state(),
             residuals=residuals,
         )
 

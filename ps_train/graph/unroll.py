@@ -8,8 +8,8 @@ when the previous copy has ended there.  A step therefore pulls the values that 
 needs no additional message, except when values are pulled ahead.  The first ps then sends a small message to each other
 ps in every step.  Batches are read in order.
 
-With values that are pulled ahead, the end of a call also pulls the values for the first step of the next call, and the
-worker keeps them.
+With values that are pulled ahead, the end of a call also makes the front of the next call's first step (`front.py`),
+and the worker keeps what it has found.
 
 The nodes are copied, so the model's Python code runs once for any number of steps.  A copy draws different random
 numbers, in functions too (`placement/copied_functions.py`).  If the model has side effects on the worker
@@ -23,18 +23,14 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from ps_train.graph.copied_nodes import LOCK, Gate, Template, device_of_op, ps_of, pull_gate
+from ps_train.graph.copied_nodes import GET_NEXT, LOCK, READ_GATE, Gate, Template, device_of_op, ps_of, pull_gate
 from ps_train.graph.effects import has_side_effect
-from ps_train.graph.kept_pull import KeptPull
+from ps_train.graph.front import Front
+from ps_train.kept_pull import KeptPull
 from ps_train.placement.variables import ps_device
 
-_GET_NEXT = "IteratorGetNext"
-_PUSH, _READ = "ps_train_gate/push_{}", "ps_train_gate/read"
-_WORK = "ps_train_gate/work"
-"""Placeholder input names of the gates in the copied GraphDef.
-
-A gate stands before changing anything on a ps, before reading a batch, or before any other work on the worker.
-"""
+_PUSH, _WORK = "ps_train_gate/push_{}", "ps_train_gate/work"
+"""Placeholder input names of the gates in the copied GraphDef: before changing a ps, and before work on the worker."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +51,14 @@ class Ahead:
     """Operations and tensors that are needed to pull each step's values one step ahead of its turn.
 
     Attributes:
-      pulled: the tensors that a step reads on the ps.
-      kept: the place on the worker where a call leaves these for the first step of the next call.
+      values: the tensors that every step reads on the ps.
+      rows: the tensors with the rows of its batch; empty if the call before may not read that batch.
       begun: operation on the worker that runs when every ps has begun its part of a call.
     """
 
-    pulled: Sequence[tf.Tensor]
-    kept: KeptPull
+    values: Sequence[tf.Tensor]
+    rows: Sequence[tf.Tensor]
     begun: tf.Operation
-
-    def renewals(self) -> list[tf.Operation]:
-        """Returns the operations that pull for the first call of a session."""
-        return self.kept.keep(self.pulled)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +67,8 @@ class UnrolledCalls:
 
     Attributes:
       steps: a call of n steps makes the first n of them.
-      ends: number of steps of a call to the further operations of such a call.
+      ends: number of steps of a call to the further operations of such a call.  Those for 0 are a call of their own,
+        which a session makes before all others.
     """
 
     steps: list[UnrolledStep]
@@ -108,19 +101,21 @@ def unroll(
 
 def _unroll_ahead(template: _StepTemplate, num_ps: int, count: int, ahead: Ahead) -> UnrolledCalls:
     """Copies a step so that each copy has its values before its turn: the first from the call before."""
-    placed = [template.first_with(ahead, count)]
-    pull = Template([tensor.op for tensor in ahead.pulled])
+    front = template.front(ahead)
+    with tf.device(ahead.begun.device):
+        kept = KeptPull(front.found, ahead.begun)
+    placed = [template.first_with(front, kept, ahead.begun, count)]
     ends = {}
     for number in range(1, count + 1):
         after = placed[number - 2] if number > 1 else None
         gates = {pull_gate(ps): Gate(ps_device(ps), _ends(after, ps)) for ps in range(num_ps)}
-        copies = pull.import_copy(f"pull_{number}", number, gates)
-        ends[number] = ahead.kept.keep(
-            [op.outputs[tensor.value_index] for op, tensor in zip(copies, ahead.pulled, strict=True)]
-        )
+        gates[READ_GATE] = Gate(ahead.begun.device, placed[number - 1].batch_ops)
+        copies = front.import_copy(f"pull_{number}", count + number, gates, targets=[t.op for t in front.found])
+        newer = [op.outputs[tensor.value_index] for op, tensor in zip(copies, front.found, strict=True)]
+        ends[number] = [kept.keep(newer)]
         if number < count:
             placed.append(template.copy(number, placed[-1], after, pulls_ahead=True))
-    return UnrolledCalls([copy.step for copy in placed], ends)
+    return UnrolledCalls([copy.step for copy in placed], ends | {0: [*ends[1], ahead.begun]})
 
 
 class _StepTemplate(Template):
@@ -134,25 +129,37 @@ class _StepTemplate(Template):
     def __init__(self, step: UnrolledStep, num_ps: int) -> None:
         super().__init__([*step.train, step.examples.op])
         self._step, self._num_ps = step, num_ps
-        self._batch_ops = [op for op in self.inside if op.type == _GET_NEXT]
+        self._batch_ops = [op for op in self.inside if op.type == GET_NEXT]
         self._worker_ends = self._find_worker_ends()
 
     def first(self) -> _Placed:
         """Returns the step that is copied."""
         return _Placed(self._step, self._batch_ops, self._worker_ends)
 
-    def first_with(self, ahead: Ahead, number: int) -> _Placed:
-        """Adds a copy that begins a call with the kept values.
+    def front(self, ahead: Ahead) -> Front:
+        """Returns the part of the step that can be made in the call before."""
+        if self._worker_ends or not ahead.rows:
+            return Front(self.inside, ahead.values)
+        return Front.of(self.inside, ahead.values, ahead.rows, [*self._step.train, self._step.examples.op])
+
+    def first_with(self, front: Front, kept: KeptPull, begun: tf.Operation, number: int) -> _Placed:
+        """Adds a copy that begins a call with what was kept of its front.
 
         Args:
-          ahead: the kept values.
+          front: the part that the call before has made.
+          kept: what it has found.
+          begun: operation on the worker that runs when every ps has begun its part of the call.
           number: number of the copy.
         """
         nothing = _Placed(UnrolledStep([], self._step.examples), [], [])
         gates = self._gates(nothing, None, False)
-        gates |= {name: Gate(gate.device, [ahead.begun]) for name, gate in gates.items() if name in (_READ, _WORK)}
-        placed = self._placed(self.import_copy("step_kept", number, gates, ahead.kept.values, self._wanted()))
-        return dataclasses.replace(placed, step=UnrolledStep([*placed.step.train, ahead.begun], placed.step.examples))
+        gates |= {name: Gate(gate.device, [begun]) for name, gate in gates.items() if name in (READ_GATE, _WORK)}
+        anything = next(iter(kept.values.values()))
+        replaced = kept.values | {f"^{name}": anything for name in front.on_worker}
+        placed = self._placed(self.import_copy("step_kept", number, gates, replaced, self._wanted()))
+        batch_ops = [begun] if front.reads_batch else placed.batch_ops
+        step = UnrolledStep([*placed.step.train, begun], placed.step.examples)
+        return dataclasses.replace(placed, step=step, batch_ops=batch_ops)
 
     def copy(self, number: int, previous: _Placed, pull_after: _Placed | None, pulls_ahead: bool = False) -> _Placed:
         """Adds a copy of the step to the graph.
@@ -181,7 +188,7 @@ class _StepTemplate(Template):
         The list is empty if the worker's part has no side effect, because copies then need not wait for each other.
         """
         inside = self.inside
-        on_worker = [op for op in inside if ps_of(op) is None and op.type != _GET_NEXT]
+        on_worker = [op for op in inside if ps_of(op) is None and op.type != GET_NEXT]
         if not any(has_side_effect(op, self.functions) for op in on_worker):
             return []
         used = {tensor.op.name for op in inside if ps_of(op) is not None for tensor in op.inputs}
@@ -191,18 +198,16 @@ class _StepTemplate(Template):
 
     def gates_of(self, op: tf.Operation, is_source: bool) -> list[str]:
         """Returns the gates that a node waits for; see the base class."""
-        if op.type == _GET_NEXT:
-            return [_READ]
         if op.type == LOCK:
             return [_PUSH.format(ps_of(op))]
-        if ps_of(op) is not None:
+        if ps_of(op) is not None or op.type == GET_NEXT:
             return super().gates_of(op, is_source)
         return [_WORK] if self._worker_ends and (is_source or self._has_outer_input(op)) else []
 
     @staticmethod
     def _has_outer_input(op: tf.Operation) -> bool:
         """Returns True if an input does not come from the worker's computation: a batch, or a tensor from a ps."""
-        return any(tensor.op.type == _GET_NEXT or ps_of(tensor.op) is not None for tensor in op.inputs)
+        return any(tensor.op.type == GET_NEXT or ps_of(tensor.op) is not None for tensor in op.inputs)
 
     def _gates(self, previous: _Placed, pull_after: _Placed | None, pulls_ahead: bool) -> dict[str, Gate]:
         """Returns the gates of a copy."""
@@ -214,7 +219,7 @@ class _StepTemplate(Template):
             gates[pull_gate(ps)] = Gate(ps_device(ps), _ends(pull_after, ps))
             gates[_PUSH.format(ps)] = Gate(ps_device(ps), _ends(previous, ps) + first)
         for name, ops, after in (
-            (_READ, self._batch_ops, previous.batch_ops),
+            (READ_GATE, self._batch_ops, previous.batch_ops),
             (_WORK, self._worker_ends, previous.worker_ends),
         ):
             if ops:

@@ -19,7 +19,6 @@ from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_readers import reader_of
 from ps_train.dynamic_batches import DynamicBatches
 from ps_train.graph.backward import Backward, PulledInputs, mean_gradients
-from ps_train.graph.kept_pull import KeptPull
 from ps_train.graph.ps_state import PsState
 from ps_train.graph.spec import GraphSpec
 from ps_train.graph.unroll import Ahead
@@ -107,7 +106,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
     pushes = _push(spec, state, transport, exchange, _Computed(values, backward, scale, update.scaled))
     received = [dataclasses.replace(push, progress=batches.progress) for push in pushes]
-    ahead = _ahead(read, transport, calls_begun) if _pulls_ahead(spec) else None
+    ahead = Ahead(read, _rows(spec, exchange), transport.begun_anew(calls_begun)) if _pulls_ahead(spec) else None
     return WorkerStep(
         batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value(), transport.kept,
         [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead,
@@ -124,8 +123,9 @@ def _followed(state: PsState, step: tf.Tensor, size: WorkerBatchSize | None, bat
     return [found]
 
 
-def _ahead(pulled: list[tf.Tensor], transport: Transport, calls_begun: Any) -> Ahead:
-    return Ahead(pulled, KeptPull(pulled), transport.begun_anew(calls_begun))
+def _rows(spec: GraphSpec, exchange: RowExchange) -> list[tf.Tensor]:
+    """Returns the rows that a call may pull for the next one: none where its batch would be missing at the end."""
+    return exchange.received if spec.job.is_endless else []
 
 
 def _pulls_ahead(spec: GraphSpec) -> bool:

@@ -27,6 +27,7 @@ from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.coordination.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.data.pipeline import DataSource
+from ps_train.data_sources import test_source, training_source
 from ps_train.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
@@ -39,12 +40,12 @@ from ps_train.errors import (
     exit_code_of_signal,
 )
 from ps_train.graph.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
-from ps_train.graph.sources import check_test_data, test_source, training_source
 from ps_train.model import Model, load_model
 from ps_train.observe.eval_events import EVAL_DIRECTORY
 from ps_train.observe.run_end import metrics_line
 from ps_train.placement.plain import plain_graph
 from ps_train.roles.eval_exports import EvalExports
+from ps_train.roles.model_check import check_test_data
 from ps_train.runtime import gc_control
 from ps_train.runtime.console import Console
 from ps_train.runtime.file_systems import check_file_systems

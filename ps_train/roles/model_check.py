@@ -18,8 +18,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.config.job import Job
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import evaluation_batches
+from ps_train.data_sources import test_source, warn_if_empty
 from ps_train.errors import ModelError
-from ps_train.graph.sources import test_source, warn_if_empty
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.plain import plain_graph
@@ -30,6 +30,19 @@ from ps_train.user_code import shown, user_code
 log = logging.getLogger(__name__)
 
 _PAIRS = "return a dict from names to (value, update) pairs, as tf.compat.v1.metrics makes them"
+
+
+def check_test_data(model: Model, job: Job) -> None:
+    """Loads the test split once and forgets it, to find its mistakes; not if the model has no metrics.
+
+    Raises:
+      ModelError: it cannot be scored.
+    """
+    if type(model).metrics is Model.metrics:
+        return
+    source = test_source(model, job)
+    with tf.Graph().as_default():
+        warn_if_empty(source, source.get())
 
 
 def check_model(model: Model, job: Job, variables: ModelVariables) -> None:

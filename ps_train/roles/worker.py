@@ -36,6 +36,7 @@ from ps_train.coordination.run_status import RunState, StatusFile
 from ps_train.coordination.telemetry import TelemetrySource
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shard_readers import described_shards
+from ps_train.data_sources import training_source
 from ps_train.errors import (
     EXIT_DONE,
     RefusedError,
@@ -43,7 +44,6 @@ from ps_train.errors import (
     TooFewWorkersError,
     exit_code_of_signal,
 )
-from ps_train.graph.sources import training_source
 from ps_train.model import Model, ignores_data_dir, load_model
 from ps_train.observe.observer import JobObserver
 from ps_train.placement.plan import Plan, make_plan

@@ -26,13 +26,11 @@ class LocalState:
       tables: fills the lookup tables; does not change tables that are filled.
       missing: bool [n], True for each local variable that has no value.
       initializers: the n initializers of the local variables.
-      renewals: operations that set some of the variables anew, because their values belong to a session.
     """
 
     tables: tf.Operation
     missing: tf.Tensor
     initializers: list[tf.Operation]
-    renewals: Sequence[tf.Operation] = ()
 
     def prepare(self, session: v1.Session) -> None:
         """Fills the tables and initializes the local variables that have no value."""
@@ -40,7 +38,6 @@ class LocalState:
         missing = session.run(self.missing) if self.initializers else []
         pending = [initializer for initializer, gone in zip(self.initializers, missing, strict=True) if gone]
         session.run(pending, options=UNBOUNDED_CALL)
-        session.run(list(self.renewals), options=UNBOUNDED_CALL)
 
 
 def local_variable(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32, value: float = 0) -> Any:
@@ -50,9 +47,9 @@ def local_variable(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32
     return v1.get_variable(name, shape, dtype, initial, trainable=False, collections=collections, use_resource=True)
 
 
-def collect_local_state(renewals: Sequence[tf.Operation] = ()) -> LocalState:
-    """Returns the local state of the default graph; `renewals`: see `LocalState`."""
+def collect_local_state() -> LocalState:
+    """Returns the local state of the default graph."""
     variables: list[Any] = v1.local_variables()
     flags = [tf.logical_not(v1.is_variable_initialized(variable)) for variable in variables]
     missing = tf.stack(flags) if flags else tf.zeros([0], tf.bool)
-    return LocalState(v1.tables_initializer(), missing, [variable.initializer for variable in variables], renewals)
+    return LocalState(v1.tables_initializer(), missing, [variable.initializer for variable in variables])

@@ -27,6 +27,7 @@ from ps_train.coordination.liveness import TaskLiveness
 from ps_train.coordination.records import TaskState
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data_sources import test_source
 from ps_train.graph.evaluation import (
     BATCH,
     EvalGraph,
@@ -36,7 +37,6 @@ from ps_train.graph.evaluation import (
     metric_values,
     run_batches,
 )
-from ps_train.graph.sources import test_source
 from ps_train.runtime.polling import poll_until
 from ps_train.training.context import TrainingContext
 from ps_train.training.session import ClusterSessions

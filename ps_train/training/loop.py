@@ -29,8 +29,6 @@ from ps_train.training.step_sources import StepSource
 from ps_train.updates.finite import NOT_FINITE
 
 log = logging.getLogger(__name__)
-_INPUT_CANCELLED = "Iterator was cancelled"
-"""TensorFlow's message to a reader after a call that waited for the input was cancelled."""
 
 
 class LoopExit(enum.Enum):
@@ -77,6 +75,7 @@ class TrainingLoop:
         self._wrappers = wrappers
         self._hooks_time = -math.inf
         self._steps_per_call = functools.cache(step.steps_per_call)
+        self._opening = step.steps_per_call(0)["train"]
         self.count: Callable[[int, float], None] = lambda steps, examples: None
         self._last_examples = 0.0
         self.global_step = first_step
@@ -150,6 +149,13 @@ class TrainingLoop:
         self.count(1, self._last_examples)
         return self._last_examples
 
+    def _open(self, session: Any) -> None:
+        """Makes the first call of the session, if it is one of its own."""
+        if self._opening:
+            self._count_call(0)
+            session.run(self._opening, options=UNBOUNDED_CALL)
+            self._opening = []
+
     def _count_call(self, length: int) -> None:
         """Counts a call of `length` steps before it is made."""
         self._begun += length
@@ -163,9 +169,9 @@ class TrainingLoop:
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         for wrap in self._wrappers:
             run, run_with_hooks = wrap(run), wrap(run_with_hooks)
-        begun = made = 0
-        in_calls = size.steps - size.with_hooks
+        begun, made, in_calls = 0, 0, size.steps - size.with_hooks
         try:
+            self._open(step_context.session)
             while begun < in_calls and not self._should_stop():
                 length = self._bursts.next_call_length(in_calls - begun)
                 if length == 0:
@@ -189,7 +195,7 @@ class TrainingLoop:
                 ) from None
             return made, True
         except (tf.errors.CancelledError, *PS_LOST_ERRORS) as error:
-            if _INPUT_CANCELLED in str(error):  # one error may tell of several
+            if "Iterator was cancelled" in str(error):  # of a call that waited for it; one error may tell of several
                 raise LostInputError from None
             if isinstance(error, tf.errors.CancelledError):
                 raise

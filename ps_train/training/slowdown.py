@@ -15,7 +15,7 @@ class Slowdown:
     """A slowdown of a session's calls.
 
     Args:
-      factor: factor by which each call takes longer; 1: no slowdown.
+      factor: factor by which each call takes longer; above 1.
     """
 
     def __init__(self, factor: float) -> None:
@@ -28,8 +28,6 @@ class Slowdown:
         The first call of each kind is not slowed: TensorFlow prepares its graph, which may take seconds and is not
         part of the speed of steps.
         """
-        if self._factor <= 1:
-            return run
 
         def slow(fetches: Mapping[str, Any]) -> Any:
             began, kind = time.monotonic(), (len(fetches["train"]), "step" in fetches)

@@ -146,6 +146,5 @@ def step_source(max_steps: int, budget: Budget | None, has_ended: Callable[[], b
       has_ended: returns True when the training has ended.
       ahead: if True, steps of the budget are taken ahead.
     """
-    if budget is None:
-        return EndingSource(LockstepSource(max_steps), has_ended)
-    return EndingSource(StepsAhead(budget, ahead), has_ended)
+    source = LockstepSource(max_steps) if budget is None else StepsAhead(budget, ahead)
+    return EndingSource(source, has_ended)

@@ -129,6 +129,7 @@ class RowExchange:
     Attributes:
       widths: numbers in a key, by the names of open vocabularies' slices.
       slices: the tables' slices on each ps.
+      received: what `pull` sends to the worker, on the ps.
     """
 
     def __init__(
@@ -145,6 +146,7 @@ class RowExchange:
         self._slices_of = {name: plan.slices_of(name) for name in names}
         pieces = [piece for name in names for piece in self._slices_of[name]]
         self.slices = [tuple(piece for piece in pieces if piece.ps == ps) for ps in range(plan.num_ps)]
+        self.received: list[tf.Tensor] = []
 
     def pull(self, requests: Mapping[str, tf.Tensor], after: Sequence[tf.Tensor]) -> dict[str, FetchedRows]:
         """Returns rows on the worker (the device scope of the caller), by the name of the table.
@@ -210,6 +212,7 @@ class RowExchange:
                 pulled, flags = self._read_on_ps(slices, message)
             encoding = self._encoding and self._encoding.on(ps, "rows")
             vector = _sent(encoding, [*pulled.values()], [*flags.values()], after)
+        self.received.append(vector)
         shapes: list[list[Any]] = [[self._sizes[piece.name], *piece.shape[1:]] for piece in slices]
         found = _received(encoding, vector, shapes, [[self._sizes[name]] for name in flags])
         rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}

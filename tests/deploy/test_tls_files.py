@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
 import stat
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import pytest
 
 from tests.support.fork_server import ROOT
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the program openssl is missing")
 
@@ -57,6 +59,21 @@ def test_each_host_gets_a_key_of_its_own_that_others_cannot_read(pki: pathlib.Pa
     assert script("ca.py", "issue", "--renew", pki, "a").returncode == 0
     text = ["openssl", "x509", "-in", str(pki / "hosts/a/cert.pem"), "-noout", "-ext", "subjectAltName"]
     assert "DNS:a, IP Address:10.0.0.1" in subprocess.run(text, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_ca_that_is_ended_while_it_is_made_leaves_no_key(tmp_path: pathlib.Path) -> None:
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    slow = bin_dir / "openssl"
+    slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 60\n")
+    slow.chmod(0o755)
+    (tmp_path / "place").mkdir()
+    command = [sys.executable, str(ROOT / "deploy/tls/ca.py"), "init", str(tmp_path / "place/pki")]
+    with subprocess.Popen(command, env={**os.environ, "PATH": f"{bin_dir}:{os.environ['PATH']}"}) as process:
+        eventually((tmp_path / "begun").exists, what="openssl has begun")
+        process.terminate()
+        assert process.wait(30) == 128 + 15
+    assert list((tmp_path / "place").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["*.example", "a/b", "../x", "a b", "", "a:1", "x" * 64, "-a", "a,DNS:b", "é"])
@@ -155,3 +172,36 @@ def test_a_key_that_others_can_read_and_a_certificate_of_another_host_are_refuse
     (pki / "hosts/10.0.0.2/key.pem").chmod(0o640)
     refused(tunnels(tmp_path, "10.0.0.2"), "mode 0640")
     refused(tunnels(tmp_path, "10.0.0.9", "--keys=/x"), "no task in the host lists")
+
+
+def test_files_that_do_not_belong_together_are_refused(pki: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    script("ca.py", "issue", pki, "10.0.0.2")
+    script("ca.py", "issue", pki, "10.0.0.3")
+    script("ca.py", "init", tmp_path / "other")
+    mine = pki / "hosts/10.0.0.2"
+    for name, other, text in (
+        ("key.pem", (pki / "hosts/10.0.0.3/key.pem").read_text(), "is not the key of"),
+        ("key.pem", "no key", "is not a key"),
+        ("crl.pem", "no list", "is not the list of revoked certificates"),
+        ("crl.pem", (tmp_path / "other/crl.pem").read_text(), "is not the list of revoked certificates"),
+        ("ca.pem", (tmp_path / "other/ca.pem").read_text(), "is not the list of revoked certificates"),
+    ):
+        own = (mine / name).read_text()
+        (mine / name).write_text(other)
+        refused(tunnels(tmp_path, "10.0.0.2"), text)
+        (mine / name).write_text(own)
+    kept = tmp_path / "kept"
+    shutil.copytree(mine, kept)
+    assert script("ca.py", "revoke", pki, "10.0.0.2").returncode == 0
+    shutil.copy(pki / "crl.pem", kept / "crl.pem")
+    refused(tunnels(tmp_path, "10.0.0.2", f"--keys={kept}"), "certificate revoked")
+
+
+def test_printed_commands_can_be_pasted(pki: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    script("ca.py", "issue", pki, "10.0.0.2")
+    flags = "--ps_hosts=10.0.0.1:2222\n--worker_hosts=10.0.0.2:2222\n"
+    done = tunnels(tmp_path, "10.0.0.2", f"--out={tmp_path / 'my tunnels'}", flags=flags)
+    assert done.returncode == 0, done.stderr
+    commands = [shlex.split(line) for line in done.stdout.splitlines()]
+    assert commands[0] == ["nft", "-f", f"{tmp_path}/my tunnels/tunnels.nft"]
+    assert f"--flagfile={tmp_path}/my tunnels/tunnels.flags" in commands[2]

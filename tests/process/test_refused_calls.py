@@ -37,6 +37,7 @@ def trained(tmp_path: pathlib.Path, bits: int, *cases: str) -> list[dict]:
         long("bounded", 2, 2, 8),
         long("sync", 1, 2, 8),
         ("sync", 2, 2, 10),
+        ("ahead", 2, 2, 8),
     ],
 )
 def test_every_step_is_made_once_and_of_the_batch_that_was_next(

@@ -88,6 +88,7 @@ class InProcessCluster:
         for session, replica in zip(self.sessions, self.steps, strict=True):
             replica.local.prepare(session)
             session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
+            session.run(replica.steps_per_call(0)["train"])
         return step
 
     def open_again(self, index: int) -> None:
@@ -95,6 +96,7 @@ class InProcessCluster:
         config = session_config(self._cluster, Task("worker", index), self.job)
         self.sessions[index] = POOL.session(self.targets[index], self.steps[index].graph, config)
         self.steps[index].local.prepare(self.sessions[index])
+        self.sessions[index].run(self.steps[index].steps_per_call(0)["train"])
 
     def train(self, steps: int, run: int = 1) -> None:
         """Every worker makes so many steps, all at the same time, in runs of that length."""

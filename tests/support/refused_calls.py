@@ -22,18 +22,20 @@ from ps_train.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
 from tests.support.servers import POOL
+from tests.support.tables import Counted
 
 MODES = {
     "async": {"update": "async"},
     "bounded": {"update": "bounded", "max_steps_ahead": 1},
     "sync": {"update": "sync"},
+    "ahead": {"update": "async", "prefetch_pulls": 1},
 }
 STEPS, RATE, BATCH = 120, 0.05, 4
 
 
 def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]:
     """Trains in calls that may be refused at any time."""
-    model = Linear(count=120, width=5)
+    model = Counted() if mode == "ahead" else Linear(count=120, width=5)
     cluster = InProcessCluster(
         model,
         num_ps,
@@ -41,8 +43,11 @@ def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]
         partition_bytes=8,
         batch_size=BATCH,
         steps_per_run=str(run),
-        optimizer="adam",
-        learning_rate=RATE,
+        **(
+            {"optimizer": "sgd", "learning_rate": 1.0}
+            if mode == "ahead"
+            else {"optimizer": "adam", "learning_rate": RATE}
+        ),
         **MODES[mode],
     )
     cluster.start()
@@ -55,7 +60,9 @@ def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]
         "expected": STEPS * (1 if mode == "sync" else workers),
         "examples": float(values["ps_train/examples"]),
     }
-    if workers == 1 or mode == "sync":
+    if mode == "ahead":  # each use of an example adds 1 to its row
+        found["difference"] = abs(float(values["t"][:, 0].sum()) - found["examples"])
+    elif workers == 1 or mode == "sync":
         batches = batches_of(model, BATCH * workers, STEPS)
         plain = train_plainly(model, lambda: make_optimizer("adam", RATE), initial, batches)
         found["difference"] = max(float(np.abs(values[name] - plain[name]).max()) for name in plain)
@@ -65,15 +72,17 @@ def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]
 def _train(cluster: InProcessCluster, index: int, run: int) -> None:
     """Gives up a call that has not begun in time: its worker has refused it, and TensorFlow forgets its other parts."""
     step, made, within_secs = cluster.steps[index], 0, FIRST_SECS
+    openings = int(bool(step.steps_per_call(0)["train"]))  # each session's first call
     while made < STEPS // run:
         session = cluster.sessions[index]
         call = functools.partial(session.run, step.steps_per_call(run), options=UNBOUNDED_CALL)
-        if _ends(call, within_secs, functools.partial(session.run, step.calls_begun), made):
+        if _ends(call, within_secs, functools.partial(session.run, step.calls_begun), made + openings):
             made, within_secs = made + 1, LATER_SECS
         else:
             cluster.open_again(index)
             within_secs = FIRST_SECS
-            assert cluster.sessions[index].run(step.calls_begun) == made
+            openings += int(bool(step.steps_per_call(0)["train"]))
+            assert cluster.sessions[index].run(step.calls_begun) == made + openings
 
 
 def _ends(call: Callable[[], object], within_secs: float, begun: Callable[[], int], made: int) -> bool:

@@ -73,6 +73,31 @@ class PlainBags(Bags):
         return tf.pad(combined, [[0, tf.cast(shape[0], tf.int32) - tf.shape(combined)[0]], [0, 0]])
 
 
+class Counted(Linear):
+    """Example i looks up row i, and each use adds 1 to the row."""
+
+    count = 200
+
+    def __init__(self) -> None:
+        """Has no other number of examples."""
+
+    def data(self, split, data_dir):
+        return Arrays(np.arange(self.count, dtype=np.int64), np.zeros(self.count, np.float32))
+
+    def ids(self, features):
+        return features
+
+    def forward(self, features, training):
+        ids = self.ids(features)
+        rows = embeddings.lookup(
+            "t", ids[:, None], "sum", rows=self.count, dimension=2, initializer=v1.zeros_initializer()
+        )
+        return rows, ids
+
+    def loss(self, outputs, labels):
+        return -tf.reduce_sum(outputs[0])
+
+
 class AddedBags(Bags):
     """A loss whose gradient does not depend on the tables: updates add up, whatever their order."""
 

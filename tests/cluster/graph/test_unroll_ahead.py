@@ -38,8 +38,15 @@ def cluster_of(model, num_ps, workers=1, run=4, **fields):
 
 def kept(cluster) -> list[np.ndarray]:
     graph = cluster.steps[0].graph
-    found = [v for v in graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES) if "kept_pull" in v.op.name]
-    return cluster.sessions[0].run(found)
+    (variable,) = [v for v in graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES) if "kept_pull" in v.op.name]
+    kept = next(op for op in graph.get_operations() if op.type == "OptionalGetValue")
+    with graph.as_default(), tf.device(variable.device):
+        read = tf.raw_ops.OptionalGetValue(
+            optional=variable.read_value(),
+            output_types=[tensor.dtype for tensor in kept.outputs],
+            output_shapes=[tensor.shape for tensor in kept.outputs],
+        )
+    return cluster.sessions[0].run(read)
 
 
 def values_in(vectors: list[np.ndarray]) -> np.ndarray:

@@ -54,6 +54,7 @@ class TestAddress:
             "[::1:2222",
             "[]:2222",
             "a\tb:1",
+            "1=a:2222",
         ],
     )
     def test_what_is_no_address_is_refused_with_text_and_place(self, text):

@@ -19,7 +19,3 @@ def test_each_run_takes_so_many_times_longer_but_for_the_first_of_its_kind() -> 
     first = time.monotonic() - began
     assert run(fetches) == "done"
     assert time.monotonic() - began - first >= 0.05
-
-
-def test_a_factor_of_one_changes_nothing() -> None:
-    assert Slowdown(1).wrap(a_run) is a_run

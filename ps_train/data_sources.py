@@ -1,15 +1,13 @@
 """The splits of a job's data, as a task loads them.
 
 source = training_source(model, job)
-check_test_data(model, job)               # before training: an error at its end would cost all of it
+data = source.get()
 """
 
 from __future__ import annotations
 
 import logging
 from typing import Any
-
-import tensorflow as tf
 
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
@@ -29,19 +27,6 @@ def test_source(model: Model, job: Job) -> DataSource:
     """Returns the test split."""
     split = Split("test", job.data_dir, job.batch_sizes.lower)
     return DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines, split)
-
-
-def check_test_data(model: Model, job: Job) -> None:
-    """Loads the test split once and forgets it, to find its mistakes; not if the model has no metrics.
-
-    Raises:
-      ModelError: it cannot be scored.
-    """
-    if type(model).metrics is Model.metrics:
-        return
-    source = test_source(model, job)
-    with tf.Graph().as_default():
-        warn_if_empty(source, source.get())
 
 
 def warn_if_empty(source: DataSource, data: Any) -> None:
