@@ -36,7 +36,8 @@ def measure(codec: str, length: int) -> dict[str, float]:
     import tensorflow as tf
     import tensorflow.compat.v1 as v1
 
-    from ps_train.transport.codecs.feedback import ErrorFeedback
+    from ps_train.runtime.local_state import collect_local_state
+from ps_train.transport.codecs.feedback import ErrorFeedback
     from ps_train.transport.codecs.named import codec_of
 
     chosen = codec_of(codec)
@@ -53,7 +54,7 @@ def measure(codec: str, length: int) -> dict[str, float]:
         decoded = chosen.decode([variable.read_value() for variable in held], length)
         kept_parts, kept = ErrorFeedback("residual", chosen, length).encode(vector, seed, tf.constant(True))
         with v1.Session(graph=graph, config=_one_thread()) as session:
-            session.run([source.initializer, v1.local_variables_initializer()])
+            session.run([source.initializer, collect_local_state().initializers])
             session.run([variable.initializer for variable in held])
             made = _least(session, vector.op)
             encoding = _least(session, tf.group(*parts)) - made

@@ -111,28 +111,30 @@ class RuleSource:
                 "or give --job_name and --task_index of the task that is here."
             )
         ports = {tasks[name].port for name in own}
-        status = self._status_port(str(cluster.chief) in own)
+        pages = self._page_ports(str(cluster.chief) in own)
         members = networks_of(text for found in self._known.values() for text in found) | self._options.admit
         if job.max_workers and not self._options.admit:
             self._once(
                 f"{described(job, 'max_workers')}: workers of other hosts are not admitted without --admit=NETWORK"
             )
-        if self._options.admit_status and status is None and str(cluster.chief) in own:
+        if self._options.admit_status and not pages and str(cluster.chief) in own:
             self._once(
                 "--admit_status has no effect: it needs a --status_port, and a --status_host other than the loopback"
             )
-        ports |= {status} if status is not None else set()
-        return Rules(self.table, frozenset(ports), members, status, self._options.admit_status)
+        return Rules(self.table, frozenset(ports) | pages, members, pages, self._options.admit_status)
 
-    def _status_port(self, has_chief: bool) -> int | None:
-        """Returns the port of the status page, if it is on this host and not on the loopback alone."""
-        job = self._parsed.job
-        if not has_chief or job.status_port is None or job.status_port < 0 or is_loopback(job.status_host):
-            return None
-        if job.status_port == 0:
-            self._once(f"{described(job, 'status_port')}: a port that is chosen later is not protected; give a number")
-            return None
-        return job.status_port
+    def _page_ports(self, has_chief: bool) -> frozenset[int]:
+        """Returns the ports of the status page and of the health of tasks, if they are not on the loopback alone."""
+        job, ports = self._parsed.job, set()
+        for name in ("status_port", "health_port"):
+            port = getattr(job, name)
+            if port is None or port < 0 or is_loopback(job.status_host) or (name == "status_port" and not has_chief):
+                continue
+            if port == 0:
+                self._once(f"{described(job, name)}: a port that is chosen later is not protected; give a number")
+            else:
+                ports.add(port)
+        return frozenset(ports)
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
@@ -277,7 +279,12 @@ def _parser() -> CommandParser:
     add("--apply", action="store_true", help="applies the rules until a signal, or the end of the command after --")
     add("--remove", action="store_true", help="removes the rules of this job, which a killed process has left")
     add("--admit", action="append", default=[], help="NETWORK,... that is admitted too; for elastic workers")
-    add("--admit_status", action="append", default=[], help="NETWORK,... that may see the chief's status page")
+    add(
+        "--admit_status",
+        action="append",
+        default=[],
+        help="NETWORK,... that may see the status page and the health of tasks",
+    )
     parser.epilog = "All other flags are those of the job: python -m ps_train --help."
     return parser
 

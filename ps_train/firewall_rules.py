@@ -37,14 +37,14 @@ class Rules:
       table: name of the table of the family inet, which has nothing else.
       ports: the ports that only members may reach.
       members: networks of the job's hosts.
-      status_port: port of the status page; None if nobody else may see it.
-      viewers: networks that may see the status page.
+      pages: those of the ports that viewers may reach too: of the status page, and of each task's health.
+      viewers: networks of the viewers.
     """
 
     table: str
     ports: frozenset[int]
     members: frozenset[Network]
-    status_port: int | None = None
+    pages: frozenset[int] = frozenset()
     viewers: frozenset[Network] = frozenset()
 
     def text(self) -> str:
@@ -53,8 +53,8 @@ class Rules:
         lines += _set("ports", "inet_service", sorted(self.ports))
         lines += [*_networks("members", self.members), *_networks("viewers", self.viewers)]
         lines += ["\tchain job {", '\t\tiifname "lo" accept', *_accept("members", "")]
-        if self.status_port is not None and self.viewers:
-            lines += _accept("viewers", f"tcp dport {self.status_port} ")
+        if self.pages and self.viewers:
+            lines += _accept("viewers", f"tcp dport {{ {', '.join(map(str, sorted(self.pages)))} }} ")
         lines += ["\t\tcounter drop", "\t}", "\tchain arriving {"]
         lines += [f"\t\ttype filter hook prerouting priority {_PRIORITY}; policy accept;"]
         lines += ["\t\tfib daddr type local tcp dport @ports jump job", "\t}", "}"]

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.runtime.local_state import OWN
+
 
 class KeptPull:
     """The kept tuple of one replica; make it in the worker's device scope.
@@ -35,7 +37,7 @@ class KeptPull:
                 tf.variant,
                 lambda shape, dtype, partition_info: tf.raw_ops.OptionalNone(),
                 trainable=False,
-                collections=[v1.GraphKeys.LOCAL_VARIABLES],
+                collections=[OWN],
                 use_resource=True,
             )
             self._read = self._variable.read_value()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from typing import Any
 
 from ps_train.config.fault_spec import parse
@@ -38,7 +39,11 @@ class Job(JobValues):
 
     def __post_init__(self) -> None:
         for name in (*LOCAL_PATHS, *TENSORFLOW_PATHS):
-            object.__setattr__(self, name, local_path(name, getattr(self, name), source_of(self.sources, name)))
+            given = getattr(self, name)
+            path = os.fspath(given) if isinstance(given, os.PathLike) else given
+            if not isinstance(path, str):
+                raise ConfigError(f"{name}={path!r} is not valid: use a path.")
+            object.__setattr__(self, name, local_path(name, path, source_of(self.sources, name)))
         check_fields(self, self.sources)
         validate_combinations(self)
         parse(self.inject_fault)

@@ -40,16 +40,22 @@ class LocalState:
         session.run(pending, options=UNBOUNDED_CALL)
 
 
+OWN = "ps_train/own_local_variables"
+"""Collection of the variables that ps_train keeps on a worker.
+
+They are not in LOCAL_VARIABLES, because the hooks of a program may initialize all of those at any time.
+"""
+
+
 def local_variable(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32, value: float = 0) -> Any:
     """Makes a variable of this worker that is not trained; each element is `value` at first."""
     initial = v1.constant_initializer(value) if value else v1.zeros_initializer()  # a large constant stays in memory
-    collections = [v1.GraphKeys.LOCAL_VARIABLES]
-    return v1.get_variable(name, shape, dtype, initial, trainable=False, collections=collections, use_resource=True)
+    return v1.get_variable(name, shape, dtype, initial, trainable=False, collections=[OWN], use_resource=True)
 
 
 def collect_local_state() -> LocalState:
     """Returns the local state of the default graph."""
-    variables: list[Any] = v1.local_variables()
+    variables: list[Any] = [*v1.local_variables(), *v1.get_collection(OWN)]
     flags = [tf.logical_not(v1.is_variable_initialized(variable)) for variable in variables]
     missing = tf.stack(flags) if flags else tf.zeros([0], tf.bool)
     return LocalState(v1.tables_initializer(), missing, [variable.initializer for variable in variables])

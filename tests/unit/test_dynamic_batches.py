@@ -16,6 +16,7 @@ from ps_train.batch_size_control import WorkerBatchSize
 from ps_train.config.batch_sizes import BatchSizes
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import training_batches
+from ps_train.runtime.local_state import collect_local_state
 from tests.support.recording import Numbers
 
 SIZES = [8, 64, 16, 32, 64, 64, 8]
@@ -49,7 +50,7 @@ def read(data: Any, sizes: Sequence[int], ahead: bool = False, endless: bool = F
         follow, found = here.follow(size), []
         fetches = {"features": batches.features, "labels": batches.labels, "examples": batches.examples}
         with v1.Session() as session:
-            session.run(v1.local_variables_initializer())
+            session.run(collect_local_state().initializers)
             session.run(batches.initializer, batches.feeds(3))
             for wanted in itertools.cycle(sizes):
                 session.run(follow, {size: wanted})

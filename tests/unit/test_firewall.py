@@ -98,11 +98,20 @@ def test_the_status_page_counts_where_the_chief_serves_it_to_others():
     status = ("--status_port=6006", "--status_host=0.0.0.0")
     chief_here = ("--ps_hosts=b:1", "--worker_hosts=a:2")
     rules = Source(*chief_here, *status, viewers=["10.9.0.0/16"]).rules()
-    assert rules.ports == {2, 6006} and rules.status_port == 6006 and texts(rules.viewers) == ["10.9.0.0/16"]
+    assert rules.ports == {2, 6006} and rules.pages == {6006} and texts(rules.viewers) == ["10.9.0.0/16"]
     assert Source(*chief_here, "--status_port=6006").rules().ports == {2}  # on the loopback
     assert Source("--ps_hosts=a:1", "--worker_hosts=b:2", *status).rules().ports == {1}
     source = Source(*chief_here, "--status_port=0", "--status_host=0.0.0.0")
     assert source.rules().ports == {2} and "not protected" in source.warnings[0]
+
+
+def test_the_health_of_every_task_counts_where_it_is_served_to_others():
+    health = ("--ps_hosts=a:1", "--worker_hosts=b:2", "--health_port=8080")
+    assert Source(*health).rules().ports == {1}  # on the loopback
+    rules = Source(*health, "--status_host=0.0.0.0", viewers=["10.9.0.0/16"]).rules()
+    assert rules.ports == {1, 8080} and rules.pages == {8080} and "tcp dport { 8080 }" in rules.text()
+    source = Source(*health[:2], "--health_port=0", "--status_host=0.0.0.0")
+    assert source.rules().ports == {1} and "health_port=0" in source.warnings[0]
 
 
 def test_a_changed_cluster_file_changes_the_rules_and_not_the_table(tmp_path):

@@ -57,8 +57,8 @@ def test_loopback_and_members_are_admitted_before_all_others_are_dropped():
 
 
 def test_viewers_reach_the_status_page_and_no_other_port():
-    rules = Rules("t", frozenset({2222, 6006}), networks("10.0.0.2"), 6006, networks("10.9.0.0/16"))
-    assert "tcp dport 6006 ip saddr @viewers4 accept" in rules.text() and elements(rules.text(), "viewers4")
+    rules = Rules("t", frozenset({2222, 6006}), networks("10.0.0.2"), frozenset({6006}), networks("10.9.0.0/16"))
+    assert "tcp dport { 6006 } ip saddr @viewers4 accept" in rules.text() and elements(rules.text(), "viewers4")
     assert "tcp dport" not in Rules("t", frozenset({1}), networks("10.0.0.2")).text().replace("dport @ports", "")
 
 
@@ -106,7 +106,13 @@ def test_files_of_one_name_in_two_directories_are_of_two_jobs(
     [
         Rules("ps_train_x", frozenset({2222}), networks()),
         Rules("ps_train_x", frozenset({1, 65535}), networks("10.0.0.0/8", "10.1.0.0/16", "::/0", "0.0.0.0/0")),
-        Rules("ps_train_x", frozenset({2222, 6006}), networks("fd00::5"), 6006, networks("10.9.0.0/16", "10.9.0.1")),
+        Rules(
+            "ps_train_x",
+            frozenset({2222, 6006}),
+            networks("fd00::5"),
+            frozenset({6006, 8080}),
+            networks("10.9.0.0/16", "10.9.0.1"),
+        ),
     ],
 )
 def test_nft_accepts_the_text_twice_and_removes_it(rules):

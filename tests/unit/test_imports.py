@@ -21,9 +21,9 @@ user_code network_interfaces untrusted command_parser
 config optimizers dynamic_batches
 data model_file http_server
 model cluster embeddings event_model measured_network
-models runtime placement firewall_rules data_sources kept_pull
+models runtime placement firewall_rules data_sources
 coordination launch nftables batch_size_control
-transport checkpoint metric_sums token_gate
+transport checkpoint metric_sums token_gate kept_pull
 updates
 graph observe
 training

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.model import make_optimizer
+from ps_train.runtime.local_state import OWN
 from ps_train.transport.parcels import pack
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
@@ -38,7 +39,7 @@ def cluster_of(model, num_ps, workers=1, run=4, **fields):
 
 def kept(cluster) -> list[np.ndarray]:
     graph = cluster.steps[0].graph
-    (variable,) = [v for v in graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES) if "kept_pull" in v.op.name]
+    (variable,) = [v for v in graph.get_collection(OWN) if "kept_pull" in v.op.name]
     kept = next(op for op in graph.get_operations() if op.type == "OptionalGetValue")
     with graph.as_default(), tf.device(variable.device):
         read = tf.raw_ops.OptionalGetValue(

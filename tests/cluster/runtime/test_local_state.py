@@ -110,6 +110,20 @@ def test_local_variables_are_each_workers_own_and_last_as_long_as_it(accumulate:
     assert [calls_of(cluster, index) for index in (0, 1)] == [3 * accumulate, 0]
 
 
+def test_a_hook_that_initializes_the_local_variables_leaves_those_of_ps_train() -> None:
+    model = UserModel(counting)
+    cluster = InProcessCluster(model, 1, 1, batch_size=4, steps_per_run="2", prefetch_pulls=1, push_codec="int8")
+    with cluster.steps[0].graph.as_default():
+        assert {v.op.name for v in v1.local_variables()} >= {"calls", "given"}
+        assert not [v.op.name for v in v1.local_variables() if v.op.name.startswith("ps_train/")]
+        initialize = v1.local_variables_initializer()
+    cluster.start()
+    for _ in range(3):
+        cluster.train(2, run=2)
+        cluster.sessions[0].run(initialize)
+    assert cluster.global_step() == 6 and calls_of(cluster, 0) == 0
+
+
 def test_a_model_with_local_variables_is_scored_and_served(tmp_path: pathlib.Path) -> None:
     model = UserModel(counting)
     cluster = check_training(model, tmp_path)

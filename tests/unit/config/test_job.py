@@ -22,11 +22,18 @@ from ps_train.errors import EXIT_CONFIG, ConfigError
         ({"towers": 2}, "towers=2 is not valid: use a whole number of at least 1, or all, as the text '2'"),
         ({"seed": "1"}, "seed=1 is not valid: use a whole number"),
         ({"learning_rate": "fast"}, "learning_rate=fast is not valid: use a finite number above 0"),
+        ({"model_dir": 3}, "model_dir=3 is not valid: use"),
     ],
 )
 def test_a_value_of_another_type_is_refused_too(values, text):
     with pytest.raises(ConfigError, match=text):
         Job(**values)
+
+
+def test_a_path_may_be_a_path_object(tmp_path):
+    assert Job(model_dir=tmp_path, data_dir=tmp_path / "data") == Job(
+        model_dir=str(tmp_path), data_dir=str(tmp_path / "data")
+    )
 
 
 def test_the_defaults_are_a_valid_job_and_task():

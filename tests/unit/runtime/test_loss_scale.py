@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.runtime import loss_scale
+from ps_train.runtime.local_state import OWN, collect_local_state
 from ps_train.runtime.loss_scale import FIRST, LEAST, MOST, LossScale, scaled, unscale
 
 
@@ -19,7 +20,7 @@ class Steps:
         self._overflow, self._good = v1.placeholder(tf.bool, []), v1.placeholder(tf.bool, [])
         self._update = self.scale.update(self._overflow, self._good)
         self._session = v1.Session()
-        self._session.run(v1.local_variables_initializer())
+        self._session.run(collect_local_state().initializers)
 
     def after(self, outcomes: str) -> list[float]:
         """`o` is an overflow, `g` a good step, `n` a loss that is not finite."""
@@ -60,8 +61,8 @@ def test_the_published_numbers_are_used() -> None:
 def test_the_variables_are_local_ones_of_the_worker() -> None:
     with tf.Graph().as_default():
         LossScale()
-        assert [one.op.name for one in v1.local_variables()] == ["ps_train/loss_scale", "ps_train/good_steps"]
-        assert not v1.global_variables() and not v1.trainable_variables()
+        assert [one.op.name for one in v1.get_collection(OWN)] == ["ps_train/loss_scale", "ps_train/good_steps"]
+        assert not v1.global_variables() and not v1.local_variables() and not v1.trainable_variables()
 
 
 def test_scaling_and_its_inverse_round_nothing() -> None:

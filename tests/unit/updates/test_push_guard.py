@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
+from ps_train.runtime.local_state import OWN, collect_local_state
 from ps_train.runtime.loss_scale import FIRST, LossScale
 from ps_train.updates.finite import NOT_FINITE
 from ps_train.updates.push_guard import after, finite_guard, scaled_guard
@@ -21,8 +22,8 @@ def pushed(on_nan: str, loss: float, gradient: float, scale: float = FIRST) -> t
     """The sent vectors, and the next scale; a transform has hidden what the gradient was."""
     with tf.Graph().as_default(), v1.Session() as session:
         state = LossScale()
-        session.run(v1.local_variables_initializer())
-        session.run(v1.local_variables()[0].assign(scale))
+        session.run(collect_local_state().initializers)
+        session.run(v1.get_collection(OWN)[0].assign(scale))
         given = [tf.constant([1.0, gradient]), tf.constant([0.5])]
         guard = scaled_guard(Job(on_nan=on_nan), tf.constant(np.float32(loss)), given, state, EMPTY)
         found = session.run(guard([tf.constant([2.0, 3.0, 0.0]), tf.constant([4.0, 5.0])]))

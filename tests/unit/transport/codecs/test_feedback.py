@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.runtime.local_state import collect_local_state
 from ps_train.transport.codecs.feedback import ErrorFeedback, Momentum
 from ps_train.transport.codecs.named import codec_of
 
@@ -26,7 +27,7 @@ class Sender:
             self._residual = feedback.residual.read_value()
             self._fetches = [codec.decode(parts, LENGTH), done]
             self._session = v1.Session(graph=graph)
-            self._session.run(v1.local_variables_initializer())
+            self._session.run(collect_local_state().initializers)
         self._pushes = 0
         self.sent = np.zeros(LENGTH)
 
