@@ -37,7 +37,7 @@ def measure(codec: str, length: int) -> dict[str, float]:
     import tensorflow.compat.v1 as v1
 
     from ps_train.runtime.local_state import collect_local_state
-from ps_train.transport.codecs.feedback import ErrorFeedback
+    from ps_train.transport.codecs.feedback import ErrorFeedback
     from ps_train.transport.codecs.named import codec_of
 
     chosen = codec_of(codec)
