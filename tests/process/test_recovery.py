@@ -27,10 +27,11 @@ class Disturbed:
     """A job of 2 ps and 2 workers that was run to its end, with one ps killed and started again on the way."""
 
     def __init__(self, processes: Processes, victim: int, *flags: str) -> None:
-        self.cluster = TestCluster(processes, 2, 2, "--log_secs=0.1", "--shuffle_buffer=0", "--save_steps=50", *flags)
+        self.cluster = TestCluster(processes, 2, 2, "--log_secs=0.1", "--shuffle_buffer=0", "--save_steps=150", *flags)
         servers, self.workers = self.cluster.start_all()
-        eventually(self.well_after_a_checkpoint, 60, "the second checkpoint")
+        eventually(self.is_stopped_after_a_checkpoint, 60, "the second checkpoint")
         servers[victim].send(signal.SIGKILL)
+        self.chief.send(signal.SIGCONT)
         servers[victim] = self.cluster.start("ps", victim)
         servers[victim].wait_for("serves", 40)
         back = time.monotonic()
@@ -48,10 +49,15 @@ class Disturbed:
     def chief(self) -> Process:
         return self.workers[0]
 
-    def well_after_a_checkpoint(self) -> bool:
+    def is_stopped_after_a_checkpoint(self) -> bool:
+        """Stops the chief where it has made steps since a checkpoint, and the next one is not due yet."""
+        self.chief.send(signal.SIGSTOP)
         saved = checkpoints_in(str(self.cluster.model_dir))
         shown = re.findall(r"^step (\d+)/", self.chief.output, re.MULTILINE)
-        return bool(saved and shown) and saved[0][0] >= 50 and int(shown[-1]) >= saved[0][0] + 10
+        if saved and shown and saved[0][0] >= 50 and saved[0][0] + 10 <= int(shown[-1]) <= saved[0][0] + 80:
+            return True
+        self.chief.send(signal.SIGCONT)
+        return False
 
     def wait_for_progress(self) -> None:
         self.chief.wait_for(" restarted; restored step", 40)
