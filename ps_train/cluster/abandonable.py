@@ -35,6 +35,7 @@ def run_abandonable(train: Callable[[], None], group: SessionGroup, has_ended: C
     running = _AbandonableThread(train, group)
     while not running.ended.wait(_POLL_SECS):
         if (group.is_overdue() and group.abandon(0.0)) or (has_ended() and group.abandon(GRACE_SECS)):
+            group.hang_up()
             raise LostConnectionError("a call hangs: the ps that it waits for was replaced, or a task has refused it")
     if running.error is not None:
         raise running.error

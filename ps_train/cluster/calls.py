@@ -27,11 +27,13 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.exit_guard import running_call
+from ps_train.tcp_connections import shut_down_incoming
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class SessionGroup:
         self._began: float | None = None  # when the owner's present call began
         self._overdue_at: dict[int, float] = {}  # by thread: when its call becomes overdue
         self._abandoned = False
+        self._ports: set[int] = set()  # of the servers through which the sessions call
 
     def set_owner(self) -> None:
         """Makes the calling thread the owner."""
@@ -105,6 +108,7 @@ class SessionGroup:
     def add(self, session: Session) -> None:
         """Adds a session, which is then closed with the others."""
         _open_sessions.add(session)
+        self._ports.add(urlsplit(session.sess_str).port or 0)
         self._sessions.append(session)
 
     def begin_call(self, within_secs: float = math.inf) -> None:
@@ -169,6 +173,14 @@ class SessionGroup:
             self._sessions = [session for session in self._sessions if not session.is_connected]
         for session in connected:
             threading.Thread(target=_close, args=[session], daemon=True, name="close").start()
+
+    def hang_up(self) -> None:
+        """Shuts down the connections of ps to this process, which ends the parts of calls that wait for it there.
+
+        TensorFlow has forgotten to cancel them where the worker has refused its own part.
+        """
+        for port in self._ports:
+            shut_down_incoming(port)
 
     def _abandoned_error(self) -> BaseException:
         if threading.get_ident() == self._owner:

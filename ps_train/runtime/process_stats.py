@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import stat
 import struct
 import time
+
+from ps_train.tcp_connections import tcp_connections
 
 _TCP_INFO_BYTES_ACKED = 120
 """Offset of tcpi_bytes_acked in struct tcp_info (linux/tcp.h); tcpi_bytes_received follows."""
@@ -55,19 +56,10 @@ class ProcessStats:
 def _connections() -> dict[int, tuple[int, int]]:
     """Returns bytes sent and received of each open TCP connection, by the number of its socket."""
     found: dict[int, tuple[int, int]] = {}
-    try:
-        descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
-    except OSError:
-        return found
-    for descriptor in descriptors:
+    for connection in tcp_connections():
         with contextlib.suppress(OSError, struct.error):
-            state = os.fstat(descriptor)
-            if not stat.S_ISSOCK(state.st_mode):
-                continue
-            with socket.socket(fileno=os.dup(descriptor)) as copy:  # closing the copy leaves the connection open
-                if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.type == socket.SOCK_STREAM:
-                    info = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-                    found[state.st_ino] = struct.unpack_from("=QQ", info, _TCP_INFO_BYTES_ACKED)
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            found[os.fstat(connection.fileno()).st_ino] = struct.unpack_from("=QQ", info, _TCP_INFO_BYTES_ACKED)
     return found
 
 

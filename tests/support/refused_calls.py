@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import numpy as np
 import tensorflow as tf
@@ -19,8 +21,10 @@ from ps_train.cluster.calls import UNBOUNDED_CALL
 from ps_train.cluster.stuck_calls import FIRST_SECS, LATER_SECS
 from ps_train.coordination.kv_store import KeyValueStore
 from ps_train.model import make_optimizer
+from ps_train.tcp_connections import shut_down_incoming
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
+from tests.support.processes import eventually
 from tests.support.servers import POOL
 from tests.support.tables import Counted
 
@@ -52,10 +56,12 @@ def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]
     )
     cluster.start()
     initial = cluster.values()
-    in_parallel([lambda index=index: _train(cluster, index, run) for index in range(workers)])
+    forgotten: list[int] = []
+    in_parallel([lambda index=index: forgotten.append(_train(cluster, index, run)) for index in range(workers)])
     values = cluster.values()
     found = {
         "refused": sum(session.refused for session in cluster.sessions),
+        "forgotten": sum(forgotten),
         "step": cluster.global_step(),
         "expected": STEPS * (1 if mode == "sync" else workers),
         "examples": float(values["ps_train/examples"]),
@@ -69,24 +75,31 @@ def trained(mode: str, num_ps: int, workers: int, run: int) -> dict[str, object]
     return found
 
 
-def _train(cluster: InProcessCluster, index: int, run: int) -> None:
-    """Gives up a call that has not begun in time: its worker has refused it, and TensorFlow forgets its other parts."""
+def _train(cluster: InProcessCluster, index: int, run: int) -> int:
+    """Gives up a call that has not begun in time: its worker has refused it, and TensorFlow forgets its other parts.
+
+    Returns:
+      The number of such calls.  Each has ended when its ps lost their connections to the worker.
+    """
+    forgotten, port = 0, urlsplit(cluster.targets[index]).port or 0
     step, made, within_secs = cluster.steps[index], 0, FIRST_SECS
     openings = int(bool(step.steps_per_call(0)["train"]))  # each session's first call
     while made < STEPS // run:
         session = cluster.sessions[index]
         call = functools.partial(session.run, step.steps_per_call(run), options=UNBOUNDED_CALL)
-        if _ends(call, within_secs, functools.partial(session.run, step.calls_begun), made + openings):
+        if _ends(call, within_secs, functools.partial(session.run, step.calls_begun), made + openings, port):
             made, within_secs = made + 1, LATER_SECS
         else:
+            forgotten += 1
             cluster.open_again(index)
             within_secs = FIRST_SECS
             openings += int(bool(step.steps_per_call(0)["train"]))
             assert cluster.sessions[index].run(step.calls_begun) == made + openings
+    return forgotten
 
 
-def _ends(call: Callable[[], object], within_secs: float, begun: Callable[[], int], made: int) -> bool:
-    since = time.monotonic()
+def _ends(call: Callable[[], object], within_secs: float, begun: Callable[[], int], made: int, port: int) -> bool:
+    since, ended = time.monotonic(), threading.Event()
 
     def is_stuck() -> bool:
         nonlocal since
@@ -95,9 +108,18 @@ def _ends(call: Callable[[], object], within_secs: float, begun: Callable[[], in
         since = time.monotonic()
         return begun() == made
 
+    def run() -> None:
+        try:
+            call()
+        finally:
+            ended.set()
+
     try:
-        run_within(call, 240, is_stuck)
+        run_within(run, 240, is_stuck)
     except TimeoutError:
+        assert not ended.wait(0.5)
+        assert shut_down_incoming(port) > 0
+        eventually(ended.is_set, 10, "the end of a forgotten call")
         return False
     return True
 
