@@ -16,7 +16,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
-errors metrics private_tf batch_size_policy
+errors metrics private_tf batch_size_policy tcp_connections
 user_code network_interfaces untrusted command_parser
 config optimizers dynamic_batches
 data model_file http_server

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
+from urllib.parse import urlsplit
 
 import pytest
 import tensorflow as tf
@@ -33,6 +35,20 @@ def test_to_close_the_sessions_cancels_a_call_and_refuses_those_of_other_threads
     with pytest.raises(tf.errors.AbortedError, match="abandoned"):
         waiting.session.run(waiting._nothing)
     assert waiting.learned == []
+
+
+def test_an_abandoned_call_hangs_up_on_all_that_are_connected_to_this_task() -> None:
+    """TensorFlow may have forgotten a part of the call, which then waits on a ps for this task without end."""
+    waiting = Waiting()
+    waiting.pass_by()
+    address = urlsplit(waiting.session.sess_str.decode())
+    with socket.create_connection((address.hostname, address.port), timeout=10) as ps:
+        with pytest.raises(LostConnectionError):
+            run_abandonable(waiting.wait, waiting.group, lambda: True)
+        waiting.group.close()
+        eventually(waiting.group.is_idle, 10, "the end of the call")
+        while ps.recv(4096):
+            pass
 
 
 def test_a_session_of_no_group_keeps_the_deadline_of_its_own() -> None:

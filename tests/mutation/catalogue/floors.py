@@ -33,6 +33,20 @@ MUTATIONS = [
         within="_from_netlink",
     ),
     Mutation(
+        "the listening socket is shut down too",
+        "ps_train/tcp_connections.py",
+        "connection.getpeername()  # fails",
+        "connection.getsockname()  # fails",
+        ("tests/unit/test_tcp_connections.py",),
+    ),
+    Mutation(
+        "nobody hangs up on a ps that waits for an abandoned call",
+        "ps_train/cluster/abandonable.py",
+        "group.hang_up()",
+        "pass",
+        ("tests/cluster/cluster/test_calls.py",),
+    ),
+    Mutation(
         "carrier NAT counts as public",
         "ps_train/network_interfaces.py",
         '"100.64.0.0/10"',
