@@ -167,7 +167,7 @@ def test_large_messages_are_pull_and_push():
 def test_a_call_of_several_steps_is_several_times_one(mode):
     record = recorded(cluster_of(SlowLoss(), mode, run=3), run=3, calls=1)
     assert record.steps == 3
-    assert 0.9 * DELAY < record.parts()["compute"] < 1.5 * DELAY
+    assert 0.9 * DELAY < record.parts()["compute"] < 2.5 * DELAY, "of one step, not of all three"
     assert sum(span.op == "MutexLock" for span in record.spans) >= 3 * 2, "on each ps"
 
 
