@@ -165,9 +165,14 @@ def test_large_messages_are_pull_and_push():
 
 @every_mode
 def test_a_call_of_several_steps_is_several_times_one(mode):
-    record = recorded(cluster_of(SlowLoss(), mode, run=3), run=3, calls=1)
-    assert record.steps == 3
-    assert 0.9 * DELAY < record.parts()["compute"] < 2.5 * DELAY, "of one step, not of all three"
+    cluster = cluster_of(SlowLoss(), mode, run=3)
+    for _ in range(5):  # a busy machine may make a step longer than it is
+        record = recorded(cluster, run=3, calls=1)
+        assert record.steps == 3
+        assert record.parts()["compute"] > 0.9 * DELAY
+        if record.parts()["compute"] < 1.5 * DELAY:
+            break
+    assert record.parts()["compute"] < 1.5 * DELAY
     assert sum(span.op == "MutexLock" for span in record.spans) >= 3 * 2, "on each ps"
 
 
