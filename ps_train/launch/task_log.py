@@ -5,12 +5,14 @@
     log.close()
 
 Two processes `tee` copy standard output and standard error.  They end when the task's process does, and copy its last
-words even if it crashes.  Standard library only.
+words even if it crashes.  Both append to one file, so Python's streams write whole lines from then on.  Standard library
+only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -56,6 +58,10 @@ class TaskLog:
             assert copy.stdin is not None
             os.dup2(copy.stdin.fileno(), number)
             copy.stdin.close()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # PYTHONUNBUFFERED writes a line and its end apart: a line of the other stream comes between them.
+                stream.reconfigure(line_buffering=True, write_through=False)
 
     def close(self) -> None:
         """Waits until the copies are complete; the process must write nothing more."""

@@ -35,6 +35,7 @@ def test_a_call_may_take_as_long_as_it_likes_while_the_attempt_goes_on() -> None
     later = threading.Timer(1.0, waiting.end)
     later.start()
     run_abandonable(waiting.wait, waiting.group, lambda: False)
+    later.join()
     assert waiting.learned == [True]
 
 

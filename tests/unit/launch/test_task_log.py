@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import os, sys, signal
 from ps_train.launch.task_log import TaskLog
@@ -31,6 +33,27 @@ def test_it_is_a_copy_of_both_streams_which_stay_apart(tmp_path: pathlib.Path) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "by Python\nthe last words\n", "by a library\n")
     lines = (tmp_path / "a" / "b" / "worker_3.log").read_text().splitlines()
     assert sorted(lines) == ["by Python", "by a library", "the last words"]
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_line_is_written_when_it_is_whole(tmp_path: pathlib.Path, name: str) -> None:
+    """Otherwise a line of the other stream can come into the middle of it, where Python does not buffer."""
+    code = f"""
+import os, sys
+from ps_train.launch.task_log import TaskLog
+log = TaskLog({str(tmp_path)!r}, "worker:3")
+print("by", "Py", sep="", end="", file=sys.{name})
+print("by a library", file=sys.{"stderr" if name == "stdout" else "stdout"}, flush=True)
+path = {str(tmp_path / "worker_3.log")!r}
+while "library" not in open(path).read():
+    pass
+print("thon", file=sys.{name})
+log.close()
+os._exit(0)
+"""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=30, env=environment)
+    assert (tmp_path / "worker_3.log").read_text() == "by a library\nbyPython\n"
 
 
 def test_the_words_before_a_crash_are_in_it(tmp_path: pathlib.Path) -> None:
