@@ -5,8 +5,8 @@
     log.close()
 
 Two processes `tee` copy standard output and standard error.  They end when the task's process does, and copy its last
-words even if it crashes.  Both append to one file, so Python's streams write whole lines from then on.  Standard library
-only.
+words even if it crashes.  Both append to one file, so Python's streams write whole lines from then on.
+Standard library only.
 """
 
 from __future__ import annotations
