@@ -48,7 +48,7 @@ def prepare_directory(path: str) -> str:
     """Makes the directory, checks that it can be written to, and returns its absolute path.
 
     Raises:
-      ConfigError: the directory cannot be written to.
+      ConfigError: the directory cannot be written to, or a directory in it has the name of a file of the run.
     """
     absolute = os.path.abspath(path)
     try:
@@ -57,6 +57,9 @@ def prepare_directory(path: str) -> str:
             probe.write(b"x")
     except OSError as error:
         raise ConfigError(f"model_dir={path} cannot be written to ({error.strerror}): use another directory.") from None
+    for name in ("checkpoint", "result.json", "run_id"):
+        if os.path.isdir(os.path.join(absolute, name)):
+            raise ConfigError(f"model_dir={path} has a directory {name}, which is to be a file: use another directory.")
     return absolute
 
 

@@ -161,6 +161,13 @@ def test_a_directory_that_cannot_be_written_to_is_refused(tmp_path: pathlib.Path
         prepare_directory(str(tmp_path / "file" / "model"))
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "result.json", "run_id"])
+def test_a_directory_in_the_place_of_a_file_is_refused_before_training(tmp_path: pathlib.Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(ConfigError, match=rf"model_dir={tmp_path} has a directory {name}, which is to be a file: use"):
+        prepare_directory(str(tmp_path))
+
+
 def test_what_another_optimizer_has_saved_is_dropped_loudly(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
