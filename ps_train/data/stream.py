@@ -80,6 +80,10 @@ def no_autograph(function: T) -> T:
 
 
 _PREFIX = "ps_train cannot use the data: "
+_UNEQUAL = re.compile(
+    r"Cannot batch tensors with different shapes in component (\d+).*?shape (\[.*?\]).*?shape (\[.*?\])"
+)
+"""What TensorFlow says where examples have no common shape."""
 
 
 def pipeline_error(text: str) -> Exception:
@@ -91,6 +95,15 @@ def pipeline_error(text: str) -> Exception:
 
 
 def data_error(error: Exception) -> DataError | None:
-    """Returns the `pipeline_error` behind an error of `session.run` as a DataError, or None if there is none."""
-    found = re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", str(error))  # an assertion adds brackets
-    return DataError(found[1]) if found else None
+    """Returns the data's fault behind an error of `session.run`, or None if there is none.
+
+    It is that of a `pipeline_error`, or that examples cannot be batched.
+    """
+    if found := re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", str(error)):  # an assertion adds brackets
+        return DataError(found[1])
+    if found := _UNEQUAL.search(str(error)):
+        return DataError(
+            f"examples differ in shape, {found[2]} and {found[3]} (value {found[1]} of an example, counted from 0): "
+            "give all the same shape, or let data() end with .ragged_batch(64).unbatch(), which makes such values ragged."
+        )
+    return None

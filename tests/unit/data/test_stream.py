@@ -152,5 +152,26 @@ def test_a_failure_in_a_pipeline_is_found_again_as_one_line():
     assert str(found) == "the third number is wrong: use another."
 
 
+def words(ragged=False):
+    """Ten examples with 0 to 9 numbers, each its example's."""
+    lists = tf.data.Dataset.range(10).map(lambda n: (tf.fill([n], n), n))
+    return lists.ragged_batch(4).unbatch() if ragged else lists
+
+
+def test_examples_that_differ_in_shape_are_a_fault_of_the_data():
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        run_to_end(lambda: training_batches(words(), ALONE, 2, 1, 0))
+    assert str(data_error(caught.value)).startswith(
+        "examples differ in shape, [0] and [1] (value 0 of an example, counted from 0): give all the same shape, or "
+    )
+
+
+@pytest.mark.parametrize("shuffle_buffer", [0, 10])
+def test_the_way_out_makes_them_ragged(shuffle_buffer):
+    batches = run_to_end(lambda: training_batches(words(ragged=True), DataShard(1, 2), 2, 1, shuffle_buffer))
+    lists = [numbers for features, _, _ in batches for numbers in features.to_list()]
+    assert sorted(lists) == [[number] * number for number in (1, 3, 5, 7, 9)]
+
+
 def test_an_error_of_something_else_is_no_data_error():
     assert data_error(ValueError("the third number is wrong")) is None
