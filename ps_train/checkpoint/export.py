@@ -3,15 +3,14 @@
     export(model, source, "/models/run1/model.ckpt-2000", "/models/run1/export")      # ".../export/1"
     tf.saved_model.load("/models/run1/export/1").signatures["serving_default"](integers=..., categories=...)
 
-The signature `serving_default` takes the features by their names ("features" if there is only one array).  The
-signature `examples` takes a vector of serialized `tf.train.Example`s with the same names.  Both return the outputs of
-`Model.predictions`.
+The signature `serving_default` takes the features by their names ("features" if there is only one array;
+`served_features.py`).  The signature `examples` takes a vector of serialized `tf.train.Example`s with the same
+names.  Both return the outputs of `Model.predictions`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 from collections.abc import Mapping
@@ -25,11 +24,10 @@ from ps_train.checkpoint.contents import restore_into, shapes_and_dtypes
 from ps_train.config.paths import scheme_of
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
-from ps_train.errors import ConfigError, ModelError, cause_of
+from ps_train.errors import ConfigError, cause_of
 from ps_train.model import Model
 from ps_train.placement.plain import plain_graph
-
-_ONLY = "features"
+from ps_train.served_features import ServedFeatures
 
 
 def prepare_export(path: str) -> str:
@@ -50,6 +48,19 @@ def prepare_export(path: str) -> str:
     return folder
 
 
+def served_features(source: DataSource) -> ServedFeatures:
+    """Returns the features of an export; call it before training, too.
+
+    Args:
+      source: data with the features that will be served.
+
+    Raises:
+      ModelError: a feature cannot be exported.
+    """
+    with tf.Graph().as_default():
+        return ServedFeatures(evaluation_batches(source.get(), 1).features)
+
+
 def export(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
     """Writes the SavedModel into the next numbered directory.
 
@@ -65,7 +76,7 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
       The path of the SavedModel.
 
     Raises:
-      ModelError: a feature has no fixed shape, or the checkpoint belongs to another model.
+      ModelError: a feature cannot be exported, or the checkpoint belongs to another model.
       DamagedCheckpointError: the checkpoint is damaged.
     """
     is_remote = bool(scheme_of(directory))
@@ -78,15 +89,15 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
 
 
 def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None:
-    kinds, only = _kinds_of(source)
+    served = served_features(source)
     with tf.Graph().as_default():
         serialized = v1.placeholder(tf.string, [None], "examples")
-        features = _features(serialized, kinds)
+        features, inputs = served.placeholders(serialized)
         with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
-            outputs = model.forward(features[_ONLY] if only else features, False)
+            outputs = model.forward(features, False)
             predictions = dict(model.predictions(outputs))
         signatures = {
-            "serving_default": _signature(features, predictions),
+            "serving_default": _signature(inputs, predictions),
             "examples": _signature({"examples": serialized}, predictions),
         }
         with v1.Session() as session:
@@ -104,48 +115,6 @@ def _when_loaded() -> tf.Operation:
     with tf.control_dependencies([v1.tables_initializer()]):
         local = v1.local_variables_initializer()
     return tf.group(local, *v1.get_collection(AFTER_RESTORE))
-
-
-def _kinds_of(source: DataSource) -> tuple[dict[str, tuple[tf.DType, list[int]]], bool]:
-    """Returns feature name to dtype and shape of one example; and whether there is only one feature, without a name."""
-    with tf.Graph().as_default():
-        features = evaluation_batches(source.get(), 1).features
-        only = not isinstance(features, Mapping)
-        named = {_ONLY: features} if only else features
-        return {name: _kind_of(name, feature) for name, feature in named.items()}, only
-
-
-def _kind_of(name: str, feature: Any) -> tuple[tf.DType, list[int]]:
-    shape: list[int | None] = feature.shape.as_list()[1:] if isinstance(feature, tf.Tensor) else [None]
-    fixed = [size for size in shape if size is not None]
-    if len(fixed) < len(shape):
-        raise ModelError(
-            f"feature {name} has no fixed shape ({feature.shape}): only features of fixed shapes can be exported; "
-            "leave out --export_dir."
-        )
-    return feature.dtype, fixed
-
-
-def _features(serialized: tf.Tensor, kinds: Mapping[str, tuple[tf.DType, list[int]]]) -> dict[str, tf.Tensor]:
-    """Parses serialized examples into features; the features can be fed instead of the examples."""
-    specs = {name: tf.io.FixedLenFeature(shape, _example_dtype(dtype)) for name, (dtype, shape) in kinds.items()}
-    parsed = tf.io.parse_example(serialized, specs)
-    return {
-        name: v1.placeholder_with_default(tf.cast(parsed[name], dtype), [None, *shape], _node_name(name))
-        for name, (dtype, shape) in kinds.items()
-    }
-
-
-def _node_name(name: str) -> str:
-    """Returns a valid node name for a feature; the signature has the feature's own name."""
-    return "features/" + re.sub("[^A-Za-z0-9_.-]", "_", name)
-
-
-def _example_dtype(dtype: tf.DType) -> tf.DType:
-    """Returns the dtype in which a tf.train.Example holds values of a dtype."""
-    if dtype == tf.string:
-        return tf.string
-    return tf.float32 if dtype.is_floating else tf.int64
 
 
 def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:

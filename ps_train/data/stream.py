@@ -80,9 +80,7 @@ def no_autograph(function: T) -> T:
 
 
 _PREFIX = "ps_train cannot use the data: "
-_UNEQUAL = re.compile(
-    r"Cannot batch tensors with different shapes in component (\d+).*?shape (\[.*?\]).*?shape (\[.*?\])"
-)
+_UNEQUAL = re.compile(r"Cannot (?:batch tensors|add tensor to the batch).*?(\[[\d,]*\]).*?(\[[\d,]*\])")
 """What TensorFlow says where examples have no common shape."""
 
 
@@ -103,7 +101,7 @@ def data_error(error: Exception) -> DataError | None:
         return DataError(found[1])
     if found := _UNEQUAL.search(str(error)):
         return DataError(
-            f"examples differ in shape, {found[2]} and {found[3]} (value {found[1]} of an example, counted from 0): "
-            "give all the same shape, or let data() end with .ragged_batch(64).unbatch(), which makes such values ragged."
+            f"examples differ in shape, such as {found[1]} and {found[2]}: give all the same shape, or let the dataset "
+            "end with .ragged_batch(64).unbatch(), which makes such values ragged."
         )
     return None

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ps_train.checkpoint.export import prepare_export
+from ps_train.checkpoint.export import prepare_export, served_features
 from ps_train.checkpoint.files import prepare_directory
 from ps_train.cluster.background_task import BackgroundTask
 from ps_train.cluster.resolver import ClusterResolver
@@ -166,9 +166,11 @@ def _measured(lease: Lease, recorder: Recorder) -> TelemetrySource:
 
 
 def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:
-    """Checks what only the chief needs to know: the methods of the model, the test data and the values of the data."""
+    """Checks what only the chief needs: the methods of the model, test data, features to export, values of the data."""
     check_model(model, job, variables)
     check_compute_dtype(model, job, variables, source)
+    if job.export_dir:
+        served_features(source)
     warn_of_not_finite("train", source.loaded)
     if job.data_dir and ignores_data_dir(model):
         log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))

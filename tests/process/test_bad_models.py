@@ -47,6 +47,16 @@ def test_data_that_go_wrong_midway_end_the_job_with_their_cause(processes: Proce
     assert run.descendants() == []
 
 
+def test_features_that_cannot_be_exported_are_refused_before_training(processes: Processes) -> None:
+    options = [f"--model_dir={processes.directory}/m", f"--export_dir={processes.directory}/e", "--num_workers=1"]
+    run = processes.run(MODELS + "NestedFeatures", *options)
+    assert run.wait(90) == 2, run.output
+    assert (
+        "feature features is a tuple: an export has" in run.lines[-1] and "leave out --export_dir" in run.lines[-1]
+    ), run.output
+    assert "step " not in run.output and run.descendants() == []
+
+
 def test_values_that_are_not_finite_are_named_before_the_loss_is_not_finite_either(processes: Processes) -> None:
     run = processes.run(MODELS + "NotFinite", f"--model_dir={processes.directory}/m", "--num_workers=1")
     assert run.wait(90) == 1, run.output

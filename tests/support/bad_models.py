@@ -83,3 +83,12 @@ class ChangesItsShape(_Generated):
 class HooksOfNumbers(Linear):
     def hooks(self):
         return [v1.train.SessionRunHook]
+
+
+class NestedFeatures(Linear):
+    def data(self, split, data_dir):
+        arrays = super().data(split, data_dir)
+        return tf.data.Dataset.from_tensor_slices(((arrays.features, arrays.features), arrays.labels))
+
+    def forward(self, features, training):
+        return super().forward(features[0], training)

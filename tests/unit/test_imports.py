@@ -18,7 +18,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 ROOMS = """
 errors metrics private_tf batch_size_policy tcp_connections
 user_code network_interfaces untrusted command_parser
-config optimizers dynamic_batches
+config optimizers dynamic_batches served_features
 data model_file http_server
 model cluster embeddings event_model measured_network
 models runtime placement firewall_rules data_sources

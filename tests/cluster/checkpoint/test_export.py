@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.contents import restore_into
-from ps_train.checkpoint.export import export, prepare_export
+from ps_train.checkpoint.export import export, prepare_export, served_features
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.errors import ConfigError, ModelError
@@ -130,10 +130,58 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: pathlib.Path) -> N
             prepare_export(str(path))
 
 
-def test_features_without_a_fixed_shape_are_refused_by_name(tmp_path: pathlib.Path) -> None:
-    class Ragged(Linear):
-        def data(self, split, data_dir):
-            return tf.data.Dataset.from_tensor_slices((tf.ragged.constant([[1.0], [2.0, 3.0]]), [1.0, 2.0]))
+class Lists(Linear):
+    """Adds up what an example's lists stand for; the positions of `wide` have a meaning."""
 
-    with pytest.raises(ModelError, match="feature features has no fixed shape"):
-        export(Ragged(), DataSource(lambda: Ragged().data("train", "")), "", str(tmp_path / "export"))
+    def data(self, split, data_dir):
+        lists = tf.ragged.constant([[1, 2], [], [3], [4, 4, 1]] * 4, dtype=tf.int64)
+        wide = tf.sparse.from_dense([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 1.0]] * 4)
+        return tf.data.Dataset.from_tensor_slices(({"ids": lists, "wide": wide}, tf.ones([16])))
+
+    def forward(self, features, training):
+        rows = v1.get_variable("rows", [5, 2])
+        weights = v1.get_variable("weights", [3, 1])
+        by_id = tf.reduce_sum(tf.nn.embedding_lookup(rows, features["ids"]), [1, 2])
+        return by_id + tf.sparse.sparse_dense_matmul(features["wide"], weights)[:, 0]
+
+
+def test_ragged_and_sparse_features_are_served(tmp_path: pathlib.Path) -> None:
+    model = Lists()
+    checkpoint = exported(tmp_path, model, batch_size=4)
+    values = tf.train.load_checkpoint(checkpoint)
+    rows, weights = values.get_tensor("rows").sum(1), values.get_tensor("weights")[:, 0]
+    expected = [rows[4] + rows[1] + 2 * weights[2], 3 * weights[0]]
+    signatures = tf.saved_model.load(str(tmp_path / "export" / "1")).signatures
+    raw = signatures["serving_default"](
+        ids_values=tf.constant([4, 1], tf.int64),
+        ids_row_splits=tf.constant([0, 2, 2], tf.int64),
+        wide_indices=tf.constant([[0, 2], [1, 0]], tf.int64),
+        wide_values=tf.constant([2.0, 3.0]),
+        wide_dense_shape=tf.constant([2, 3], tf.int64),
+    )
+    np.testing.assert_allclose(raw["outputs"], expected, rtol=1e-5)
+    examples = [
+        _example(ids=[4, 1], wide_indices=[2], wide_values=[2.0]),
+        _example(wide_indices=[0], wide_values=[3.0]),
+    ]
+    parsed = signatures["examples"](examples=tf.constant(examples))
+    np.testing.assert_allclose(parsed["outputs"], expected, rtol=1e-5)
+
+
+def _example(**lists: list[float]) -> bytes:
+    features = tf.train.Features()
+    for name, values in lists.items():
+        if isinstance(values[0], int):
+            features.feature[name].int64_list.value.extend(values)
+        else:
+            features.feature[name].float_list.value.extend(values)
+    return tf.train.Example(features=features).SerializeToString()
+
+
+def test_features_that_cannot_be_served_are_refused_before_training(tmp_path: pathlib.Path) -> None:
+    def data():
+        signature = (tf.TensorSpec([None], tf.float32), tf.TensorSpec([], tf.float32))
+        return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)
+
+    with pytest.raises(ModelError, match=r"feature features has the shape \(None, None\)"):
+        served_features(DataSource(data))

@@ -161,9 +161,16 @@ def words(ragged=False):
 def test_examples_that_differ_in_shape_are_a_fault_of_the_data():
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         run_to_end(lambda: training_batches(words(), ALONE, 2, 1, 0))
-    assert str(data_error(caught.value)).startswith(
-        "examples differ in shape, [0] and [1] (value 0 of an example, counted from 0): give all the same shape, or "
-    )
+    assert str(data_error(caught.value)).startswith("examples differ in shape, such as [")
+
+
+def test_both_texts_of_tensorflow_about_shapes_are_known():
+    for text in (
+        "Cannot batch tensors with different shapes in component 0. First element had shape [3] and element 1 had "
+        "shape [2].",
+        "Cannot add tensor to the batch: number of elements does not match. Shapes are: [tensor]: [3], [batch]: [2]",
+    ):
+        assert "such as [3] and [2]: give" in str(data_error(ValueError(text)))
 
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 10])
