@@ -41,6 +41,9 @@ _COPY, _GRADIENT = re.compile(r"^step_\d+(?:_\d+)?/"), re.compile(r"(?:^|/)gradi
 
 _MOST_SOURCE, _MOST_SHOWN = 80, 60
 
+_KERAS_3 = "is not available with Keras 3."
+"""What TensorFlow says of `tf.compat.v1.layers` and `tf.compat.v1.nn.rnn_cell`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
@@ -70,13 +73,14 @@ class Frame:
 
 def describe(error: BaseException) -> str:
     """Returns an error in one line: its type, its first line, the user's frame and the operation made there."""
+    text = headline(error)
     if isinstance(error, PsTrainError):
-        return headline(error)
+        return text
+    if text.endswith(_KERAS_3):
+        text = f"{text[:-1]}: install tf-keras and set TF_USE_LEGACY_KERAS=1"
     frames, op = _found(error)
-    if not frames:
-        return headline(error)
     made = f', op "{op}"' if op else ""
-    return f"{headline(error)} ({frames[-1].place()}{made})"
+    return f"{text} ({frames[-1].place()}{made})" if frames else text
 
 
 def place_of(ops: Sequence[Any]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support.long import long
 from tests.support.processes import Processes
@@ -69,3 +71,20 @@ def test_other_names_and_lists_train(processes: Processes, model: str) -> None:
     run = processes.run(MODELS + model, f"--model_dir={processes.directory}/m", "--max_steps=20", "--num_workers=1")
     assert run.wait(90) == 0, run.output
     assert json.loads((processes.directory / "m" / "result.json").read_text())["global_step"] == 20
+
+
+@pytest.mark.parametrize("update", ["async", long("sync")])
+def test_layers_of_tensorflow_1_train_with_tf_keras(processes: Processes, update: str) -> None:
+    pytest.importorskip("tf_keras")
+    options = ["--model=tests.support.models:LegacyLayers", f"--update={update}", "--num_ps=2", "--num_workers=1"]
+    directories = [f"--model_dir={processes.directory}/m", f"--export_dir={processes.directory}/e"]
+    run = processes.run(*options, *directories, "--max_steps=20", new=True, env={"TF_USE_LEGACY_KERAS": "1"})
+    assert run.wait(120) == 0, run.output
+    values = tf.train.load_checkpoint(str(processes.directory / "m"))
+    np.testing.assert_allclose(values.get_tensor("norm/moving_mean"), [1 - 0.99**20] * 3, rtol=1e-5)
+
+
+def test_without_tf_keras_the_line_says_what_they_need(processes: Processes) -> None:
+    run = processes.run("--model=tests.support.models:LegacyLayers", f"--model_dir={processes.directory}/m")
+    assert run.wait(60) == 2, run.output
+    assert "is not available with Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1 (" in run.lines[-1]

@@ -252,3 +252,14 @@ class Marked(Linear):
     def forward(self, features, training):
         marker = v1.get_variable("marker", initializer=np.frombuffer(MARKER, np.float32))
         return super().forward(features, training) + 0.0 * tf.reduce_sum(marker)
+
+
+class LegacyLayers(Linear):
+    """Layers that TensorFlow has only with tf-keras.  The mean of what is normalized is 1."""
+
+    def forward(self, features, training):
+        ones = v1.layers.batch_normalization(tf.ones_like(features), training=training, name="norm")
+        hidden = v1.layers.dropout(features + ones, 0.1, training=training)
+        cell = v1.nn.rnn_cell.GRUCell(2, name="cell")
+        _, state = v1.nn.dynamic_rnn(cell, hidden[:, :, tf.newaxis], dtype=tf.float32)
+        return v1.layers.dense(tf.concat([hidden, state], 1), 1, name="dense")[:, 0]
