@@ -24,35 +24,43 @@ class Arrays:
 
     Attributes:
       features: one array [n, ...] or a dict of such arrays.
-      labels: one array [n, ...].
+      labels: one array [n, ...] or a dict of such arrays.
 
     Raises:
       DataError: a value is not an array, or the arrays differ in their number of examples.
     """
 
     features: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]]
-    labels: np.ndarray[Any, Any]
+    labels: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]]
 
     def __post_init__(self) -> None:
-        features: Any
-        if isinstance(self.features, Mapping):
-            if not self.features or not all(isinstance(name, str) and name for name in self.features):
-                raise DataError(f"features has the names {list(self.features)}: give each array a name, a text.")
-            features = {name: _array(f"feature {name}", values) for name, values in self.features.items()}
-            parts = dict(features)
-        else:
-            features = _array("features", self.features)
-            parts = {"features": features}
-        labels = _array("labels", self.labels)
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "labels", labels)
-        lengths = {name: len(values) for name, values in {**parts, "labels": labels}.items()}
-        if len(set(lengths.values())) > 1:
-            shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        object.__setattr__(self, "features", _arrays("feature", self.features))
+        object.__setattr__(self, "labels", _arrays("label", self.labels))
+        lengths = [(name, len(values)) for name, values in self.named()]
+        if len({length for _, length in lengths}) > 1:
+            shown = ", ".join(f"{name} {length}" for name, length in lengths)
             raise DataError(f"features and labels differ in number ({shown}): give each example a row in every array.")
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.named()[0][1])
+
+    def named(self) -> list[tuple[str, np.ndarray[Any, Any]]]:
+        """Returns all arrays with their names, features first."""
+        both = (("features", self.features), ("labels", self.labels))
+        return [item for name, part in both for item in (part if isinstance(part, Mapping) else {name: part}).items()]
+
+
+def _arrays(kind: str, values: Any) -> np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]:
+    """Returns one array, or each of a dict.
+
+    Raises:
+      DataError: a name is no text, or a value no array.
+    """
+    if not isinstance(values, Mapping):
+        return _array(f"{kind}s", values)
+    if not values or not all(isinstance(name, str) and name for name in values):
+        raise DataError(f"{kind}s has the names {list(values)}: give each array a name, a text.")
+    return {name: _array(f"{kind} {name}", array) for name, array in values.items()}
 
 
 def _array(name: str, values: Any) -> np.ndarray[Any, Any]:

@@ -103,8 +103,7 @@ def warn_of_not_finite(split: str, data: Any) -> None:
     """Warns of Arrays with NaN or infinite numbers, with which the loss is soon not finite either."""
     if not isinstance(data, Arrays):
         return
-    parts = data.features if isinstance(data.features, Mapping) else {"features": data.features}
-    for name, values in {**parts, "labels": data.labels}.items():
+    for name, values in data.named():
         if values.dtype.kind == "f" and not np.isfinite(np.sum(values, dtype=np.float64)):
             count = int(np.sum(~np.isfinite(values)))
             if count:

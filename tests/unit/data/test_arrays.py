@@ -19,3 +19,28 @@ def test_arrays_that_differ_in_number_are_refused_with_their_lengths():
 
 def test_the_length_of_arrays_is_the_number_of_examples():
     assert len(NUMBERS) == 23
+
+
+def test_labels_may_have_names_too():
+    both = Arrays(np.zeros((3, 2)), {"click": [1.0, 0.0, 1.0], "buy": np.array([0, 0, 1])})
+    assert [(name, values.dtype.name) for name, values in both.named()] == [
+        ("features", "float64"),
+        ("click", "float32"),
+        ("buy", "int64"),
+    ]
+    assert len(both) == 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"click": np.zeros(3), "buy": np.zeros(4)}, "features 3, click 3, buy 4"),
+        ({}, r"labels has the names \[\]"),
+        ({1: np.zeros(3)}, r"labels has the names \[1\]"),
+        ({"click": {"buy": np.zeros(3)}}, "label click of Arrays is a dict"),
+        ({"click": None}, "label click of Arrays is None"),
+    ],
+)
+def test_labels_that_are_no_arrays_are_refused_by_name(labels, words):
+    with pytest.raises(DataError, match=words):
+        Arrays(np.zeros((3, 1)), labels)
