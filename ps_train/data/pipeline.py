@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.arrays import Arrays
 from ps_train.data.batched import Batched
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.rows import count_of, gather_rows
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.dynamic_batches import DynamicBatches
@@ -181,9 +182,9 @@ def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.T
         return chunks.repeat(epochs or None)
 
     def shuffle(number: tf.Tensor, examples: Any) -> Any:
-        count = tf.shape(tf.nest.flatten(examples)[0])[0]
-        order = tf.random.experimental.stateless_shuffle(tf.range(count), seed=tf.stack([seed, number]))
-        return tf.nest.map_structure(lambda values: tf.gather(values, order), examples)
+        order = tf.range(count_of(examples))
+        order = tf.random.experimental.stateless_shuffle(order, seed=tf.stack([seed, number]))
+        return gather_rows(examples, order)
 
     # Pools are numbered through all epochs, because each pool needs an order of its own.
     return (
@@ -287,7 +288,7 @@ def _get_next(
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() gives elements that are not (features, labels) pairs: make each element such a pair.")
     features, labels = element
-    size = tf.cast(tf.shape(tf.nest.flatten(labels)[0])[0], tf.float32)
+    size = tf.cast(count_of(labels), tf.float32)
     progress = rest[0] if rest else None
     initializer, examples = iterator.initializer, size * weight
     return Batches(features, labels, examples, initializer, weight.op, iterator, array_feeds, seed, progress, ended)

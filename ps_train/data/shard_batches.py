@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.data.pipeline import batches_of
+from ps_train.data.rows import count_of, slice_rows
 from ps_train.data.shard_layout import Assignment
 from ps_train.data.shard_readers import Reader
 from ps_train.data.stream import no_autograph
@@ -84,7 +85,7 @@ class ShardedBatches:
 
     def _batches(self, header: tf.Tensor, examples: Any, counts: tf.Tensor) -> tf.data.Dataset:
         """Returns elements ((features, labels), weight, progress) of one assignment."""
-        total = tf.cast(tf.shape(tf.nest.flatten(examples)[0])[0], tf.int64)
+        total = count_of(examples)
         weight = tf.cast(counts, tf.float32)
 
         def with_progress(number: tf.Tensor, batch: Any) -> Any:
@@ -93,7 +94,7 @@ class ShardedBatches:
             return batch, weight, tf.stack([header[0], header[1] + number * self._batch_size, after])
 
         def part(start: tf.Tensor, stop: tf.Tensor) -> Any:
-            batch = tf.nest.map_structure(lambda values: values[start:stop], examples)
+            batch = slice_rows(examples, start, stop)
             after = tf.where(stop < total, header[1] + stop, header[2])
             return batch, weight, tf.stack([header[0], header[1] + start, after])
 

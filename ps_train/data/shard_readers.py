@@ -18,6 +18,7 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource, derived_seed
+from ps_train.data.rows import count_of, gather_rows, one_row_of_zeros
 from ps_train.data.shard_layout import EPOCH, Assignment, ShardLayout, default_shard_size, order_name, order_of
 from ps_train.data.split import Split, no_examples
 from ps_train.data.stream import RandomAccessChunks, Stream
@@ -107,7 +108,7 @@ class PiecesReader(Reader):
     def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
         """Returns the examples of an assignment, in the shuffled order of their piece."""
         examples = self._pieces.read(header[3])
-        total = tf.shape(tf.nest.flatten(examples)[0], tf.int64)[0]
+        total = count_of(examples)
         total = tf.ensure_shape(tf.numpy_function(self._record_length, [header[3], total], tf.int64), [])
         epoch = header[1] // EPOCH
         order = tf.range(total)
@@ -121,20 +122,14 @@ class PiecesReader(Reader):
         is_nonempty = tf.size(order) > 0
         found = tf.cond(
             is_nonempty,
-            lambda: tf.nest.map_structure(lambda values: tf.gather(values, order), examples),
-            lambda: tf.nest.map_structure(_one_like, examples),
+            lambda: gather_rows(examples, order),
+            lambda: one_row_of_zeros(examples),
         )
         return found, is_nonempty & (header[0] >= 0)
 
     def _record_length(self, piece: Any, total: Any) -> Any:
         self._lengths[int(piece)] = int(total)
         return total
-
-
-def _one_like(values: tf.Tensor) -> tf.Tensor:
-    """Returns one example of zeros or empty strings."""
-    shape = tf.concat([[1], tf.shape(values)[1:]], 0)
-    return tf.fill(shape, "") if values.dtype == tf.string else tf.zeros(shape, values.dtype)
 
 
 def reader_of(data: Any, job: Job) -> Reader:

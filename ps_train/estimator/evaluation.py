@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # a part of TensorFlow
 
-from ps_train.data.input_result import features_and_labels
+from ps_train.input_result import features_and_labels
 from ps_train.programs.sessions import RestoringSessionCreator, estimator_graph
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.mode_keys import ModeKeys

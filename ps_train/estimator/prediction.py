@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.input_result import ends, features_and_labels
+from ps_train.input_result import ends, features_and_labels
 from ps_train.programs.sessions import RestoringSessionCreator, estimator_graph
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.mode_keys import ModeKeys

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.batched import Batch, Batched
-from ps_train.data.input_result import split_batch
+from ps_train.input_result import split_batch
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.replaced_attributes import replaced
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import private_tf
-from ps_train.data.input_result import features_and_labels
+from ps_train.input_result import features_and_labels
 from ps_train.programs.program import TRAIN, Program
 from ps_train.programs.sessions import DefaultSaver, RestoringSessionCreator, WorkerSessionCreator, estimator_graph
 from ps_train.programs.step_claims import StepClaims

@@ -16,11 +16,11 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
-errors metrics private_tf batch_size_policy tcp_connections
+errors metrics private_tf batch_size_policy tcp_connections input_result
 user_code network_interfaces untrusted command_parser
 config optimizers dynamic_batches served_features
 data model_file http_server
-model cluster embeddings event_model measured_network
+model cluster embeddings event_model measured_network tf_records
 models runtime placement firewall_rules data_sources
 coordination launch nftables batch_size_control
 transport checkpoint metric_sums token_gate kept_pull

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 
 import numpy as np
@@ -16,6 +17,7 @@ from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_layout import Assignment, progress_value
 from ps_train.data.shard_readers import reader_of
 from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.dynamic_batches import DynamicBatches
 
 
 class Uneven(Stream):
@@ -35,13 +37,27 @@ class Uneven(Stream):
         return RandomAccessChunks(len(self.lengths), "uneven", read)
 
 
+class Lists(Uneven):
+    """Example n has a list of n % 3 numbers, each n, as a ragged and as a sparse feature."""
+
+    def pieces(self):
+        dense = super().pieces()
+
+        def read(number):
+            numbers = dense.read(number)[1]
+            lists = tf.RaggedTensor.from_row_lengths(tf.repeat(numbers, numbers % 3), numbers % 3)
+            return {"ragged": lists, "sparse": lists.to_sparse()}, numbers
+
+        return dataclasses.replace(dense, read=read)
+
+
 class Reading:
     """A session that reads what is given."""
 
-    def __init__(self, data, **fields):
+    def __init__(self, data, batches=4, **fields):
         job = Job(sharding="dynamic", **{"batch_size": 4, "shuffle_buffer": 0, **fields})
         with tf.Graph().as_default():
-            self.batches = ShardedBatches(reader_of(data() if callable(data) else data, job), job.batch_size)
+            self.batches = ShardedBatches(reader_of(data() if callable(data) else data, job), batches)
             batches = self.batches.batches
             self._fetches = (batches.labels, batches.examples, batches.progress, batches.features)
             self._session = v1.Session()
@@ -126,6 +142,25 @@ def test_chunks_and_their_examples_are_shuffled_again_in_each_epoch_and_parts_fi
         orders.append([label for labels, _, _ in reading.all_of(*parts) for label in labels])
         assert sorted(orders[-1]) == [*range(9), *range(100, 107), *range(200, 208)]
     assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("batch_size", [4, DynamicBatches(2, 8, lambda: tf.constant(4, tf.int64), False)])
+def test_ragged_and_sparse_features_stay_with_their_labels(batch_size):
+    reading = Reading(lambda: Lists(9, 0, 8), shuffle_buffer=1, batches=batch_size)
+    for shard in range(3):
+        reading.batches.assign(Assignment(shard, progress_value(0), progress_value(1)))
+    seen = []
+    while (found := reading._session.run(reading._fetches))[2][0] >= 0:
+        labels, examples, _, features = found
+        sparse = features["sparse"]
+        lists = [
+            [value for (row, _), value in zip(sparse.indices, sparse.values, strict=True) if row == at]
+            for at in range(sparse.dense_shape[0])
+        ]
+        if examples:
+            assert features["ragged"].to_list() == lists == [[label] * (label % 3) for label in labels]
+            seen += list(labels)
+    assert sorted(seen) == [*range(9), *range(200, 208)]
 
 
 def criteo(directory, *names):

@@ -115,6 +115,30 @@ def test_features_stay_with_their_labels_in_the_shuffle():
         np.testing.assert_array_equal(features["x"], labels[:, None] * 10)
 
 
+class Lists(Stream):
+    """Example n has a list of n % 3 numbers, each n."""
+
+    def __init__(self, is_sparse):
+        self.is_sparse = is_sparse
+
+    def chunks(self, share, seed):
+        lists = lists_of(tf.data.Dataset.range(20), lambda n: n % 3).ragged_batch(6)
+        return lists.map(lambda numbers, n: (numbers.to_sparse(), n)) if self.is_sparse else lists
+
+
+@pytest.mark.parametrize("shuffle_buffer", [0, 4, 100])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_ragged_and_sparse_features_stay_with_their_labels_too(is_sparse, shuffle_buffer):
+    seen = []
+    for features, labels, _ in run_to_end(lambda: training_batches(Lists(is_sparse), ALONE, 4, 1, shuffle_buffer)):
+        lists = [[] for _ in labels] if is_sparse else features.to_list()
+        for (row, _), value in zip(features.indices, features.values, strict=True) if is_sparse else ():
+            lists[row].append(value)
+        assert lists == [[label] * (label % 3) for label in labels]
+        seen += labels.tolist()
+    assert sorted(seen) == list(range(20)) and (seen == sorted(seen)) == (shuffle_buffer == 0)
+
+
 def test_without_a_number_of_epochs_the_data_never_end():
     assert labels_of(batch_size=23, epochs=0, most=7) == [list(range(23))] * 7
 
@@ -152,15 +176,14 @@ def test_a_failure_in_a_pipeline_is_found_again_as_one_line():
     assert str(found) == "the third number is wrong: use another."
 
 
-def words(ragged=False):
-    """Ten examples with 0 to 9 numbers, each its example's."""
-    lists = tf.data.Dataset.range(10).map(lambda n: (tf.fill([n], n), n))
-    return lists.ragged_batch(4).unbatch() if ragged else lists
+def lists_of(numbers, length):
+    """A dataset of lists, each of its number as often as `length` says, with the number."""
+    return numbers.map(lambda n: (tf.fill([length(n)], n), n))
 
 
 def test_examples_that_differ_in_shape_are_a_fault_of_the_data():
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
-        run_to_end(lambda: training_batches(words(), ALONE, 2, 1, 0))
+        run_to_end(lambda: training_batches(lists_of(tf.data.Dataset.range(10), lambda n: n), ALONE, 2, 1, 0))
     assert str(data_error(caught.value)).startswith("examples differ in shape, such as [")
 
 
@@ -175,7 +198,10 @@ def test_both_texts_of_tensorflow_about_shapes_are_known():
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 10])
 def test_the_way_out_makes_them_ragged(shuffle_buffer):
-    batches = run_to_end(lambda: training_batches(words(ragged=True), DataShard(1, 2), 2, 1, shuffle_buffer))
+    def ragged():
+        return lists_of(tf.data.Dataset.range(10), lambda n: n).ragged_batch(4).unbatch()
+
+    batches = run_to_end(lambda: training_batches(ragged(), DataShard(1, 2), 2, 1, shuffle_buffer))
     lists = [numbers for features, _, _ in batches for numbers in features.to_list()]
     assert sorted(lists) == [[number] * number for number in (1, 3, 5, 7, 9)]
 
