@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.model import Model
     from ps_train.roles.fit import FitResult, fit
+    from ps_train.tf_records import TFRecords
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "ModelError",
     "PsTrainError",
     "RefusedError",
+    "TFRecords",
     "Task",
     "TrainingError",
     "__version__",
@@ -60,6 +62,7 @@ _HOMES = {
     "ModelError": "ps_train.errors",
     "PsTrainError": "ps_train.errors",
     "RefusedError": "ps_train.errors",
+    "TFRecords": "ps_train.tf_records",
     "Task": "ps_train.config.task",
     "TrainingError": "ps_train.errors",
     "fit": "ps_train.roles.fit",

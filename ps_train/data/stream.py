@@ -83,6 +83,9 @@ _PREFIX = "ps_train cannot use the data: "
 _UNEQUAL = re.compile(r"Cannot (?:batch tensors|add tensor to the batch).*?(\[[\d,]*\]).*?(\[[\d,]*\])")
 """What TensorFlow says where examples have no common shape."""
 
+_DAMAGED = re.compile(r"(?:corrupted|truncated) record at \d+[^\n]*|(?:inflate|deflate)\(\) failed[^\n]*")
+"""What it says of a TFRecord file that is damaged, or not compressed as it should be."""
+
 
 def pipeline_error(text: str) -> Exception:
     """Returns an error for Python code inside a pipeline to raise.
@@ -95,7 +98,7 @@ def pipeline_error(text: str) -> Exception:
 def data_error(error: Exception) -> DataError | None:
     """Returns the data's fault behind an error of `session.run`, or None if there is none.
 
-    It is that of a `pipeline_error`, or that examples cannot be batched.
+    It is that of a `pipeline_error`, that examples cannot be batched, or that a TFRecord file is damaged.
     """
     if found := re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", str(error)):  # an assertion adds brackets
         return DataError(found[1])
@@ -104,4 +107,6 @@ def data_error(error: Exception) -> DataError | None:
             f"examples differ in shape, such as {found[1]} and {found[2]}: give all the same shape, or let the dataset "
             "end with .ragged_batch(64).unbatch(), which makes such values ragged."
         )
+    if found := _DAMAGED.search(str(error)):
+        return DataError(f"a TFRecord file is damaged, or compressed in another way ({found[0]}): replace it.")
     return None

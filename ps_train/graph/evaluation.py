@@ -207,7 +207,7 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
             examples, _ = session.run([added, updates], options=LONG_CALL)
         except tf.errors.OutOfRangeError:
             break
-        except tf.errors.InvalidArgumentError as error:
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
             raise data_error(error) or error from None
         if number == UNKNOWN and limit is not None and limit.is_reached(examples, since):
             log.warning(

@@ -105,7 +105,7 @@ class TrainingLoop:
                 # With fewer steps than wanted, these may be the last ones.
                 burst = Burst(count, wanted.with_hooks or count < wanted.steps)
                 made, ended = session.run_step_fn(self._burst_of(burst))
-            except tf.errors.InvalidArgumentError as error:
+            except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
                 if (unusable := data_error(error)) is not None:
                     raise unusable from None
                 if NOT_FINITE in str(error):
