@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,11 @@ class TFRecords(Stream):
         patterns = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
         if compression not in (None, "", "GZIP", "ZLIB"):
             raise DataError(f"compression={compression!r} is not known: use GZIP, ZLIB, an empty text or None.")
-        found = {path for pattern in patterns for path in gfile.glob(pattern) if not gfile.isdir(path)}
+        found = {path for pattern in patterns for path in gfile.glob(pattern) if not os.path.isdir(path)}
         if not found:
             raise DataError(f"no file has a name like {', '.join(patterns) or '(nothing)'}: check --data_dir.")
         self._files, self._parse, self._compression = sorted(found), parse, compression
+        self.description = f"{len(found)} files, {_digest(map(os.path.basename, self._files))}"
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -85,12 +86,14 @@ class TFRecords(Stream):
             first = tf.data.Dataset.from_tensors("")  # an empty file would make no batch
             return self._parse(first.concatenate(records).batch(np.iinfo(np.int64).max).get_single_element()[1:])
 
-        digest = hashlib.blake2b(digest_size=8)
-        for path in self._files:
-            digest.update(f"{os.path.basename(path)} {gfile.stat(path).length}\n".encode())
-        return RandomAccessChunks(len(self._files), f"records_{digest.hexdigest()}", read)
+        sizes = [f"{os.path.basename(path)} {gfile.stat(path).length}" for path in self._files]
+        return RandomAccessChunks(len(self._files), f"records_{_digest(sizes)}", read)
 
     def _compression_of(self, path: str) -> str:
         if self._compression is None:
             return "GZIP" if path.endswith(".gz") else ""
         return self._compression
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()

@@ -15,7 +15,7 @@ import itertools
 import tensorflow as tf
 
 from ps_train.data.pipeline import Batches
-from ps_train.data.rows import count_of, slice_rows
+from ps_train.example_rows import count_of, slice_rows
 
 
 def split_batch(batches: Batches, count: int) -> list[Batches]:

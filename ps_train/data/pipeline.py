@@ -22,11 +22,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.arrays import Arrays
 from ps_train.data.batched import Batched
 from ps_train.data.data_shard import WHOLE, DataShard
-from ps_train.data.rows import count_of, gather_rows
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.dynamic_batches import DynamicBatches
 from ps_train.errors import ModelError
+from ps_train.example_rows import count_of, gather_rows
 from ps_train.user_code import shown, user_code
 
 
@@ -42,11 +42,12 @@ class DataSource:
 
     Attributes:
       name: name of the data in errors.
+      description: that of a Stream, once `get` has loaded it.
     """
 
     def __init__(self, load: Callable[[], Any], max_bad_lines: int | None = None, split: Split | None = None) -> None:
         self._load, self._max_bad_lines, self._split = load, max_bad_lines, split
-        self.name = str(split) if split is not None else "data()"
+        self.name, self.description = str(split) if split is not None else "data()", ""
         self._arrays: Arrays | None = None
 
     @property
@@ -65,8 +66,10 @@ class DataSource:
             split.check(data)
         if isinstance(data, Arrays):
             self._arrays = data
-        if isinstance(data, Stream) and self._max_bad_lines is not None:
-            data.set_max_bad_lines(self._max_bad_lines)
+        if isinstance(data, Stream):
+            self.description = data.description
+            if self._max_bad_lines is not None:
+                data.set_max_bad_lines(self._max_bad_lines)
         return data
 
 

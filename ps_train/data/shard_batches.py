@@ -20,11 +20,11 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.data.pipeline import batches_of
-from ps_train.data.rows import count_of, slice_rows
 from ps_train.data.shard_layout import Assignment
 from ps_train.data.shard_readers import Reader
 from ps_train.data.stream import no_autograph
 from ps_train.dynamic_batches import DynamicBatches
+from ps_train.example_rows import count_of, slice_rows
 
 _NO_ASSIGNMENT = Assignment(-1, 0, 0)
 """Read when nothing is assigned; its batch stands for no examples."""

@@ -18,11 +18,11 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource, derived_seed
-from ps_train.data.rows import count_of, gather_rows, one_row_of_zeros
 from ps_train.data.shard_layout import EPOCH, Assignment, ShardLayout, default_shard_size, order_name, order_of
 from ps_train.data.split import Split, no_examples
 from ps_train.data.stream import RandomAccessChunks, Stream
 from ps_train.errors import ConfigError
+from ps_train.example_rows import count_of, gather_rows, one_row_of_zeros
 
 
 class Reader(abc.ABC):
@@ -160,8 +160,9 @@ def reader_of(data: Any, job: Job) -> Reader:
 
 
 def described_shards(job: Job, source: DataSource) -> dict[str, str]:
-    """Returns the name of the cut, on which all tasks must agree; empty under static sharding."""
+    """Returns what describes the data and their cut, on which all tasks must agree; `source` has loaded the data."""
+    described = {"data": source.description} if source.description else {}
     if not job.is_dynamic:
-        return {}
+        return described
     with tf.Graph().as_default():  # a dataset is made in the current graph
-        return {"shards": reader_of(source.get(), job).name}
+        return {**described, "shards": reader_of(source.get(), job).name}

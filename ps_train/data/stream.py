@@ -47,7 +47,12 @@ class Stream(abc.ABC):
     """Data that a model's `data` method may return instead of Arrays.
 
     Like a dataset, a stream belongs to one graph, so `data` creates one for each graph.
+
+    Attributes:
+      description: what all tasks must have in common, such as the number of files; "" is not compared.
     """
+
+    description: str = ""
 
     @abc.abstractmethod
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:

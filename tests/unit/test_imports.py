@@ -18,7 +18,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 ROOMS = """
 errors metrics private_tf batch_size_policy tcp_connections input_result
 user_code network_interfaces untrusted command_parser
-config optimizers dynamic_batches served_features
+config optimizers dynamic_batches served_features example_rows
 data model_file http_server
 model cluster embeddings event_model measured_network tf_records
 models runtime placement firewall_rules data_sources

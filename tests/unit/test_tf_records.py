@@ -11,10 +11,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import DataError, Job, TFRecords
 from ps_train.data.data_shard import DataShard
-from ps_train.data.pipeline import evaluation_batches, training_batches
+from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
 from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_layout import Assignment, progress_value
-from ps_train.data.shard_readers import reader_of
+from ps_train.data.shard_readers import described_shards, reader_of
 from ps_train.data.stream import data_error
 
 
@@ -113,6 +113,23 @@ def test_the_name_of_the_shards_changes_with_the_files(files: str, tmp_path: pat
     assert name == TFRecords([f"{tmp_path}/train-[a-e]*"], parse).pieces().name and name.isidentifier()
     write(tmp_path / "train-c", [700])
     assert TFRecords(files, parse).pieces().name != name
+
+
+def test_tasks_with_other_files_have_another_description(files: str, tmp_path: pathlib.Path) -> None:
+    source = DataSource(lambda: TFRecords(files, parse))
+    assert described_shards(Job(), source) == {}, "not loaded"
+    with tf.Graph().as_default():
+        source.get()
+    described = described_shards(Job(), source)
+    assert described["data"].startswith("5 files, ")
+    assert described_shards(Job(sharding="dynamic"), source).keys() == {"data", "shards"}
+    (tmp_path / "elsewhere").mkdir()
+    for path in tmp_path.glob("train-?*"):
+        if path.is_file():
+            (tmp_path / "elsewhere" / path.name).write_bytes(path.read_bytes())
+    assert TFRecords(f"{tmp_path}/elsewhere/*", parse).description == described["data"]
+    (tmp_path / "elsewhere" / "train-a").unlink()
+    assert TFRecords(f"{tmp_path}/elsewhere/*", parse).description != described["data"]
 
 
 def test_files_may_be_on_any_file_system_of_tensorflow() -> None:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.rows import count_of, gather_rows, one_row_of_zeros, slice_rows
+from ps_train.example_rows import count_of, gather_rows, one_row_of_zeros, slice_rows
 
 DENSE = np.array([[1, 2, 0], [0, 0, 0], [3, 0, 4], [0, 0, 5]])
 LISTS = [[1, 2], [], [3, 4, 6], [5]]
