@@ -47,8 +47,10 @@ def main() -> None:
 def _batches(workload: Workload, rank: int, ranks: int) -> Iterator[tuple[Any, Any]]:
     """Endless batches of this rank's share, each pass in a new random order."""
     arrays = workload.data("train", "")
-    inputs: Any = arrays.features  # one array, not several by name
-    features, labels = torch.from_numpy(inputs[rank::ranks]), torch.from_numpy(arrays.labels[rank::ranks])
+    inputs: Any
+    targets: Any
+    inputs, targets = arrays.features, arrays.labels  # one array each, not several by name
+    features, labels = torch.from_numpy(inputs[rank::ranks]), torch.from_numpy(targets[rank::ranks])
     generator = torch.Generator().manual_seed(rank)
     while True:
         order = torch.randperm(len(labels), generator=generator)
