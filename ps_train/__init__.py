@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ps_train.data.arrays import Arrays
     from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.model import Model
+    from ps_train.record_files import TextLines, TFRecords
     from ps_train.roles.fit import FitResult, fit
-    from ps_train.tf_records import TFRecords
 
 __version__ = "0.1.0"
 
@@ -36,6 +36,7 @@ __all__ = [
     "RefusedError",
     "TFRecords",
     "Task",
+    "TextLines",
     "TrainingError",
     "__version__",
     "data",
@@ -62,8 +63,9 @@ _HOMES = {
     "ModelError": "ps_train.errors",
     "PsTrainError": "ps_train.errors",
     "RefusedError": "ps_train.errors",
-    "TFRecords": "ps_train.tf_records",
+    "TFRecords": "ps_train.record_files",
     "Task": "ps_train.config.task",
+    "TextLines": "ps_train.record_files",
     "TrainingError": "ps_train.errors",
     "fit": "ps_train.roles.fit",
 }

@@ -20,7 +20,7 @@ errors metrics private_tf batch_size_policy tcp_connections input_result
 user_code network_interfaces untrusted command_parser
 config optimizers dynamic_batches served_features example_rows
 data model_file http_server
-model cluster embeddings event_model measured_network tf_records
+model cluster embeddings event_model measured_network record_files
 models runtime placement firewall_rules data_sources
 coordination launch nftables batch_size_control
 transport checkpoint metric_sums token_gate kept_pull

@@ -1,7 +1,9 @@
-"""Each record of TFRecord files is read once, by one replica."""
+"""Each record of TFRecord files, and each line of text files, is read once, by one replica."""
 
 from __future__ import annotations
 
+import functools
+import gzip
 import pathlib
 from collections.abc import Sequence
 
@@ -9,13 +11,14 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import DataError, Job, TFRecords
+from ps_train import ConfigError, DataError, Job, TextLines, TFRecords, record_files
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
 from ps_train.data.shard_batches import ShardedBatches
 from ps_train.data.shard_layout import Assignment, progress_value
 from ps_train.data.shard_readers import described_shards, reader_of
 from ps_train.data.stream import data_error
+from ps_train.data.text_lines import line_blocks
 
 
 def record(number: int) -> bytes:
@@ -67,7 +70,7 @@ def read(make, most: int = 1000) -> list[int]:
 
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 50])
-@pytest.mark.parametrize("replicas", [1, 2, 5, 7])
+@pytest.mark.parametrize("replicas", [1, 2, 7])
 def test_the_shares_of_all_replicas_are_the_records(files: str, replicas: int, shuffle_buffer: int) -> None:
     shares = [
         read(lambda i=i: training_batches(TFRecords(files, parse), DataShard(i, replicas), 32, 1, shuffle_buffer))
@@ -172,3 +175,77 @@ def test_a_damaged_file_is_a_fault_of_the_data(tmp_path: pathlib.Path, damage: s
     with pytest.raises(tf.errors.OpError) as caught:
         read(lambda: training_batches(TFRecords(str(path), parse), DataShard(0, 1), 10, 1, 0))
     assert str(data_error(caught.value)).startswith("a TFRecord file is damaged, or compressed in another way (")
+
+
+def parse_line(lines: tf.Tensor):
+    number, ids = tf.io.decode_csv(lines, [[-1], [""]], field_delim="\t")
+    return {"ids": tf.strings.to_number(tf.strings.split(ids), tf.int64).to_sparse()}, tf.cast(number, tf.int64)
+
+
+def write_lines(path: pathlib.Path, numbers: Sequence[int], end: str = "\n") -> None:
+    lines = ["number\tids", *(f"{number}\t{' '.join([str(number)] * (number % 3))}" for number in numbers)]
+    lines.insert(len(lines) // 2 + 1, "")
+    text = end.join([*lines, "", ""]).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+@pytest.fixture(params=["plain", "gzipped", "both"])
+def texts(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> str:
+    """Four files with 0 to 699, a header and empty lines, one without a record; returns their pattern."""
+    suffixes = {"plain": ["", ""], "gzipped": [".gz", ".gz"], "both": ["", ".gz"]}[request.param] * 2
+    for number, (first, last) in enumerate([(0, 300), (300, 301), (301, 301), (301, 700)]):
+        write_lines(tmp_path / f"train-{number}{suffixes[number]}", range(first, last), "\r\n" if number else "\n")
+    return f"{tmp_path}/train-*"
+
+
+@pytest.mark.parametrize("shuffle_buffer", [0, 50])
+@pytest.mark.parametrize("replicas", [1, 5])
+def test_the_shares_of_all_replicas_are_the_lines(texts: str, replicas: int, shuffle_buffer: int) -> None:
+    def share(index: int) -> list[int]:
+        data = lambda: TextLines(texts, parse_line, has_header=True)  # noqa: E731
+        return read(lambda: training_batches(data(), DataShard(index, replicas), 32, 1, shuffle_buffer))
+
+    assert sorted(number for index in range(replicas) for number in share(index)) == list(range(700))
+
+
+def test_evaluation_reads_the_lines_in_order(tmp_path: pathlib.Path) -> None:
+    write_lines(tmp_path / "test-0", range(90))
+    write_lines(tmp_path / "test-1", range(90, 200))
+    data = lambda: TextLines([f"{tmp_path}/test-*"], parse_line, has_header=True)  # noqa: E731
+    assert read(lambda: evaluation_batches(data(), 64)) == list(range(200))
+
+
+@pytest.mark.parametrize("texts", ["plain"], indirect=True)
+def test_blocks_of_plain_files_are_shards(texts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_files, "line_blocks", functools.partial(line_blocks, block_bytes=500))
+    stream = TextLines(texts, parse_line, has_header=True)
+    assert stream.description.startswith("4 files, ")
+    pieces = stream.pieces()
+    assert pieces is not None and pieces.count > 10 and pieces.name.isidentifier()
+    with tf.Graph().as_default(), v1.Session() as session:
+        number = v1.placeholder(tf.int64, [])
+        _, labels = stream.pieces().read(number)
+        seen = [label for index in range(pieces.count) for label in session.run(labels, {number: index})]
+    assert seen == list(range(700))
+
+
+def test_without_a_header_the_first_line_counts(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "train").write_text("1\t1\n2\t2 2\n3\t")
+    assert read(lambda: evaluation_batches(TextLines(f"{tmp_path}/train", parse_line), 2)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("texts", ["gzipped"], indirect=True)
+def test_gzipped_text_cannot_be_cut_into_shards(texts: str) -> None:
+    job = Job(sharding="dynamic")
+    with pytest.raises(ConfigError, match="needs data with random access, but data\\(\\) returned TextLines"):
+        reader_of(TextLines(texts, parse_line), job)
+
+
+def test_text_must_be_on_a_local_disk() -> None:
+    tf.io.gfile.makedirs("ram://texts")
+    with tf.io.gfile.GFile("ram://texts/a", "w") as file:
+        file.write("1\t1\n")
+    with pytest.raises(DataError, match="ram://texts/a is not on a local disk: copy it, or use TFRecords"):
+        TextLines("ram://texts/*", parse_line)
+    with pytest.raises(DataError, match="no file has a name like /no/such: check --data_dir"):
+        TextLines("/no/such", parse_line)

@@ -1,4 +1,4 @@
-"""Whole jobs whose data are TFRecord files."""
+"""Whole jobs whose data are TFRecord files or text files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tests.support.long import long
 from tests.support.processes import Processes
-from tests.support.records import write_records
+from tests.support.records import write_lines, write_records
 
 MODEL = "--model=tests.support.records:Records"
 
@@ -39,6 +39,20 @@ def test_every_record_is_used_once_and_the_export_takes_such_records(processes: 
     records = list(tf.data.TFRecordDataset(str(data / "test-0")).take(6).as_numpy_iterator())
     signature = tf.saved_model.load(str(processes.directory / "e" / "1")).signatures["examples"]
     np.testing.assert_array_equal(signature(examples=tf.constant(records))["outputs"], [0, 1, 2, 0, 1, 2])
+
+
+@pytest.mark.long
+def test_every_line_is_used_once(processes: Processes) -> None:
+    data, directory = processes.directory / "data", processes.directory / "m"
+    data.mkdir()
+    for number in range(3):
+        write_lines(data / f"train-{number}", 40 * number, 40 * number + 40)
+    write_lines(data / "test-0", 0, 90)
+    options = [f"--data_dir={data}", f"--model_dir={directory}", "--sharding=dynamic", "--epochs=1", "--num_workers=2"]
+    run = processes.run("--model=tests.support.records:Lines", *options)
+    assert run.wait(90) == 0, run.output
+    assert tf.train.load_checkpoint(str(directory)).get_tensor("total") == sum(range(120))
+    assert json.loads((directory / "result.json").read_text())["metrics"] == {"ids": 1.0}
 
 
 def test_a_damaged_file_ends_the_job_with_one_line(processes: Processes) -> None:
