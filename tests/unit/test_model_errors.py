@@ -153,7 +153,7 @@ ROWS = {
     "arrays of different lengths": (arrays(X[:5]), ["features 5, labels 8"]),
     "features None": (arrays(None), ["features of Arrays is None", "numpy array"]),
     "labels None": (arrays(X, None), ["labels of Arrays is None"]),
-    "labels as a dict": (arrays(X, {"y": Y}), ["labels of Arrays is a dict"]),
+    "labels as a dict of dicts": (arrays(X, {"y": {"z": Y}}), ["label y of Arrays is a dict"]),
     "labels a single number": (arrays(X, 3), ["labels of Arrays is a single int"]),
     "labels a word": (arrays(X, "clicked"), ["labels of Arrays is a str"]),
     "features an iterator": (arrays(iter(X)), ["features of Arrays is a single"]),
