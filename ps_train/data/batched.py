@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ps_train.data.stream import no_autograph
+from ps_train.example_rows import count_of
 
 
 class Batch(NamedTuple):
@@ -52,8 +53,4 @@ class Batched:
 def _size(element: Any) -> tf.Tensor:
     """Returns the number of examples of a batch, int32 scalar; 1 for a batch of scalars."""
     first = tf.nest.flatten(element)[0]
-    if isinstance(first, tf.SparseTensor):
-        return tf.cast(first.dense_shape[0], tf.int32)
-    if isinstance(first, tf.RaggedTensor):
-        return tf.cast(first.nrows(), tf.int32)
-    return tf.shape(first)[0] if first.shape.rank != 0 else tf.constant(1)
+    return tf.constant(1) if first.shape.rank == 0 else tf.cast(count_of(first), tf.int32)
