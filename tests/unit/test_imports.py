@@ -41,7 +41,6 @@ run
 LEVELS = {room: level for level, line in enumerate(ROOMS.split("\n")) for room in line.split()}
 MODELS_MAY_IMPORT = ["metrics", "optimizers", "data", "data.criteo", "data.digits", "data.idx", "embeddings"]
 MODELS_MAY_IMPORT += ["models", "models.*"]
-MOST_LINES_OF_A_ROOM, MOST_LINES_OF_A_FILE, MOST_ROOMS = 2000, 300, 22
 
 
 def matches(name, patterns):
@@ -143,10 +142,8 @@ def test_a_model_that_ships_needs_no_more_than_a_users_model(name):
         assert matches(other, allowed), f"ps_train.{name} imports ps_train.{other}"
 
 
-def test_the_rooms_are_those_that_have_a_place_and_not_too_many():
-    rooms = {room_of(name) for name in MODULES if name}
-    assert rooms == LEVELS.keys()
-    assert len([room for room in rooms if (PACKAGE / room).is_dir()]) <= MOST_ROOMS
+def test_the_rooms_are_those_that_have_a_place():
+    assert {room_of(name) for name in MODULES if name} == LEVELS.keys()
 
 
 def test_a_room_that_has_no_place_is_refused():
@@ -171,13 +168,6 @@ DONE = set()
 def test_no_file_imports_itself_by_a_circle():
     for name in MODULES:
         assert name in DONE or cycle_from(name) is None
-
-
-def test_rooms_and_files_are_small():
-    lines = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
-    assert {name: count for name, count in lines.items() if count > MOST_LINES_OF_A_FILE} == {}
-    rooms = {room: sum(count for name, count in lines.items() if room_of(name) == room) for room in LEVELS}
-    assert {room: count for room, count in rooms.items() if count > MOST_LINES_OF_A_ROOM} == {}
 
 
 STANDARD = [

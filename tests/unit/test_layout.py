@@ -11,10 +11,10 @@ import ps_train
 
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 TESTS = pathlib.Path(__file__).parents[1]
-ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "support": TESTS / "support", "mutation": TESTS / "mutation"}
+ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "support": TESTS / "support"}
 """Folders of tests of what is not in ps_train."""
 
-OF_THE_REPOSITORY = {"constraints", "imports", "layout", "prose", "mutations", "public_surface", "sizes", "soak"}
+OF_THE_REPOSITORY = {"constraints", "imports", "layout", "prose", "public_surface", "soak"}
 LARGE = 40
 """Lines with a statement from which on a module has a test file of its own, or is in COVERED_BY."""
 
