@@ -11,7 +11,7 @@ import ps_train
 
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 TESTS = pathlib.Path(__file__).parents[1]
-ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "support": TESTS / "support"}
+ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "support": TESTS / "support", "mutation": TESTS / "mutation"}
 """Folders of tests of what is not in ps_train."""
 
 OF_THE_REPOSITORY = {"constraints", "imports", "layout", "prose", "public_surface", "soak"}
