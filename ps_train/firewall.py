@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ps_train.cluster.from_environment import parse_flags
-from ps_train.cluster.ports import is_loopback
 from ps_train.cluster.spec import Cluster
 from ps_train.command_parser import CommandParser
 from ps_train.config.cluster_fields import HOST_LISTS
@@ -32,7 +31,7 @@ from ps_train.config.task import Task
 from ps_train.doctor.network import resolve_all
 from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, exit_code_of_signal
 from ps_train.firewall_rules import Network, Rules, networks_of, own_tasks, table_name
-from ps_train.network_interfaces import local_addresses
+from ps_train.network_interfaces import is_loopback, local_addresses
 from ps_train.nftables import Table
 from ps_train.runtime.console import ERROR_BEGINS, Console
 

@@ -1,6 +1,7 @@
 """A small HTTP server for the status page and for probes.
 
-It is read-only, has a thread for each client, and no client can hold anything up.
+It is read-only, has a thread for each client, and no client can hold anything up: a new client takes the place of one
+that has not sent its request yet.
 
 server = HttpServer("127.0.0.1", 0, routes)          # routes: path -> function that gives (content type, text)
 server.start()
@@ -10,22 +11,24 @@ server.address                                         # http://127.0.0.1:41573/
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.server
-import ipaddress
 import logging
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from ps_train.errors import ConfigError
+from ps_train.network_interfaces import is_loopback
 
 log = logging.getLogger(__name__)
 
 _CLIENT_SECS = 10.0
 _MOST_CLIENTS = 16
-_LOCAL_NAMES = ("", "localhost", "127.0.0.1", "[::1]")
-"""Hosts that a request to a loopback address may name: another name is that of a page that a browser was lured to."""
+_ANSWER_SECS = 1.0
+"""Seconds for which a client keeps its place while it takes its answer."""
 
 Route = Callable[[], tuple[str, str]]
 """A function that returns the content type and the text of an answer."""
@@ -81,17 +84,35 @@ class HttpServer:
         self._server.server_close()
 
 
-def is_loopback(host: str) -> bool:
-    """Returns True for an address, or the name, of this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _names_this_machine(header: str) -> bool:
+    """Returns True for a Host header, with or without a port, that names this machine alone, or is empty.
+
+    A request to a loopback address with another name comes from a page of elsewhere that a browser was lured to: its
+    name leads here by DNS.  An address is safe, because no DNS stands behind it.
+    """
+    host, colon, port = header.strip().rpartition(":")
+    if not colon or not (port.isdigit() or not port):
+        host = header.strip()
+    return not host or is_loopback(host)
 
 
-def _host_of(header: str) -> str:
-    """Returns the host of a Host header without its port."""
-    return header.rpartition(":")[0] if header.rpartition(":")[2].isdigit() and header[-1:] != "]" else header
+@dataclasses.dataclass(eq=False)
+class _Client:
+    """A connection.
+
+    Attributes:
+      socket: its socket.
+      began: time of its begin.
+      asked: time of its complete request; None before.
+    """
+
+    socket: socket.socket
+    began: float
+    asked: float | None = None
+
+    def may_lose_its_place(self) -> bool:
+        """Returns True if it is silent, or does not take its answer."""
+        return self.asked is None or time.monotonic() - self.asked > _ANSWER_SECS
 
 
 def _cut(client: socket.socket) -> None:
@@ -109,19 +130,33 @@ class _Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.server_name, self.server_port = "status", self.server_address[1]
 
     def server_activate(self) -> None:
-        self._clients = threading.BoundedSemaphore(_MOST_CLIENTS)
+        self._clients: dict[object, _Client] = {}
+        self._lock = threading.Lock()
         super().server_activate()
 
     def process_request(self, request: object, client_address: object) -> None:
         assert isinstance(request, socket.socket)
         request.settimeout(_CLIENT_SECS)
-        if self._clients.acquire(blocking=False):
+        if self._has_place(request):
             super().process_request(request, client_address)
             return
         request.setblocking(False)
         with contextlib.suppress(OSError):
             request.send(b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         self.shutdown_request(request)
+
+    def _has_place(self, request: socket.socket) -> bool:
+        """Takes a place for a new client, that of the first silent one if all are taken; returns False without one."""
+        with self._lock:
+            if len(self._clients) >= _MOST_CLIENTS:
+                others = [client for client in self._clients.values() if client.may_lose_its_place()]
+                if not others:
+                    return False
+                first = min(others, key=lambda client: (client.asked is not None, client.began))
+                del self._clients[first.socket]
+                _cut(first.socket)  # its thread ends
+            self._clients[request] = _Client(request, time.monotonic())
+            return True
 
     def process_request_thread(self, request: object, client_address: object) -> None:
         assert isinstance(request, socket.socket)
@@ -132,7 +167,14 @@ class _Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             deadline.cancel()
-            self._clients.release()
+            with self._lock:
+                self._clients.pop(request, None)
+
+    def has_asked(self, request: object) -> None:
+        """Notes that the request of a client is complete."""
+        with self._lock:
+            if request in self._clients:
+                self._clients[request].asked = time.monotonic()
 
     def handle_error(self, request: object, client_address: object) -> None:
         log.debug("a client of the status page failed", exc_info=True)
@@ -152,9 +194,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(has_body=False)
 
     def _answer(self, has_body: bool) -> None:
+        assert isinstance(self.server, _Server)
+        self.server.has_asked(self.request)
         route = self.routes.get(self.path.partition("?")[0])
         code, kind, text = 404, "text/plain; charset=utf-8", "there is no such page\n"
-        if self.only_local and _host_of(self.headers.get("Host", "")) not in _LOCAL_NAMES:
+        if self.only_local and not _names_this_machine(self.headers.get("Host", "")):
             code, text = 403, "this page is for 127.0.0.1 and localhost; see --status_host\n"
         elif route is not None:
             code, (kind, text) = 200, route()

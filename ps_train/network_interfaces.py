@@ -79,6 +79,18 @@ def is_public(address: IpAddress) -> bool:
     return not any(address in network for network in _NOT_PUBLIC if network.version == address.version)
 
 
+def is_loopback(host: str) -> bool:
+    """Returns True for an address, or the name, of this machine alone.
+
+    Args:
+      host: an IP address, also one in brackets, or a name in any case, also one that ends with the root's dot.
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower().removesuffix(".") == "localhost"
+
+
 def local_addresses(root: str = "/") -> list[InterfaceAddress]:
     """Returns all addresses of the interfaces that are up, in both families; `root` holds `proc`.
 

@@ -10,11 +10,11 @@ An entry is `[USER@]HOST[=ADDRESS]:ROLE[*COUNT]`.  `HOST` is a name for ssh; oth
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import re
 
 from ps_train.cluster.spec import Address, consecutive_ports
 from ps_train.errors import ConfigError
+from ps_train.network_interfaces import is_loopback
 
 ROLES = ("ps", "chief", "worker")
 _MOST_TASKS = 1000
@@ -87,16 +87,9 @@ def _check(text: str, roles: list[str], addresses: list[str]) -> None:
         raise ConfigError(f"--hosts={text[:200]} has no worker: add one, for example b:worker*2.")
     if roles.count("chief") > 1:
         raise ConfigError(f"--hosts={text[:200]} has {roles.count('chief')} chiefs: use one.")
-    local = {address for address in addresses if _is_loopback(address.strip("[]"))}
+    local = {address for address in addresses if is_loopback(address)}
     if local and local != set(addresses):
         raise ConfigError(
             f"--hosts has {min(local)}, by which only its own machine can be reached, beside other hosts: give its "
             f"address, {min(local)}=ADDRESS."
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

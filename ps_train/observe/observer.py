@@ -19,7 +19,8 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.coordination.heartbeat import Heartbeat
-from ps_train.http_server import HttpServer, Route, is_loopback
+from ps_train.http_server import HttpServer, Route
+from ps_train.network_interfaces import is_loopback
 from ps_train.observe import prometheus
 from ps_train.observe.board import Board
 from ps_train.observe.launcher_events import LauncherEvents

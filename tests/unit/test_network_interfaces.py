@@ -14,6 +14,7 @@ from ps_train.errors import ConfigError
 from ps_train.network_interfaces import (
     ALLOW_VARIABLE,
     InterfaceAddress,
+    is_loopback,
     is_public,
     listed,
     local_addresses,
@@ -43,6 +44,18 @@ def test_an_address_of_the_internet_is_public(text):
 @pytest.mark.parametrize("text", PRIVATE.split())
 def test_an_address_of_a_private_or_special_network_is_not(text):
     assert not is_public(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "LOCALHOST", "localhost.", "LocalHost."]
+)
+def test_the_loopback_has_many_names(host):
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "h", "", ".", "localhost..", "localhost.evil", "127.0.0.1.evil", "::2"])
+def test_other_names_are_not_the_loopback(host):
+    assert not is_loopback(host)
 
 
 def test_this_machine_has_the_loopback_in_the_kernels_table_and_in_proc():
