@@ -11,6 +11,7 @@ cluster is TensorFlow's: `{"ps": [...], "worker": [...]}`.  Sessions of this pro
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import time
@@ -18,10 +19,13 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+from tensorflow.core.protobuf import tensorflow_server_pb2
 
 from ps_train.classic.membership import JobEndDetector, Limits, Membership, ps_store, wait_for_end
-from ps_train.cluster.ports import port_owner, release_held_port
+from ps_train.cluster.ports import port_owner
+from ps_train.cluster.server import serve_on_port
 from ps_train.cluster.spec import Address
+from ps_train.errors import ConfigError
 from ps_train.network_interfaces import listed, refuse_public_ports
 from ps_train.runtime.environment import without_proxy
 
@@ -86,11 +90,13 @@ class Server(v1.train.Server):
     ) -> None:
         if public := refuse_public_ports("the server"):
             log.warning("the server is open to any client at the public address %s", listed(public))
-        release_held_port()
+        address = _address_in(server_or_cluster_def, job_name, task_index)
+        make = functools.partial(super().__init__, server_or_cluster_def, job_name, task_index, protocol, config, start)
         try:
-            super().__init__(server_or_cluster_def, job_name, task_index, protocol, config, start)
+            serve_on_port(address.port if address else None, make)
         except tf.errors.UnknownError:
-            _log_busy_port(server_or_cluster_def, job_name, task_index)
+            if address:  # the error of TensorFlow does not tell which process has the port
+                log.error("TensorFlow cannot serve on %s%s: use another port", address, port_owner(address.port))
             raise
         definition = self.server_def
         hosts = {job.name: dict(job.tasks) for job in definition.cluster.job}
@@ -165,11 +171,14 @@ def session_config(master: str, config: Any) -> Any:
     return found
 
 
-def _log_busy_port(definition: Any, job_name: str | None, task_index: int | None) -> None:
-    """Logs which process has the port; the error of TensorFlow does not tell."""
+def _address_in(definition: Any, job_name: str | None, task_index: int | None) -> Address | None:
+    """Returns the address of the task that a server is made for; None if it is not told."""
     try:
+        if isinstance(definition, tensorflow_server_pb2.ServerDef):
+            job_name = job_name or definition.job_name
+            task_index = definition.task_index if task_index is None else task_index
+            definition = definition.cluster
         hosts = v1.train.ClusterSpec(definition).as_dict()[job_name]
-        address = Address.parse(hosts[task_index or 0], f"the cluster's {job_name}")
-    except (TypeError, KeyError, IndexError):
-        return
-    log.error("TensorFlow cannot serve on %s%s: use another port", address, port_owner(address.port))
+        return Address.parse(hosts[task_index or 0], f"the cluster's {job_name}")
+    except (TypeError, KeyError, IndexError, ConfigError):
+        return None

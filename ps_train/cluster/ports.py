@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import errno
 import glob
-import ipaddress
 import logging
 import os
 import socket
+from collections.abc import Mapping
 
 from ps_train.cluster.spec import Address
 from ps_train.config.job import HELD_PORT_VARIABLE
@@ -20,6 +20,9 @@ from ps_train.config.task import Task
 from ps_train.errors import ConfigError
 
 log = logging.getLogger(__name__)
+
+_held: dict[int, socket.socket] = {}
+"""Ports of this process, and the sockets that hold them."""
 
 
 def check_port(address: Address, task: Task) -> None:
@@ -48,19 +51,27 @@ def check_port(address: Address, task: Task) -> None:
         )
 
 
-def release_held_port() -> None:
-    """Releases the port that the launcher held for this process; the caller must bind it at once."""
-    held = os.environ.pop(HELD_PORT_VARIABLE, None)
-    if held is not None:
-        os.close(int(held))
+def hold_ports(sockets: Mapping[str, socket.socket]) -> None:
+    """Keeps ports of this process reserved until `release_held_port`.
+
+    Args:
+      sockets: address to its bound socket.
+    """
+    for address, held in sockets.items():
+        _held[int(address.rpartition(":")[2])] = held
 
 
-def is_loopback(host: str) -> bool:
-    """Returns whether a host is this machine's loopback interface."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def release_held_port(port: int | None) -> None:
+    """Releases the port that the launcher, or this process, holds; the caller must bind it at once.
+
+    Args:
+      port: the port; None if it is not known.
+    """
+    inherited = os.environ.pop(HELD_PORT_VARIABLE, None)
+    if inherited is not None:
+        os.close(int(inherited))
+    if port in _held:
+        _held.pop(port).close()
 
 
 def is_local(host: str) -> bool:
@@ -81,6 +92,25 @@ def is_local(host: str) -> bool:
 
 def port_owner(port: int) -> str:
     """Returns ` (held by pid 12: python server.py)` where /proc shows the owner, else ""."""
+    links = {f"socket:[{inode}]" for inode in _listening(port)}
+    for link in glob.glob("/proc/[0-9]*/fd/*") if links else []:
+        try:
+            if os.readlink(link) in links:
+                pid = link.split("/")[2]
+                with open(f"/proc/{pid}/cmdline") as command:
+                    return f" (held by pid {pid}: {command.read().replace(chr(0), ' ').strip()[:120]})"
+        except OSError:
+            continue
+    return ""
+
+
+def is_served(port: int) -> bool:
+    """Returns True if a process is known to listen on a port of this machine."""
+    return bool(_listening(port))
+
+
+def _listening(port: int) -> set[str]:
+    """Returns the inodes of the sockets that listen on a port, as far as /proc tells them."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -90,12 +120,4 @@ def port_owner(port: int) -> str:
             continue
         listening = "0A"
         inodes |= {row[9] for row in rows if row[3] == listening and int(row[1].rpartition(":")[2], 16) == port}
-    for link in glob.glob("/proc/[0-9]*/fd/*"):
-        try:
-            if os.readlink(link) in {f"socket:[{inode}]" for inode in inodes}:
-                pid = link.split("/")[2]
-                with open(f"/proc/{pid}/cmdline") as command:
-                    return f" (held by pid {pid}: {command.read().replace(chr(0), ' ').strip()[:120]})"
-        except OSError:
-            continue
-    return ""
+    return inodes

@@ -11,19 +11,27 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from ps_train.cluster.ports import is_loopback, port_owner, release_held_port
+from ps_train.cluster.ports import is_served, port_owner, release_held_port
 from ps_train.cluster.spec import Address, Cluster
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.errors import ConfigError
-from ps_train.network_interfaces import listed, refuse_public_ports
+from ps_train.network_interfaces import is_loopback, listed, refuse_public_ports
 
 log = logging.getLogger(__name__)
+
+_BUSY_SECS, _FIRST_PAUSE_SECS = 3.0, 0.05
+"""Seconds for which a port is tried that no process listens on, and the first pause between two attempts."""
+
+T = TypeVar("T")
 
 
 def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
@@ -38,7 +46,6 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
       ConfigError: TensorFlow cannot serve there, or the port would be public and this is not allowed.
     """
     public = refuse_public_ports(f"the server on {address}", job.allow_public_ports)
-    release_held_port()
     config = _device_config(job)
     if cpus > 1:
         config.device_count["CPU"] = cpus
@@ -49,15 +56,36 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
             address.port,
             f", also at the public address {listed(public)}," if public else "",
         )
+    spec = v1.train.ClusterSpec({"local": [str(address)]})
     try:
-        return v1.train.Server(
-            v1.train.ClusterSpec({"local": [str(address)]}),
-            job_name="local",
-            task_index=0,
-            config=config,
-        )
+        return serve_on_port(address.port, lambda: v1.train.Server(spec, job_name="local", task_index=0, config=config))
     except tf.errors.OpError as error:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
+
+
+def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
+    """Starts a server on a port that is held for it, and returns what `start` does.
+
+    Where no process listens on the port, the attempt is repeated for a moment: the launcher may still have its copy of
+    the socket that held the port, or an outgoing connection of this machine has just taken it.
+
+    Args:
+      port: the port; None if it is not known.
+      start: starts the server.
+
+    Raises:
+      tf.errors.UnknownError: TensorFlow cannot serve on the port.
+    """
+    release_held_port(port)
+    deadline, pause = time.monotonic() + _BUSY_SECS, _FIRST_PAUSE_SECS
+    while True:
+        try:
+            return start()
+        except tf.errors.UnknownError:
+            if (port is not None and is_served(port)) or time.monotonic() >= deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
 
 
 def session_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:

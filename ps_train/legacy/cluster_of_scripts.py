@@ -129,17 +129,14 @@ class _ClusterRun:
         ports = PortReservation()
         cluster = {name: [ports.reserve() for _ in range(size)] for name, size in self._job.job_sizes().items()}
         holds = self._job.compat or any("ps_train" in text for text in self._texts)
-        if not holds:  # a server of TensorFlow itself does not take over a reserved port
-            for reserved in ports.sockets.values():
-                reserved.close()
         for job_name, addresses in cluster.items():
             for index, address in enumerate(addresses):
-                held = ports.sockets[address].fileno() if holds else None
-                self._start(cluster, job_name, index, environ, held)
+                with ports.sockets[address] as reserved:  # closed at once: the task may be fast
+                    if not holds:  # a server of TensorFlow itself does not take over a reserved port
+                        reserved.close()
+                    self._start(cluster, job_name, index, environ, reserved.fileno() if holds else None)
         if self._job.has_evaluator:
             self._start(cluster, "evaluator", 0, environ, None)
-        for reserved in ports.sockets.values():
-            reserved.close()
         for task in self._tasks.values():  # last: a process with threads cannot be forked
             threading.Thread(target=self._read, args=[task], daemon=True).start()
 

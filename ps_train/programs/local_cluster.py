@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.ports import hold_ports
 from ps_train.config.task import Task
 from ps_train.errors import PsTrainError
 from ps_train.launch.port_reservation import PortReservation
@@ -56,8 +57,7 @@ def local_cluster(config: Any, console: Console) -> Iterator[LocalConfig]:
     """
     ports = PortReservation()
     hosts = [ports.reserve(), ports.reserve()]
-    for reserved in ports.sockets.values():
-        reserved.close()
+    hold_ports(ports.sockets)
     own = LocalConfig(config, hosts)
 
     def serve() -> None:

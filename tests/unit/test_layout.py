@@ -39,7 +39,6 @@ COVERED_BY = {
     "training/context.py": "tests/process/test_training.py",
     "training/recovery.py": "tests/process/test_recovery.py",
     "training/final_evaluation.py": "tests/process/test_final_evaluation.py",
-    "cluster/ports.py": "tests/process/test_startup.py",
     "launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",
