@@ -58,7 +58,9 @@ def main() -> int:
     rows = design(given.seed)
     chosen = numbers_of(given.rows) if given.rows else list(range(len(rows)))
     if unknown := [number for number in chosen if number >= len(rows)]:
-        parser.error(f"--rows={given.rows} has {unknown[0]}: the design of seed {given.seed} has rows 0-{len(rows) - 1}.")
+        parser.error(
+            f"--rows={given.rows} has {unknown[0]}: the design of seed {given.seed} has rows 0-{len(rows) - 1}."
+        )
     if given.list:
         print("\n".join(f"{number:>3} {rows[number].text()}" for number in chosen))
         return 0

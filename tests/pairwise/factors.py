@@ -53,7 +53,7 @@ CLIPS: Mapping[str, Mapping[str, float]] = {
     "none": {},
     "norm": {"clip_norm": 0.15},
     "global_norm": {"clip_global_norm": 0.4},
-    "value_and_norm": {"clip_value": 0.05, "clip_norm": 0.12},
+    "value_and_norm": {"clip_value": 0.1, "clip_norm": 0.15},
 }
 
 BATCH = 4
@@ -203,6 +203,7 @@ RULES: tuple[Callable[..., bool], ...] = (
 """What a legal row has.  Each rule's parameters are the factors that it is about."""
 
 _NAMES = {rule: tuple(inspect.signature(rule).parameters) for rule in RULES}
+_RULES_OF = {factor: [rule for rule, names in _NAMES.items() if factor in names] for factor in FACTORS}
 Level = tuple[str, int]
 """A factor and the number of one of its levels."""
 
@@ -221,7 +222,7 @@ def design(seed: int) -> list[Row]:
     for pair in wanted:
         if pair not in missing:
             continue
-        found = [row for _ in range(40) if (row := _complete(dict(pair), chance)) is not None]
+        found = [row for _ in range(100) if (row := row_with(pair, chance)) is not None]
         if not found:  # no legal row has it
             del missing[pair]
             continue
@@ -235,7 +236,7 @@ def design(seed: int) -> list[Row]:
 def _worth(row: Row, missing: Container[tuple[Level, Level]]) -> float:
     """Returns how many missing pairs a row covers, for its cost; rows with different examples are preferred."""
     covered = sum(pair in missing for pair in pairs_of(row))
-    return covered * (1.0 if row.has_equal_examples else 1.3) / row.processes**0.3
+    return covered * (1.0 if row.has_equal_examples else 1.6) / row.processes**0.3
 
 
 def all_pairs() -> Iterator[tuple[Level, Level]]:
@@ -252,35 +253,31 @@ def pairs_of(row: Row) -> Iterable[tuple[Level, Level]]:
 
 def row_with(pair: Iterable[Level], chance: random.Random) -> Row | None:
     """Returns a legal row with these levels, chosen at random; None if there is none."""
-    return _complete(dict(pair), chance)
-
-
-def _complete(chosen: dict[str, int], chance: random.Random) -> Row | None:
-    """Chooses the other factors one after the other, and goes back where a rule is broken."""
-    if not _keeps_rules(chosen, chosen):
-        return None
+    chosen = dict(pair)
     left = [name for name in FACTORS if name not in chosen]
+    chance.shuffle(left)
+    left.sort(key=lambda name: -len(_RULES_OF[name]))  # the most bound ones first
+    return _complete(chosen, left, chance) if all(_keeps_rules(chosen, name) for name in chosen) else None
+
+
+def _complete(chosen: dict[str, int], left: list[str], chance: random.Random) -> Row | None:
+    """Chooses the factors that are left one after the other, and goes back where a rule is broken."""
     if not left:
         return Row(**{name: FACTORS[name][level] for name, level in chosen.items()})
-    name = min(left, key=lambda one: (-_bound(one), chance.random()))
+    name, *others = left
     levels = list(range(len(FACTORS[name])))
     chance.shuffle(levels)
     for level in levels:
-        if _keeps_rules(chosen | {name: level}, (name,)) and (row := _complete(chosen | {name: level}, chance)):
+        more = chosen | {name: level}
+        if _keeps_rules(more, name) and (row := _complete(more, others, chance)) is not None:
             return row
     return None
 
 
-def _bound(name: str) -> int:
-    """Returns how many rules are about a factor: the most bound ones are chosen first."""
-    return sum(name in names for names in _NAMES.values())
-
-
-def _keeps_rules(chosen: Mapping[str, int], changed: Iterable[str]) -> bool:
-    """Returns whether no rule about the changed factors, all of whose factors are chosen, is broken."""
-    touched = set(changed)
+def _keeps_rules(chosen: Mapping[str, int], changed: str) -> bool:
+    """Returns whether no rule about the changed factor, all of whose factors are chosen, is broken."""
     return all(
-        rule(**{name: FACTORS[name][chosen[name]] for name in names})
-        for rule, names in _NAMES.items()
-        if touched & set(names) and set(names) <= set(chosen)
+        rule(**{name: FACTORS[name][chosen[name]] for name in _NAMES[rule]})
+        for rule in _RULES_OF[changed]
+        if chosen.keys() >= {*_NAMES[rule]}
     )

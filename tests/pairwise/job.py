@@ -1,7 +1,7 @@
 """The jobs of a row, in real processes: it is begun, struck where the row says so, and brought to its end.
 
-    run = run_row(row, processes)
-    run.steps, run.checkpoint, run.restarted_at
+run = run_row(row, processes)
+run.steps, run.checkpoint, run.restarted_at
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ class Job:
       max_steps: the step at which it ends.
       gate: directory of the gate's files; None without gates.
       holds: the steps at which it is held.
+
+    Attributes:
+      tasks: their names.
+      running: task to its living process.
     """
 
     def __init__(
@@ -92,18 +96,22 @@ class Job:
             gate.mkdir()
             flags += [f"--model_arg=gate={gate}", f"--model_arg=holds={'+'.join(map(str, holds))}"]
         self._flags = flags
-        self.tasks = {f"{name}:{index}": None for name, found in hosts.items() for index in range(len(found))}
+        self.tasks = [f"{name}:{index}" for name, found in hosts.items() for index in range(len(found))]
         self.running: dict[str, Process] = {}
 
     def start(self, *tasks: str) -> None:
         """Starts tasks; all of them without arguments."""
         for task in tasks or self.tasks:
-            job_name, _, index = task.partition(":")
-            flags = [*self._flags, f"--job_name={job_name}"]
-            flags += [f"--task_index={index}"] if index else []
-            flags += [f"--model_dir={self.model_dir}"] if task in ("worker:0", "evaluator") else []
-            stops = self._row.ending == "early_stop" and self._gate is not None and task == "worker:0"
-            self.running[task] = self._processes.run(*flags, *(["--early_stop=same:1"] if stops else []))
+            self.running[task] = self._processes.run(*self.flags_of(task))
+
+    def flags_of(self, task: str) -> list[str]:
+        """Returns the flags of a task."""
+        job_name, _, index = task.partition(":")
+        flags = [*self._flags, f"--job_name={job_name}"]
+        flags += [f"--task_index={index}"] if index else []
+        flags += [f"--model_dir={self.model_dir}"] if task in ("worker:0", "evaluator") else []
+        flags += ["--early_stop=same:1"] if "evaluator" in self.tasks and task == "worker:0" else []
+        return flags
 
     def kill(self, *tasks: str) -> None:
         """Kills tasks."""
@@ -193,9 +201,9 @@ def run_row(row: Row, processes: Processes) -> Run:
         begin = _newest(directory / "model") or 0
         holds = (begin + SAVE_STEPS, begin + 2 * SAVE_STEPS)
         job = Job(row, processes, directory, row.ps_after_event, max_steps, directory / "gate", holds)
-        job.tasks["evaluator"] = None
+        job.tasks.append("evaluator")
         job.start()
-        event = dataclasses.replace(event, early_stop=_evaluate_twice(job, begin) + SAVE_STEPS)
+        event = dataclasses.replace(event, early_stop=_evaluate_twice(job, begin) + 2 * SAVE_STEPS)
     else:
         job = Job(row, processes, directory, row.ps_after_event, max_steps)
         job.start()
@@ -226,12 +234,12 @@ def _evaluate_twice(job: Job, begin: int) -> int:
     job.held(0)
     job.wait_until(lambda: len(read_eval_metrics(job.evaluations)) >= 1, "the first evaluation")
     job.open(0)
-    opened = time.monotonic()
     job.wait_until(lambda: job.is_held(1) or job.has_ended("worker:0"), "the second gate or an early end")
     if job.has_ended("worker:0"):  # there were two evaluations already
-        return begin + 2 * SAVE_STEPS
+        return begin + SAVE_STEPS
+    held = time.monotonic()
     job.wait_until(lambda: len(read_eval_metrics(job.evaluations)) >= 2, "the second evaluation")
-    job.wait_until(lambda: time.monotonic() > opened + _LOOK_SECS, "the chief may look again")
+    job.wait_until(lambda: time.monotonic() > held + _LOOK_SECS, "the chief may look again")
     job.open(1)
     return job.held(1)
 
@@ -243,4 +251,4 @@ def _newest(directory: pathlib.Path) -> int | None:
 
 def _restarted_at(job: Job) -> int | None:
     told = _TOLD.findall(job.running["worker:0"].output)
-    return int(told[0]) if told else None
+    return int(told[-1]) if told else None  # a ps that answers late is lost, and found again, before the blow

@@ -24,9 +24,9 @@ ROW = 0.3
 
 FACTORS_OF_HIDDEN = np.linspace(0.2, 0.6, HIDDEN, dtype=np.float32)
 FACTORS_OF_ROWS = np.linspace(-0.4, 0.5, DIMENSION, dtype=np.float32)
-LOSS = 0.25
+LOSS = 0.1
 """The factor of the loss: with it float16 does not overflow, which would leave out gradients."""
-COUNTED = 0.25
+COUNTED = 0.125
 """The gradient of each element of `count`, which all codecs and dtypes have exactly."""
 
 _HOLD_SECS = 300.0

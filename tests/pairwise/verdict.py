@@ -17,7 +17,7 @@ from ps_train.embeddings import positions_of
 from tests.pairwise.factors import EXPIRE_STEPS, RESUME_STEP, STEPS, Row
 from tests.pairwise.job import Run
 from tests.pairwise.model import IDS
-from tests.pairwise.oracle import Oracle, Optimizer
+from tests.pairwise.oracle import Oracle
 
 Values = Mapping[str, np.ndarray]
 
@@ -42,11 +42,11 @@ def read_values(checkpoint: str) -> Values:
 
 def tolerance_of(row: Row, name: str) -> float:
     """Returns the tolerance of a variable, relative to how far it has moved."""
-    if "int8" in row.codecs:
-        return 0.2
-    if row.compute_dtype != "float32" or not {*row.codecs} <= {"none", "top_k:1.0"}:
-        return 0.02 if name.startswith("count") else 0.08 if "/" not in name else 0.15
-    return 1e-3
+    if row.compute_dtype == "float32" and {*row.codecs} <= {"none", "top_k:1.0"}:
+        return 1e-3
+    if name.startswith("count"):
+        return 0.03
+    return 0.2 if "int8" in row.codecs else 0.15 if "/" in name else 0.08
 
 
 def faults(row: Row, run: Run, values: Values) -> list[str]:
@@ -96,7 +96,9 @@ def _run(oracle: Oracle, run: Run) -> list[str]:
         last = oracle.run(STEPS if row.ending == "max_steps" else 10**9)
     if last != run.steps:
         return [f"ended at step {run.steps}, not {last}"]
-    return [] if run.skipped == oracle.skipped else [f"skipped {run.skipped} gradients, not {oracle.skipped}"]
+    if run.skipped != oracle.skipped and not row.has_equal_examples:  # otherwise float16 may leave out the first ones
+        return [f"skipped {run.skipped} gradients, not {oracle.skipped}"]
+    return []
 
 
 def _faults_of_table(oracle: Oracle, initial: Oracle, values: Values) -> list[str]:
