@@ -14,7 +14,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # a part of TensorFlow
 
+from ps_train.data.named_inputs import dense_inputs
 from ps_train.input_result import features_and_labels
+from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.programs.sessions import RestoringSessionCreator, estimator_graph
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.mode_keys import ModeKeys
@@ -69,8 +71,11 @@ def evaluate(
     """
     with estimator_graph(config):
         features, labels, input_hooks = features_and_labels(input_fn())
+        inputs = dense_inputs(features, labels)
         spec = model_fn(features, labels, ModeKeys.EVAL)
         metrics = _with_loss(spec)
+        for name, pair in metrics.items():
+            check_shapes("the loss" if name == LOSS else f"metric {name}", pair, inputs)
         if start_from is not None and not checkpoint:
             warm_start(start_from)
         values = {name: metrics[name][0] for name in sorted(metrics)}

@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.data_shard import WHOLE
+from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import DataSource, derived_seed, training_batches
 from ps_train.embeddings import row_order
 from ps_train.embeddings.distributions import distribution_of
@@ -33,6 +34,7 @@ from ps_train.placement.custom_gradients import as_captured, check_custom_gradie
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.initial_tensor import InitialTensor, Value, extract_initial_value
 from ps_train.placement.model_variable import ModelVariable
+from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.placement.plain import is_trained, model_value
 from ps_train.placement.plan import VariableSpec
 from ps_train.placement.traced_loss import traced_loss
@@ -146,10 +148,11 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
     traces: dict[str, VariableTrace] = {}
     with tf.Graph().as_default() as graph:
         batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
-        created, given = dict[str, Any](), dict[str, Any]()
+        inputs, created, given = dense_inputs(batches.features, batches.labels), dict[str, Any](), dict[str, Any]()
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
         with variables_provided_by(_recorder(traces, created, given)), _python_seed(seed), overriding_global_step(step):
             loss = traced_loss(model, batches)
+        check_shapes("the loss", loss, inputs)
         tables = declared_tables(graph)
         names = [name for name, variable in traces.items() if variable.trainable]
         _check_trained(names)

@@ -14,7 +14,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import private_tf
+from ps_train.data.named_inputs import dense_inputs
 from ps_train.input_result import features_and_labels
+from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.programs.program import TRAIN, Program
 from ps_train.programs.sessions import DefaultSaver, RestoringSessionCreator, WorkerSessionCreator, estimator_graph
 from ps_train.programs.step_claims import StepClaims
@@ -58,7 +60,9 @@ def train_unfused(run: Program) -> int:
     place = join_cluster(config) if config.cluster_spec.as_dict() else local_place(config)
     with estimator_graph(config, _device_function(config, place)):
         features, labels, input_hooks = features_and_labels(run.input_fn())
+        inputs = dense_inputs(features, labels)
         spec = run.model_fn(features, labels, TRAIN)
+        check_shapes("the loss", spec.loss, inputs)
         if run.warm_start is not None and not tf.train.latest_checkpoint(run.model_dir):
             v1.train.warm_start(*run.warm_start)
         _add_loss(spec.loss)

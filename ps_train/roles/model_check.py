@@ -17,11 +17,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.data.arrays import Arrays
+from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import evaluation_batches
 from ps_train.data_sources import test_source, warn_if_empty
 from ps_train.errors import ModelError
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
+from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.placement.plain import plain_graph
 from ps_train.placement.trace import ModelVariables
 from ps_train.updates.apply_gradients import optimizer_groups
@@ -66,6 +68,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
         warn_if_empty(source, data)
         warn_of_not_finite("test", data)
         batches = evaluation_batches(data, 1)
+        inputs = dense_inputs(batches.features, batches.labels)
         with plain_graph(variables.variables, "the model in training") as plain, overriding_global_step(step):
             with user_code("forward(), outside of training,"):
                 outputs = model.forward(batches.features, False)
@@ -75,6 +78,8 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
             with user_code("metrics()"):
                 metrics = model.metrics(outputs, batches.labels)
         check_metrics(metrics)
+        for name, pair in metrics.items():
+            check_shapes(f"metric {name}", pair, inputs)
         _check_predictions(predictions)
 
 

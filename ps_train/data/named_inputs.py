@@ -1,0 +1,75 @@
+"""Names of the tensors of a batch, for errors about the user's data.
+
+named = named_inputs(features, labels)      # {"feature age": tensor, "labels": tensor}
+name_of(tensor, named)                      # "feature age" for tf.cast(features["age"], tf.float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.data.batched import Batch
+
+_SAME_VALUES = ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Transpose", "EnsureShape")
+"""Types of operations whose result holds the values of their first input, in another form."""
+
+
+def dense_inputs(features: Any, labels: Any) -> dict[str, tf.Tensor]:
+    """Returns the dense tensors of a batch by name: "features", "feature age", "labels" or "label click"."""
+    if isinstance(features, Batch):
+        features, labels = features
+    return {
+        f"{kind} {path}" if path else f"{kind}s": value
+        for kind, values in (("feature", features), ("label", labels))
+        for path, value in _leaves(values)
+        if isinstance(value, tf.Tensor)
+    }
+
+
+def named_inputs(features: Any, labels: Any) -> dict[str, tf.Tensor]:
+    """Returns the dense tensors of a batch, and the values of its sparse and ragged ones, by name."""
+    if isinstance(features, Batch):
+        features, labels = features
+    return dense_inputs(
+        *(tf.nest.map_structure(_values, part) if part is not None else None for part in (features, labels))
+    )
+
+
+def _values(value: Any) -> Any:
+    while isinstance(value, tf.SparseTensor | tf.RaggedTensor):
+        value = value.values
+    return value
+
+
+def _leaves(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the path and the value of each leaf of nested values."""
+    if isinstance(values, Mapping):
+        parts = [(f"{path}/{key}" if path else str(key), value) for key, value in values.items()]
+    elif isinstance(values, tuple | list):
+        parts = [(f"{path}[{index}]", value) for index, value in enumerate(values)]
+    else:
+        yield path, values
+        return
+    for name, value in parts:
+        yield from _leaves(value, name)
+
+
+def source_of(tensor: tf.Tensor, stop: Collection[Any] = ()) -> tf.Tensor:
+    """Returns the tensor whose values a tensor holds, behind casts and changes of the shape.
+
+    Args:
+      tensor: a tensor of a graph.
+      stop: references of tensors at which the search ends.
+    """
+    while tensor.ref() not in stop and tensor.op.type in _SAME_VALUES and tensor.op.inputs:
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def name_of(tensor: tf.Tensor, named: Mapping[str, tf.Tensor]) -> str:
+    """Returns the name of the input whose values a tensor holds; "" if it is computed from more."""
+    names = {value.ref(): name for name, value in named.items()}
+    return names.get(source_of(tensor, names).ref(), "")
