@@ -2,6 +2,8 @@
 
 named = named_inputs(features, labels)      # {"feature age": tensor, "labels": tensor}
 name_of(tensor, named)                      # "feature age" for tf.cast(features["age"], tf.float32)
+
+A graph remembers the inputs of its batches, so errors of the running graph can name them too.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.data.batched import Batch
+
+_REMEMBERED = "ps_train/inputs"
 
 _SAME_VALUES = ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Transpose", "EnsureShape")
 """Types of operations whose result holds the values of their first input, in another form."""
@@ -36,6 +41,24 @@ def named_inputs(features: Any, labels: Any) -> dict[str, tf.Tensor]:
     return dense_inputs(
         *(tf.nest.map_structure(_values, part) if part is not None else None for part in (features, labels))
     )
+
+
+def remember_inputs(features: Any, labels: Any) -> None:
+    """Makes the current graph remember the inputs of a batch."""
+    v1.get_default_graph().get_collection_ref(_REMEMBERED).extend(named_inputs(features, labels).items())
+
+
+def inputs_of(graph: tf.Graph) -> dict[str, tf.Tensor]:
+    """Returns the inputs of a graph's batches by name; of two with the same name, the last one."""
+    return dict(graph.get_collection(_REMEMBERED))
+
+
+def input_name(tensor: tf.Tensor) -> str:
+    """Returns the name of the input whose values a tensor of the model holds; "" if it is computed from more."""
+    graph = getattr(tensor, "graph", None)
+    pairs = graph.get_collection(_REMEMBERED) if graph is not None else ()
+    names = {value.ref(): name for name, value in pairs}
+    return names.get(source_of(tensor, names).ref(), "") if names else ""
 
 
 def _values(value: Any) -> Any:

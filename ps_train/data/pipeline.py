@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.data.arrays import Arrays
 from ps_train.data.batched import Batched
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.named_inputs import remember_inputs
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.dynamic_batches import DynamicBatches
@@ -151,7 +152,11 @@ def training_batches(
     ended = threading.Event()
     dataset = dataset.concatenate(_signal_end(dataset, ended))
     batches = batches_of(_reading_ahead(dataset, dynamic), array_feeds, seed, "ps_train_input", ended)
-    return dataclasses.replace(batches, features=data.batch(batches.features)) if isinstance(data, Batched) else batches
+    if not isinstance(data, Batched):
+        return batches
+    batches = dataclasses.replace(batches, features=data.batch(batches.features))
+    remember_inputs(batches.features, None)
+    return batches
 
 
 def _reading_ahead(dataset: tf.data.Dataset, dynamic: DynamicBatches | None) -> tf.data.Dataset:
@@ -291,6 +296,7 @@ def _get_next(
     if not isinstance(element, tuple) or len(element) != 2:
         raise ModelError("data() gives elements that are not (features, labels) pairs: make each element such a pair.")
     features, labels = element
+    remember_inputs(features, labels)
     size = tf.cast(count_of(labels), tf.float32)
     progress = rest[0] if rest else None
     initializer, examples = iterator.initializer, size * weight

@@ -146,9 +146,8 @@ def _report(what: str, pair: _Pair, shapes: Shapes, named: Mapping[str, tf.Tenso
     """
     operands = [_operand(tensor, shape, named) for tensor, shape in zip(pair.tensors(), shapes, strict=True)]
     text = (
-        f"{what} combines {' with '.join(operands)}{place_of([pair.op])}, which makes a value for each pair of "
-        "examples of a batch: give both the same shape, with tf.squeeze(x, -1) or x[:, tf.newaxis]; for pairs on "
-        "purpose write x[:, tf.newaxis] and y[tf.newaxis, :]"
+        f"{what} combines {' with '.join(operands)}{place_of([pair.op])}, each example with every other: give both the "
+        "same shape, as by tf.squeeze(x, -1); for pairs on purpose write x[:, tf.newaxis] and y[tf.newaxis, :]"
     )
     if max(map(len, shapes)) == 2 and not any(None in shape for shape in shapes):
         raise ModelError(f"{text}.")

@@ -216,6 +216,10 @@ ROWS = {
     "a metric that is no scalar": (
         metrics(lambda o, y: {"mse": (tf.zeros([3]), tf.no_op())}), ["shape (3,)", "'mse'", "a scalar"],
     ),
+    "a metric over all pairs of a batch": (
+        metrics(lambda o, y: {"mse": v1.metrics.mean(tf.square(o[:, 0] - y))}),
+        ["metric mse combines", "[batch] with labels [batch, 1]", HERE, "x[:, tf.newaxis]"],
+    ),
     "a metric without a name": (metrics(lambda o, y: {"": v1.metrics.mean(o)}), ["the name ''"]),
     # optimizer()
     "optimizer() raises": (optimizer(raising), ["optimizer() raised KeyError: 'no such column'", HERE]),

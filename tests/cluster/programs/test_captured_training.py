@@ -13,9 +13,13 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.errors import ModelError
+from ps_train.estimator.estimator import Estimator
 from ps_train.programs.capture_error import NanLossError
 from ps_train.programs.captured_training import train
 from ps_train.programs.program import Program
+from ps_train.specs.run_config import RunConfig
+from tests.support import estimators
 from tests.support.programs import input_fn, minimize, network, plain_values, program_of, spec_of, step
 
 
@@ -155,3 +159,14 @@ def test_point_65_the_end_of_the_input_ends_the_training(tmp_path: pathlib.Path)
         return input_fn().take(5)
 
     assert train(program_in(tmp_path, dataclasses.replace(program_of(minimize), input_fn=once), max_steps=None)) == 5
+
+
+def test_a_loss_over_all_pairs_of_a_batch_is_refused_before_any_step(tmp_path):
+    made = Estimator(crossing, str(tmp_path), RunConfig(engine="ps_train"))
+    with pytest.raises(ModelError, match=r"the loss combines \[batch\] with labels \[batch, 1\] \(.*estimators.py"):
+        made.train(estimators.forever, steps=1)
+
+
+def crossing(features: Any, labels: Any, mode: str) -> Any:
+    """Gives the squared loss outputs [batch] and labels [batch, 1]."""
+    return estimators.spec_of(mode, features, labels[:, None])

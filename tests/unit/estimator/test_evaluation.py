@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.errors import ModelError
 from ps_train.estimator.estimator import Estimator
 from ps_train.specs.estimator_spec import EstimatorSpec
 from tests.support.estimators import (
@@ -191,3 +192,14 @@ def test_point_76_a_saver_of_the_user_restores_what_it_likes(tmp_path):
 
 def test_gradient_descent_of_the_tests_is_that_of_numpy():
     assert RATE == 0.1 and weights_after(200) == pytest.approx([1, 2], abs=1e-6)
+
+
+def test_a_metric_over_all_pairs_of_a_batch_is_refused(tmp_path):
+    def crossing(features, labels, mode):
+        spec = spec_of(mode, features, labels)
+        errors = spec.predictions["y"] - labels[:, None]
+        return spec._replace(eval_metric_ops={"mae": v1.metrics.mean(tf.abs(errors))})
+
+    trained = estimator(tmp_path, crossing).train(forever, steps=1)
+    with pytest.raises(ModelError, match=r"metric mae combines \[batch\] with labels \[batch, 1\] \(.*test_evaluation"):
+        trained.evaluate(once)

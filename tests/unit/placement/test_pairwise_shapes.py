@@ -128,7 +128,7 @@ def expect_error(loss, operands, batch):
         check(loss, batch)
     message = str(caught.value)
     assert caught.value.exit_code == EXIT_CONFIG and operands in message, message
-    assert "test_pairwise_shapes.py, line " in message and "\n" not in message and len(message) < 500
+    assert "test_pairwise_shapes.py, line " in message and "\n" not in message and len(message) < 400
 
 
 @pytest.mark.parametrize("batch", [None, 4, 64], ids="batch {}".format)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.errors import ModelError
 from ps_train.estimator.estimator import Estimator
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.run_config import RunConfig
@@ -275,3 +276,16 @@ def test_the_seed_decides_the_initial_values(tmp_path):
         for i, seed in enumerate([1, 1, 2])
     ]
     assert weights[0] == weights[1] != weights[2]
+
+
+def test_a_loss_over_all_pairs_of_a_batch_is_refused_before_any_step(tmp_path):
+    def crossing(features, labels, mode):
+        labels = features.pop("y")  # the batch is named as it came
+        return spec_of(mode, features, labels[:, None])
+
+    def with_labels():
+        return forever().map(lambda features, labels: {**features, "y": labels})
+
+    with pytest.raises(ModelError, match=r"the loss combines \[batch\] with feature y \[batch, 1\].*estimators.py"):
+        estimator(tmp_path, crossing).train(with_labels, steps=1)
+    assert not list(tmp_path.glob("model.ckpt*"))
