@@ -9,8 +9,12 @@ asked for (PEP 562), so that `import ps_train` does not import TensorFlow.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from ps_train import hidden_modules
+
+hidden_modules.watch()  # before the first import that a user's file could answer
+
+import importlib  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, train

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Sequence
 
 from ps_train.errors import ConfigError
+from ps_train.hidden_modules import watch
 from ps_train.launch.parent import die_with_launcher
 from ps_train.runtime.console import ERROR_BEGINS
 
@@ -30,7 +31,9 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
     """
     die_with_launcher()
     sys.argv = [script, *arguments]
-    sys.path[0:1] = [os.path.dirname(os.path.abspath(script))]
+    folder = os.path.dirname(os.path.abspath(script))
+    sys.path[0:1] = [folder]
+    watch(folder)
     try:
         if compat:
             from ps_train.legacy import facade

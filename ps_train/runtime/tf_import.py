@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+from ps_train.errors import PsTrainError
 from ps_train.private_tf import KERAS_CODE
 
 _KERAS = "keras"
@@ -67,6 +68,8 @@ def _captured_stderr() -> Iterator[None]:
         os.dup2(captured.fileno(), 2)
         try:
             yield
+        except PsTrainError:
+            raise  # its line says all
         except BaseException:
             captured.seek(0)
             os.write(stderr, captured.read())

@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 
 ROOMS = """
 errors metrics private_tf batch_size_policy tcp_connections input_result
-user_code network_interfaces untrusted command_parser
+user_code network_interfaces untrusted command_parser hidden_modules
 config optimizers dynamic_batches served_features example_rows
 data model_file http_server
 model cluster embeddings event_model measured_network record_files
