@@ -128,7 +128,7 @@ def _found(error: BaseException) -> tuple[list[Frame], str]:
     written = _written(str(getattr(error, "message", error)))
     if written:
         return frames + written, ""
-    for op in _ops(error):
+    for op in operations_of(error):
         if made_at := _frames_of(op):
             return made_at, op.name.removeprefix("model/")
     return frames, ""
@@ -152,7 +152,7 @@ def _written(text: str) -> list[Frame]:
     return [frame for frame in found if _is_users(frame.path)]
 
 
-def _ops(error: Any) -> Iterator[Any]:
+def operations_of(error: Any) -> Iterator[Any]:
     """Yields the operations that may have caused an error of a graph, the likeliest first."""
     op = getattr(error, "op", None)
     graph = getattr(op, "graph", None) or getattr(error, "graph", None)

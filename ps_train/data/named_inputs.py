@@ -8,6 +8,7 @@ A graph remembers the inputs of its batches, so errors of the running graph can 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +16,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.batched import Batch
+from ps_train.errors import DataError
+from ps_train.user_code import operations_of, place_of
 
+_NO_CLASS = re.compile(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 _REMEMBERED = "ps_train/inputs"
 
 _SAME_VALUES = ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Transpose", "EnsureShape")
@@ -45,12 +49,28 @@ def named_inputs(features: Any, labels: Any) -> dict[str, tf.Tensor]:
 
 def remember_inputs(features: Any, labels: Any) -> None:
     """Makes the current graph remember the inputs of a batch."""
-    v1.get_default_graph().get_collection_ref(_REMEMBERED).extend(named_inputs(features, labels).items())
+    known = v1.get_default_graph().get_collection_ref(_REMEMBERED)
+    if isinstance(features, Batch):  # its parts have been remembered by other names
+        known.clear()
+    known.extend(named_inputs(features, labels).items())
 
 
-def inputs_of(graph: tf.Graph) -> dict[str, tf.Tensor]:
-    """Returns the inputs of a graph's batches by name; of two with the same name, the last one."""
-    return dict(graph.get_collection(_REMEMBERED))
+def inputs_of(graph: tf.Graph) -> list[tuple[str, tf.Tensor]]:
+    """Returns the inputs of a graph's batches with their names, which several batches share."""
+    return list(graph.get_collection(_REMEMBERED))
+
+
+def label_error(error: tf.errors.OpError) -> DataError | None:
+    """Returns the labels' fault behind an error of `session.run`: a class that a sparse softmax does not have."""
+    found = _NO_CLASS.search(str(error))
+    if not found:
+        return None
+    ops = [op for op in operations_of(error) if op.type == "SparseSoftmaxCrossEntropyWithLogits"]
+    name, highest = (input_name(ops[0].inputs[1]) if ops else "") or "a label", int(found[2]) - 1
+    return DataError(
+        f"{name} has the value {found[1]}, but the loss has classes from 0 to {highest}{place_of(ops)}: correct the "
+        "labels, or make outputs for more classes."
+    )
 
 
 def input_name(tensor: tf.Tensor) -> str:

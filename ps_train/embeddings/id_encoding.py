@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ps_train.embeddings.row_index import splitmix64
+from ps_train.embeddings.row_index import described_ids, splitmix64
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
 
@@ -33,7 +33,7 @@ def encode_ids(table: Table, ids: tf.Tensor) -> tf.Tensor:
     if ids.dtype == tf.string:
         return _encode_strings(ids)
     if not ids.dtype.is_integer:
-        raise ModelError(f"table {table.name} is given ids of {ids.dtype.name}: use whole numbers or strings.")
+        raise ModelError(f"table {table.name} is given {described_ids(ids)}: use whole numbers or strings.")
     return tf.cast(ids, tf.int64)[:, tf.newaxis]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import tensorflow as tf
 
+from ps_train.data.named_inputs import input_name
 from ps_train.embeddings.combiners import COMBINERS, combine
 from ps_train.embeddings.id_encoding import encode_ids
 from ps_train.embeddings.row_index import LocateId, row_indices
@@ -82,10 +83,10 @@ def lookup(
 def _lookup_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) -> tf.Tensor:
     rank = ids.shape.rank
     if rank not in (1, 2) or (rank == 1 and (combiner is not None or table.by_field)):
-        raise ModelError(f"table {table.name} is given ids of shape {ids.shape}: use {_allowed(table, combiner)}.")
+        raise ModelError(f"table {table.name} is given {_shaped(ids)}: use {_allowed(table, combiner)}.")
     if table.by_field and ids.shape[1] != len(table.sizes):
         raise ModelError(
-            f"table {table.name} is given ids of shape {ids.shape}, but has {len(table.sizes)} sizes: "
+            f"table {table.name} is given {_shaped(ids)}, but has {len(table.sizes)} sizes: "
             "give as many sizes as there are fields."
         )
     found = _rows(table, ids, lambda index: (index[0], index[1] if rank == 2 else tf.zeros([], tf.int64)))
@@ -105,7 +106,7 @@ def _lookup_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> 
             f"table {table.name} is given {type(ids).__name__} ids without a combiner: use one of {_COMBINERS}."
         )
     if table.by_field or ids.shape.rank != 2:
-        raise ModelError(f"table {table.name} is given ids of shape {ids.shape}: use {_allowed(table, combiner)}.")
+        raise ModelError(f"table {table.name} is given {_shaped(ids)}: use {_allowed(table, combiner)}.")
     ragged = isinstance(ids, tf.RaggedTensor)
     segments = tf.cast(ids.value_rowids() if ragged else ids.indices[:, 0], tf.int64)
     count = ids.nrows() if ragged else ids.dense_shape[0]
@@ -130,6 +131,12 @@ def _like(table: Table, weights: Any, ids: tf.Tensor) -> tf.Tensor:
     if not weights.shape.is_compatible_with(ids.shape):
         raise ModelError(f"table {table.name} is given weights of shape {weights.shape} for ids of shape {ids.shape}.")
     return weights
+
+
+def _shaped(ids: Any) -> str:
+    """Returns ids for an error: "ids of shape (None, 2, 2) (feature age)"."""
+    name = input_name(ids if isinstance(ids, tf.Tensor) else ids.values)
+    return f"ids of shape {ids.shape}" + (f" ({name})" if name else "")
 
 
 def _allowed(table: Table, combiner: str | None) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.data.named_inputs import input_name
 from ps_train.data.stream import pipeline_error
 from ps_train.embeddings.table import Table
 from ps_train.errors import ModelError
@@ -36,14 +37,14 @@ def row_indices(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
     if ids.dtype == tf.string:
         if not table.hashed:
             raise ModelError(
-                f"table {table.name} is given ids that are strings: declare it with hash_buckets or capacity."
+                f"table {table.name} is given {described_ids(ids)}: declare it with hash_buckets or capacity."
             )
         hashes = tf.strings.to_hash_bucket_fast(ids, _HASH_BUCKETS)
     elif ids.dtype.is_integer:
         ids = tf.cast(ids, tf.int64)
         hashes = splitmix64(ids)
     else:
-        raise ModelError(f"table {table.name} is given ids of {ids.dtype.name}: use whole numbers or strings.")
+        raise ModelError(f"table {table.name} is given {described_ids(ids)}: use whole numbers or strings.")
     sizes = tf.constant(table.sizes if table.by_field else table.sizes[0], tf.int64)
     if table.hashed:
         indices = hashes % sizes
@@ -54,6 +55,12 @@ def row_indices(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
         else:
             indices = tf.where(inside, ids, hashes % sizes if table.oov == "hash" else sizes)
     return indices + tf.constant(table.offsets, tf.int64) if table.by_field else indices
+
+
+def described_ids(ids: tf.Tensor) -> str:
+    """Returns ids for an error: "ids of float32 (feature age)"."""
+    kind, name = "that are strings" if ids.dtype == tf.string else f"of {ids.dtype.name}", input_name(ids)
+    return f"ids {kind}" + (f" ({name})" if name else "")
 
 
 def splitmix64(ids: tf.Tensor) -> tf.Tensor:
@@ -72,12 +79,15 @@ def _signed(number: int) -> int:
 
 
 def _checked(table: Table, ids: tf.Tensor, inside: tf.Tensor, locate: LocateId) -> tf.Tensor:
+    name = input_name(ids)
+
     def fail() -> tf.Operation:
         index = tf.where(tf.logical_not(inside))[0]
         example, field = locate(index)
         highest = tf.gather(tf.constant(table.sizes, tf.int64), field if table.by_field else 0) - 1
-        parts = [f"table {table.name}: id ", tf.gather_nd(ids, index), " in field ", field, " of example ", example]
-        parts += [" of the batch is out of range: allowed are 0 to ", highest]
+        parts = [f"table {table.name}: id ", tf.gather_nd(ids, index), " in "]
+        parts += ["field ", field, f" of {name}" if name else ""] if ids.shape.rank == 2 or not name else [name]
+        parts += [" of example ", example, " of the batch is out of range: allowed are 0 to ", highest]
         parts += ["; correct the ids, declare more rows, or use oov=hash, oov=default, capacity or hash_buckets."]
         text = [part if isinstance(part, str) else tf.as_string(part) for part in parts]
         text[0] = str(pipeline_error(str(text[0]))).rstrip("\n")

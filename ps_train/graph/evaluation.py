@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.calls import LONG_CALL
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.named_inputs import label_error
 from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
 from ps_train.data.split import INFINITE, UNKNOWN, endless
 from ps_train.data.stream import data_error
@@ -208,7 +209,7 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
         except tf.errors.OutOfRangeError:
             break
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            raise data_error(error) or error from None
+            raise data_error(error) or label_error(error) or error from None
         if number == UNKNOWN and limit is not None and limit.is_reached(examples, since):
             log.warning(
                 "%s did not end within %d examples and %.0fs (finish_timeout_secs): the metrics are those of these "

@@ -22,11 +22,12 @@ import tensorflow as tf
 from ps_train.cluster.burst_size import Burst, BurstScheduler
 from ps_train.cluster.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, LostConnectionError, LostInputError
 from ps_train.coordination.kv_store import cause_of
+from ps_train.data.named_inputs import label_error
 from ps_train.data.stream import data_error
 from ps_train.errors import DataError, DivergedError
 from ps_train.graph.train_step import TrainStep
 from ps_train.training.step_sources import StepSource
-from ps_train.updates.finite import NOT_FINITE
+from ps_train.updates.finite import NOT_FINITE, bad_inputs
 
 log = logging.getLogger(__name__)
 
@@ -106,13 +107,10 @@ class TrainingLoop:
                 burst = Burst(count, wanted.with_hooks or count < wanted.steps)
                 made, ended = session.run_step_fn(self._burst_of(burst))
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-                if (unusable := data_error(error)) is not None:
+                if (unusable := data_error(error) or label_error(error)) is not None:
                     raise unusable from None
                 if NOT_FINITE in str(error):
-                    raise DivergedError(
-                        f"{NOT_FINITE}, on {self._name} after global step {self.global_step}; that step was not "
-                        "applied or saved: use a smaller learning_rate, clip gradients, or --on_nan=skip."
-                    ) from None
+                    raise self._diverged(bad_inputs(str(error))) from None
                 raise
             if not self.made_any:
                 log.debug("first step at global step %d", self.global_step)
@@ -123,6 +121,16 @@ class TrainingLoop:
             if ended:
                 return self._end(LoopExit.INPUT)
         return LoopExit.STOPPED
+
+    def _diverged(self, inputs: str) -> DivergedError:
+        """Returns the error of a step that is not finite; `inputs` are those of its batch that are not."""
+        what = f"{NOT_FINITE}, on {self._name} after global step {self.global_step}; that step was not applied or saved"
+        if inputs:
+            return DivergedError(
+                f"{what}: its batch holds NaN or infinite values ({inputs}); correct the data, or leave such batches "
+                "out by --on_nan=skip."
+            )
+        return DivergedError(f"{what}: use a smaller learning_rate, clip gradients, or --on_nan=skip.")
 
     def _end(self, reason: LoopExit) -> LoopExit:
         self._source.settle()

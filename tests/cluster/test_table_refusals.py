@@ -56,7 +56,7 @@ def test_accumulated_batches_are_refused() -> None:
 def test_an_id_out_of_range_ends_the_job_with_a_line_that_names_table_field_id_and_example(num_ps: int) -> None:
     cluster = InProcessCluster(Table(largest=10), num_ps, 1, optimizer="sgd", batch_size=8)
     cluster.start()
-    with pytest.raises(DataError, match=r"^table ads: id 10 in field 0 of example 2 of the batch is out of range: .*"):
+    with pytest.raises(DataError, match=r"^table ads: id 10 in features of example 2 of the batch is out of range: .*"):
         run_worker(cluster, 0, SharedBudget(100), lambda: False)
     assert cluster.global_step() == 1, "the second batch is the bad one"
 

@@ -49,5 +49,5 @@ def test_a_graph_remembers_its_inputs(graph):
     x, y = tensor(), tensor()
     assert input_name(x) == ""
     remember_inputs({"age": x}, y)
-    assert inputs_of(graph) == {"feature age": x, "labels": y}
+    assert inputs_of(graph) == [("feature age", x), ("labels", y)]
     assert input_name(tf.identity(x)) == "feature age"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
+from ps_train import embeddings
+from ps_train.data.named_inputs import remember_inputs
 from ps_train.data.stream import data_error
 from ps_train.embeddings.row_index import splitmix64
+from ps_train.errors import ModelError
 from tests.support.lookups import evaluated, looked_up
 
 
@@ -71,3 +75,33 @@ def test_ids_out_of_range_get_one_of_the_rows_of_their_field_if_so_wished() -> N
     numbers = np.array([[np.flatnonzero((table == row).all(axis=1))[0] for row in rows] for rows in found])
     assert numbers[50:53, 0].tolist() == [0, 1, 2] and numbers[50:52, 1].tolist() == [3, 4]
     assert set(numbers[:, 0]) == {0, 1, 2} and set(numbers[:, 1]) == {3, 4}
+
+
+def test_errors_about_ids_name_the_feature() -> None:
+    with tf.Graph().as_default():
+        names = {name: v1.placeholder(tf.int32, [None, width]) for name, width in (("city", 1), ("shops", 2))}
+        names |= {"age": v1.placeholder(tf.float32, [None]), "word": v1.placeholder(tf.string, [None])}
+        words = tf.RaggedTensor.from_row_splits(v1.placeholder(tf.int64, [None]), [0, 2])
+        remember_inputs({**names, "words": words}, None)
+        for name, message in (("age", r"ids of float32 \(feature age\)"), ("word", r"are strings \(feature word\)")):
+            with pytest.raises(ModelError, match=message):
+                embeddings.lookup("t", names[name], rows=4, dimension=1)
+        with pytest.raises(ModelError, match=r"ids of float32 \(feature age\)"):
+            embeddings.lookup("o", names["age"], capacity=4, dimension=1)
+        with pytest.raises(ModelError, match=r"ids of shape \(None, 1\) \(feature city\), but has 2 sizes"):
+            embeddings.lookup("t", names["city"], rows=[4, 4], dimension=1)
+        looked_up = {
+            "city": embeddings.lookup("a", names["city"][:, 0], rows=4, dimension=1),
+            "shops": embeddings.lookup("b", names["shops"], rows=[4, 5], dimension=1),
+            "words": embeddings.lookup("c", words, "sum", rows=4, dimension=1),
+        }
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            feeds = {names["city"]: [[1], [9]], names["shops"]: [[1, 1], [1, 6]], words.values: [1, 8]}
+            for name, message in (
+                ("city", "table a: id 9 in feature city of example 1 of the batch"),
+                ("shops", "table b: id 6 in field 1 of feature shops of example 1 of the batch"),
+                ("words", "table c: id 8 in feature words of example 0 of the batch"),
+            ):
+                with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                    session.run(looked_up[name], feeds)

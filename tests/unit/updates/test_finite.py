@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.updates.finite import NOT_FINITE, skip_if_not_finite, stop_if_not_finite
+from ps_train.data.named_inputs import remember_inputs
+from ps_train.updates.finite import NOT_FINITE, bad_inputs, skip_if_not_finite, stop_if_not_finite
 from tests.support.gradients import NARROW, vector
 
 
@@ -52,3 +53,26 @@ def test_float64_values_beyond_float32_are_finite() -> None:
     assert is_sent(vector([1.0], tf.float32), loss=np.float64(1e200))
     assert not is_sent(vector([1.0], tf.float32), loss=np.float64(np.inf))
     assert not is_sent(vector([1.0], tf.float32), loss=np.float16(np.nan))
+
+
+def test_the_error_counts_the_inputs_that_are_not_finite():
+    with tf.Graph().as_default():
+        age = tf.constant([[1.0, np.nan], [np.inf, 2.0]])
+        remember_inputs({"age": age, "size": tf.constant([1, 2]), "height": tf.constant([1.0, 2.0])}, age[0] + 1)
+        for loss, expected in ((tf.reduce_sum(age), "2 in feature age, 1 in labels"), (tf.constant(1.0), None)):
+            kept = stop_if_not_finite(loss, [tf.ones([3])])
+            with v1.Session() as session:
+                if expected is None:
+                    assert session.run(kept)[0].tolist() == [1, 1, 1]
+                    continue
+                with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE) as caught:
+                    session.run(kept)
+                assert bad_inputs(str(caught.value)) == expected
+
+
+def test_an_error_without_inputs_names_none():
+    with tf.Graph().as_default(), v1.Session() as session:
+        kept = stop_if_not_finite(tf.constant(np.nan), [tf.ones([3])])
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE) as caught:
+            session.run(kept)
+        assert bad_inputs(str(caught.value)) == ""
