@@ -42,8 +42,8 @@ def distribution_of(initializer: Any) -> Distribution | None:
     """
     if initializer is None:
         return Distribution("uniform", -LIMIT, LIMIT)
-    if isinstance(initializer, int | float):
-        return Distribution("constant", initializer, initializer)
+    if isinstance(initializer, int | float | np.ndarray | np.generic) and np.ndim(initializer) == 0:
+        return Distribution("constant", float(initializer), float(initializer))
     if isinstance(initializer, type):
         initializer = initializer()
     config = initializer.get_config() if hasattr(initializer, "get_config") else {}
@@ -54,7 +54,17 @@ def distribution_of(initializer: Any) -> Distribution | None:
     if "normal" in name and config.keys() >= {"mean", "stddev"}:
         kind = "truncated" if "truncated" in name else "normal"
         return Distribution(kind, config["mean"], config["mean"] + config["stddev"], seed)
-    for kind, value in (("zeros", 0.0), ("ones", 1.0), ("constant", config.get("value"))):
-        if kind in name and value is not None and np.ndim(value) == 0:
-            return Distribution("constant", float(value), float(value))
-    return None
+    for kind, value in (("zeros", 0.0), ("ones", 1.0)):
+        if kind in name:
+            return Distribution("constant", value, value)
+    constant = constant_of(initializer)
+    if constant is None or constant.size != 1:
+        return None
+    return Distribution("constant", float(constant.reshape(())), float(constant.reshape(())))
+
+
+def constant_of(initializer: Any) -> np.ndarray[Any, Any] | None:
+    """Returns the values of an initializer of constants; None for another one."""
+    value = getattr(initializer, "value", None)
+    is_constant = "constant" in type(initializer).__name__.lower() and value is not None
+    return np.asarray(value) if is_constant else None

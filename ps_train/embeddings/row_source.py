@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.embeddings.given_rows import given_rows, plain_rows
 from ps_train.embeddings.id_initializer import check_initializer
 from ps_train.embeddings.plain_vocabulary import plain_vocabulary
 from ps_train.embeddings.row_order import initial_rows
@@ -82,6 +83,7 @@ def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
             f"table {name} is declared twice, as {declared[name]} and as {table}: declare it the same way."
         )
     if name not in declared:
+        given_rows(table)  # refuses rows that do not fit
         v1.add_to_collection(_DECLARED, (name, table))
     if table.is_open:
         _check_open(name, table, positions.shape[1])
@@ -120,8 +122,12 @@ def _check_open(name: str, table: Table, width: int) -> None:
 
 def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
-        rows = initial_rows(table.first_initializer, 0, table.total, table.dimension, seed=0)
-        return tf.reshape(rows, [table.total, *table.row_shape])
+        begin = partition_info.var_offset[0] if partition_info is not None else 0
+        source, count = given_rows(table), int(shape[0])
+        if source is not None:
+            return plain_rows(table, source, begin, count)
+        rows = initial_rows(table.first_initializer, begin, count, table.dimension, seed=0)
+        return tf.reshape(rows, [count, *table.row_shape])
 
     with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
         variable = _variable_of(table, initial)

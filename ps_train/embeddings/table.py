@@ -34,7 +34,8 @@ class Table:
         field has rows of its own.
       hash_buckets: instead of `rows`: number of rows into which ids are hashed; ids are any int64 or strings.
       initializer: initial values: a number, an initializer of TensorFlow or Keras, or None for uniform within +-0.05.
-        Zeros, ones, constants, uniform, normal and truncated normal do not depend on the number of ps.
+        Zeros, ones, constants, uniform, normal and truncated normal do not depend on the number of ps.  An array, a
+        tensor, or a function of shape and dtype gives row i to id i, for `rows` only.
       oov: treatment of an id out of range: "error"; "default": the field's default row, which is one more than `rows`
         and is trained like others; "hash": one of the field's rows.
       capacity: instead of `rows`: number of ids that can have rows at once in an open vocabulary; ids are any int64 or
@@ -50,6 +51,9 @@ class Table:
 
     allows_dense_updates: ClassVar[bool] = False
     """True if the optimizer may touch all rows in every update."""
+
+    has_natural_order: ClassVar[bool] = False
+    """True if row i of the variable is that of index i; else `row_order.py` tells the order."""
 
     name: str
     dimension: int

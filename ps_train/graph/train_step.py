@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.batch_size_control import learning_rate_divisor
+from ps_train.checkpoint.initial_values import InitialValues
 from ps_train.checkpoint.run_counters import RunCounters
 from ps_train.checkpoint.shard_ownership import OwnershipTable
 from ps_train.checkpoint.shard_progress import ShardProgress
@@ -59,6 +60,7 @@ class TrainStep:
       counters: counters of the whole run, variables on ps 0.
       entries: the checkpoint's variables; complete on replica 0 only.
       initialize: for each ps, the operation that initializes all variables there.
+      initial_values: values that the chief writes into initialized variables, where no checkpoint is restored.
       uninitialized: bool [entries], True for each variable of `entries` that has no value.
       lockstep: True if all replicas make every step together.
       is_endless: True if the input never ends, and all batches have the same size.
@@ -80,6 +82,7 @@ class TrainStep:
     counters: RunCounters
     entries: list[CheckpointEntry]
     initialize: list[tf.Operation]
+    initial_values: InitialValues
     uninitialized: tf.Tensor
     lockstep: bool
     is_endless: bool
@@ -137,6 +140,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
             counters=state.counters,
             entries=entries,
             initialize=initialize,
+            initial_values=InitialValues(spec.variables, plan, state.variables, spec.device, job.seed),
             uninitialized=uninitialized,
             lockstep=update.lockstep,
             is_endless=job.is_endless,

@@ -23,7 +23,8 @@ from ps_train.data.data_shard import WHOLE
 from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import DataSource, derived_seed, training_batches
 from ps_train.embeddings import row_order
-from ps_train.embeddings.distributions import distribution_of
+from ps_train.embeddings.distributions import constant_of, distribution_of
+from ps_train.embeddings.given_rows import given_rows, whole_rows
 from ps_train.embeddings.index import CANDIDATES, KEYS, UPDATE_COUNT, USED
 from ps_train.embeddings.row_source import declared_tables
 from ps_train.embeddings.table import Table
@@ -37,6 +38,7 @@ from ps_train.placement.model_variable import ModelVariable
 from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.placement.plain import is_trained, model_value
 from ps_train.placement.plan import VariableSpec
+from ps_train.placement.seeded_graph import SeededGraph
 from ps_train.placement.traced_loss import traced_loss
 from ps_train.placement.user_variables import variables_provided_by
 from ps_train.user_code import user_code
@@ -55,6 +57,8 @@ class VariableTrace:
       sparse: True if that gradient is an IndexedSlices, which touches some rows only.
       table: the table's declaration, if the variable is a table; a table never travels whole.
       assigned: True if the model assigns it in forward() or loss(); see `transport/model_state.py`.
+      given: the source of the rows that a table begins with (`embeddings/given_rows.py`), with an `InitialTensor` for
+        a tensor; None for other initial values.
     """
 
     spec: VariableSpec
@@ -64,18 +68,42 @@ class VariableTrace:
     sparse: bool = False
     table: Table | None = None
     assigned: bool = False
+    given: Any = None
 
     @property
     def has_row_initializer(self) -> bool:
         """True for a table if any range of its rows can be initialized without the other rows."""
-        return self.table is not None and distribution_of(self.table.first_initializer) is not None
+        if self.table is None:
+            return False
+        return self.given is not None or distribution_of(self.table.first_initializer) is not None
 
     def initial_rows(self, begin: Any, rows: Any, seed: int) -> tf.Tensor:
-        """Returns a table's initial rows; `begin` and `rows` may be int64 tensors if `has_row_initializer`."""
+        """Returns a table's initial rows, or zeros for given ones, which the chief writes into them.
+
+        `begin` and `rows` may be int64 tensors if `has_row_initializer`.
+        """
         assert self.table is not None
+        if self.given is not None:
+            return tf.zeros([rows, *self.table.row_shape])
         seed = derived_seed(seed, self.spec.name)
         found = row_order.initial_rows(self.table.first_initializer, begin, rows, self.table.dimension, seed)
         return tf.reshape(found, [rows, *self.table.row_shape])
+
+    def given_rows(self, seed: int) -> np.ndarray[Any, Any]:
+        """Returns the rows that a table begins with by index, computed in this process.
+
+        Raises:
+          ModelError: they do not fit the table.
+        """
+        assert self.table is not None
+        own = derived_seed(seed, self.spec.name)
+        with SeededGraph(own).as_default(), tf.device("/device:CPU:0"):
+            is_tensor = isinstance(self.given, InitialTensor)
+            rows = whole_rows(self.table, self.given.tensor(own, seed) if is_tensor else self.given)
+            if isinstance(rows, tf.Tensor):
+                with v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:
+                    rows = whole_rows(self.table, session.run(rows))
+        return rows
 
     def initial_value(self, seed: int) -> tf.Tensor:
         """Returns the whole initial value.
@@ -92,6 +120,13 @@ class VariableTrace:
         if not self.spec.divisible and _has_no_parameters(initializer):
             return tf.convert_to_tensor(initializer())
         return tf.convert_to_tensor(initializer(list(self.spec.shape), dtype=tf.as_dtype(self.spec.dtype)))
+
+    def initial_slice(self, begin: int, count: int, seed: int) -> tf.Tensor:
+        """Returns the initial value of some rows; of an array, only these rows become a constant of the graph."""
+        values = self.initializer if isinstance(self.initializer, np.ndarray) else constant_of(self.initializer)
+        if values is not None and values.shape == self.spec.shape:
+            return tf.constant(values[begin : begin + count], self.spec.dtype)
+        return self.initial_value(seed)[begin : begin + count]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,10 +200,13 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
         _check_tables({name: created[name] for name in tables})
         uses_global_step = bool(step.consumers())
+        given_tables = {name: _given_rows(name, table) for name, table in tables.items()}
     for name, gradient in zip(names, gradients, strict=True):
         exists, sparse, table = gradient is not None, isinstance(gradient, tf.IndexedSlices), tables.get(name)
         spec = dataclasses.replace(traces[name].spec, spread=table is not None, grain=_grain(table))
-        traces[name] = dataclasses.replace(traces[name], spec=spec, has_gradient=exists, sparse=sparse, table=table)
+        traces[name] = dataclasses.replace(
+            traces[name], spec=spec, has_gradient=exists, sparse=sparse, table=table, given=given_tables.get(name)
+        )
     for name in assigned:
         spec = dataclasses.replace(traces[name].spec, divisible=False)
         traces[name] = dataclasses.replace(traces[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
@@ -176,6 +214,17 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         if table.is_open:
             traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
     return ModelVariables(traces, uses_global_step)
+
+
+def _given_rows(name: str, table: Table) -> Any:
+    """Returns the source of the rows that a table begins with; calls a function once, to check its shape."""
+    source = given_rows(table)
+    if isinstance(source, tf.Tensor):
+        return extract_initial_value(name, source, {})
+    if source is not None:
+        with user_code(f"the initializer of table {name}"):
+            whole_rows(table, source)
+    return source
 
 
 def _grain(table: Table | None) -> int:

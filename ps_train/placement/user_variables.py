@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.embeddings.given_rows import values_come_later
 from ps_train.errors import ModelError
 from ps_train.placement.model_variable import ModelVariable
 from ps_train.private_tf import reset_keras_names
@@ -55,6 +56,7 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
             v1.variable_scope(v1.get_variable_scope(), custom_getter=build.of_get_variable),
             tf.variable_creator_scope(build.of_variable),
             _only_tensors_of_this_graph(),
+            values_come_later(),
         ):
             reset_keras_names()  # each construction has the same names
             build.set_collections()

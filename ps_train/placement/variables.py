@@ -82,8 +82,9 @@ def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
         if variable.table:
             return variable.initial_rows(piece.begin, piece.shape[0], seed)
-        whole = variable.initial_value(seed)
-        return whole if piece.count == 1 else whole[piece.begin : piece.begin + piece.shape[0]]
+        if piece.count == 1:
+            return variable.initial_value(seed)
+        return variable.initial_slice(piece.begin, piece.shape[0], seed)
 
     return v1.get_variable(
         piece.name,

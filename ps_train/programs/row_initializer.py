@@ -9,16 +9,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as v1
 
-from ps_train.embeddings.distributions import distribution_of
+from ps_train.embeddings.distributions import constant_of, distribution_of
 
 _DEVIATION_OF_TRUNCATED = 0.87962566103423978
 """Standard deviation of a standard normal number within two deviations: `scipy.stats.truncnorm(-2, 2).std()`."""
 
 
 def row_initializer(initializer: Any, shape: Sequence[int]) -> Any:
-    """Returns an initializer for any rows of a variable; None if its values depend on all rows.
+    """Returns an initializer for any rows of a variable, or its rows; None if its values depend on all rows.
 
     Args:
       initializer: the variable's initializer, as given to `get_variable`.
@@ -29,7 +30,10 @@ def row_initializer(initializer: Any, shape: Sequence[int]) -> Any:
     initializer = initializer() if isinstance(initializer, type) else initializer
     if all(hasattr(initializer, name) for name in ("scale", "mode", "distribution")):
         return _scaled(initializer, shape)
-    return initializer if distribution_of(initializer) is not None else None
+    if distribution_of(initializer) is not None:
+        return initializer
+    values = initializer if isinstance(initializer, np.ndarray) else constant_of(initializer)
+    return values.reshape(shape) if values is not None and values.size == math.prod(shape) else None
 
 
 def _scaled(initializer: Any, shape: Sequence[int]) -> Any:

@@ -28,6 +28,7 @@ class LookedUp(Table):
     """The table behind a variable that is only looked up; `is_vector` for a variable of one dimension."""
 
     allows_dense_updates: ClassVar[bool] = True
+    has_natural_order: ClassVar[bool] = True
 
     is_vector: bool = False
 

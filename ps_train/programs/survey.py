@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
+from ps_train.embeddings.given_rows import values_come_later
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.counted_step import check_counting
@@ -83,7 +84,7 @@ def survey_program(program: Program) -> Survey:
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
         setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
-        with v1.device(setter), made.watching(), recorder.recording():
+        with v1.device(setter), values_come_later(), made.watching(), recorder.recording():
             spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
         _check_updates(recorder.applied)
         check_counting(spec.train_op, step)

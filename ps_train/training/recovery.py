@@ -124,6 +124,7 @@ class Recovery:
         if known_step is not None:
             self._report(range(len(self.stores)), restored, known_step)
         elif restored is None:
+            self.step.initial_values.write(session)
             step = self.checkpoints.save(session)
             self.checkpoints.listeners.after(session, step)
             return step

@@ -85,6 +85,8 @@ class InProcessCluster:
         if restore:
             assert self.checkpoints is not None
             step = self.checkpoints.restore(self.sessions[0])
+        if step is None:
+            self.steps[0].initial_values.write(self.sessions[0])
         for session, replica in zip(self.sessions, self.steps, strict=True):
             replica.local.prepare(session)
             session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
