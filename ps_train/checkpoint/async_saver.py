@@ -9,6 +9,7 @@ Without shadow copies, where these would take too much memory, pushes are held u
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -24,7 +25,7 @@ from ps_train.checkpoint.push_barrier import PushBarrier
 from ps_train.checkpoint.shadow_copies import ShadowCopies
 from ps_train.cluster.calls import abandonable
 from ps_train.coordination.kv_store import cause_of
-from ps_train.errors import SaveError
+from ps_train.errors import PsTrainError, SaveError
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +41,14 @@ class _SessionSaves:
       lock: lock under which one thread at a time makes a checkpoint.
       writer: the thread that writes, or wrote last.
       due: time.monotonic() by which the writer must end.
-      outcome: step of the written checkpoint, or the error; None if there is nothing to report.
+      outcomes: step of each written checkpoint that is not reported yet, or its error.
       session: the session.
     """
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     writer: threading.Thread | None = None
     due: float = 0.0
-    outcome: int | SaveError | None = None
+    outcomes: collections.deque[int | PsTrainError] = dataclasses.field(default_factory=collections.deque)
     session: v1.Session | None = None
 
 
@@ -101,21 +102,24 @@ class AsyncSaver:
                     self._take(session, self._shadows)
                     self._write_soon(saves, session, self._shadows)
             except SaveError as error:
-                saves.outcome = error
+                saves.outcomes.append(error)
 
     def poll(self) -> int | None:
-        """Returns the step of the checkpoint that was written since the last call, or None; tells the listeners.
+        """Returns the step of a checkpoint that is written and not reported yet, or None; tells the listeners.
 
         Raises:
           SaveError: the checkpoint could not be taken or written.
+          ModelError: a listener raised an exception before it was written.
         """
-        if self.busy:
+        _ = self.busy  # raises if the write takes too long
+        saves = self._saves
+        if not saves.outcomes:
             return None
-        outcome, self._saves.outcome = self._saves.outcome, None
-        if isinstance(outcome, SaveError):
+        outcome = saves.outcomes.popleft()
+        if isinstance(outcome, PsTrainError):
             raise outcome
-        if outcome is not None and self._saves.session is not None:
-            self._checkpoints.listeners.after(self._saves.session, outcome)
+        if saves.session is not None:
+            self._checkpoints.listeners.after(saves.session, outcome)
         return outcome
 
     def wait(self, session: v1.Session) -> None:
@@ -139,7 +143,14 @@ class AsyncSaver:
         """
         self.start(session)
         self.wait(session)
-        step = self.poll()
+        step, failure = None, None
+        while self._saves.outcomes:  # the last one is of this checkpoint
+            try:
+                step, failure = self.poll(), None
+            except SaveError as error:
+                failure = error
+        if failure is not None:
+            raise failure
         if step is None:
             raise tf.errors.UnavailableError(None, None, "a ps was lost while a checkpoint was written")
         return step
@@ -178,7 +189,7 @@ class AsyncSaver:
     def _write_held(self, saves: _SessionSaves, session: v1.Session) -> None:
         began = time.monotonic()
         with self._barrier.held(session, _WRITE_SECS):
-            saves.outcome = self._checkpoints.save(session)
+            saves.outcomes.append(self._checkpoints.save(session))
         self._hold_secs.append(time.monotonic() - began)
         self._write_secs.append(self._hold_secs[-1])
 
@@ -191,12 +202,12 @@ class AsyncSaver:
         began = time.monotonic()
         try:
             try:
-                saves.outcome = self._checkpoints.save(session, copies=True)
+                saves.outcomes.append(self._checkpoints.save(session, copies=True))
                 self._write_secs.append(time.monotonic() - began)
             finally:
                 session.run(shadows.drop)
-        except SaveError as error:
-            saves.outcome = error
+        except PsTrainError as error:
+            saves.outcomes.append(error)
         except Exception as error:  # the session is lost, which the training thread detects itself
             log.debug("a checkpoint is given up: %s", cause_of(error))
 

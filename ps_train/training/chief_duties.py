@@ -21,8 +21,9 @@ from ps_train.checkpoint.export import export, prepare_export
 from ps_train.checkpoint.files import checkpoints_in
 from ps_train.checkpoint.save_hook import SaveHook
 from ps_train.checkpoint.save_listeners import SaveListeners
+from ps_train.checkpoint.save_watcher import SaveWatcher
 from ps_train.cluster.abandonable import run_within
-from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError
+from ps_train.cluster.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.server import device_of
 from ps_train.coordination import records
 from ps_train.coordination.heartbeat import task_statuses
@@ -69,6 +70,7 @@ class ChiefDuties(Duties):
     def __init__(self, training: WorkerTraining, membership: MembershipMonitor) -> None:
         self._training, self._context, self._membership = training, training.context, membership
         self._start: tuple[float, int, float] | None = None
+        self._watcher: SaveWatcher | None = None
 
     def agree(self) -> None:
         """Does nothing: the other tasks agree with the chief."""
@@ -104,16 +106,22 @@ class ChiefDuties(Duties):
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._context.console.progress(progress.text())
         if self._context.observer is not None:
-            saves = self._snapshots.report()
+            saves = self._saves_report()
             self._context.observer.board.progress(
                 progress, counters, saves and {**saves, "last_step": self._saver.step}
             )
+
+    def _saves_report(self) -> dict[str, Any] | None:
+        saves = self._snapshots.report()
+        return saves and {**saves, "late": self._saver.late}
 
     def _next_step(self) -> int:
         return self._training.loop.next_step if self._training.loop is not None else 0
 
     def before_release(self) -> None:
         """Waits briefly for the checkpoint that is being written."""
+        if self._watcher is not None:
+            self._watcher.stop()
         self._snapshots.wait_briefly(_GIVE_UP_SECS)  # the recovery may restore this checkpoint
 
     def prepare(self, session: v1.Session) -> int:
@@ -147,10 +155,20 @@ class ChiefDuties(Duties):
         """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
         self._membership.remove_replica = self._training.remove_replica
         self._membership.awaited = self._awaited if self._step.ops.awaited is not None else None
-        while True:
-            self._training.run_loop(session)
-            if not self._more_to_do():
-                break
+        unhooked = self._unhooked_session()
+        watcher = self._watcher = SaveWatcher(
+            self._saver, self._step.global_step, unhooked, self._context.events.stop.is_set
+        )
+        watcher.start()
+        try:
+            while True:
+                self._training.run_loop(session)
+                if not self._more_to_do():
+                    break
+        finally:
+            watcher.stop()
+        with abandonable(unhooked):
+            watcher.join()
         self._training.model_hooks.close(self._unhooked_session())
         self._finish()
 
@@ -237,7 +255,7 @@ class ChiefDuties(Duties):
         scale = None if self._step.loss_scale is None else float(session.run(self._step.loss_scale))
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters,
-            self._snapshots.report(), scale,
+            self._saves_report(), scale,
         )  # fmt: skip
         reason = "ended by a hook" if self._training.has_ended else self._gave_up or "all input ended"
         if report_end(summary, job, reason, self._context.directory, console, self._context.observer):
