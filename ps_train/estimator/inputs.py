@@ -8,7 +8,6 @@ They return a Dataset.  The arrays do not become part of the graph.
 from __future__ import annotations
 
 import importlib.util
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -68,50 +67,47 @@ def numpy_input_fn(
     return lambda: _batches(x, y, reading)
 
 
-class _PandasArguments(NamedTuple):
-    x: Any
-    y: Any = None
-    batch_size: int = 128
-    num_epochs: int | None = 1
-    shuffle: bool | None = None
-    queue_capacity: int | None = 1000
-    num_threads: int = 1
-    target_column: str = "target"
-
-
-def pandas_input_fn(*arguments: Any, **named: Any) -> _InputFn:
+def pandas_input_fn(
+    x: Any,
+    y: Any = None,
+    batch_size: int = 128,
+    num_epochs: int | None = 1,
+    shuffle: bool | None = None,
+    queue_capacity: int | None = 1000,
+    num_threads: int = 1,
+    target_column: str = "target",
+) -> _InputFn:
     """Returns an input_fn for a data frame, whose features are the columns.
 
     Args:
-      *arguments: in this order: x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads, target_column.
-      **named: the same by name.  x is a DataFrame; y a Series, a DataFrame (labels by column) or None; the others are
-        as in `numpy_input_fn`.  target_column: a name for y that is not a column of x.
+      x: a DataFrame.
+      y: a Series, a DataFrame (labels by column) or None.
+      batch_size: as in `numpy_input_fn`, as num_epochs, shuffle, queue_capacity and num_threads.
+      num_epochs: number of times that all examples are read; None: without end.
+      shuffle: True for a random order; it must be given.
+      queue_capacity: number of examples among which the order is random; None: all.
+      num_threads: without effect.
+      target_column: a name for y that is not a column of x.
 
     Raises:
       ValueError: shuffle is not given, x has a column of the name target_column, or the indexes of x and y differ.
       TypeError: pandas is not installed, or target_column is not a text.
     """
-    given = _PandasArguments(*arguments, **named)
     if importlib.util.find_spec("pandas") is None:
         raise TypeError("pandas_input_fn needs pandas, which is not installed: use numpy_input_fn.")
-    shuffle = _checked_shuffle(given.shuffle)
-    x, y, target = given.x.copy(), given.y, given.target_column
-    if not isinstance(target, str):
-        raise TypeError(f"target_column={target!r} must be a text.")
+    reading = _Reading(batch_size, num_epochs, _checked_shuffle(shuffle), queue_capacity)
+    if not isinstance(target_column, str):
+        raise TypeError(f"target_column={target_column!r} must be a text.")
     if y is not None:
-        if target in x:
+        if target_column in x:
             raise ValueError(
-                f"target_column={target} is a column of x ({', '.join(map(str, x.columns))}): use another."
+                f"target_column={target_column} is a column of x ({', '.join(map(str, x.columns))}): use another."
             )
         if not np.array_equal(x.index, y.index):
             raise ValueError("the indexes of x and y differ: align them, or reset both.")
         y = {name: y[name].to_numpy() for name in y.columns} if hasattr(y, "columns") else y.to_numpy()
     features = {name: x[name].to_numpy() for name in x.columns}
-    reading = _Reading(given.batch_size, given.num_epochs, shuffle, given.queue_capacity)
     return lambda: _batches(features, y, reading)
-
-
-pandas_input_fn.__signature__ = inspect.signature(_PandasArguments)  # type: ignore[attr-defined]
 
 
 def _checked_shuffle(shuffle: Any) -> bool:

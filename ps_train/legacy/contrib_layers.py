@@ -7,7 +7,6 @@ Each function takes the arguments of contrib's, in the same order.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.legacy import layers
 from ps_train.legacy.contrib_optimize_loss import optimize_loss
+from ps_train.legacy.layer_variables import ZEROS
 
 __all__ = [
     "batch_norm",
@@ -83,110 +83,74 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
     return initialize
 
 
-@dataclasses.dataclass
-class _FullyConnected:
-    """Arguments of `fully_connected`."""
-
-    inputs: Any
-    num_outputs: int
-    activation_fn: Any = tf.nn.relu
-    normalizer_fn: Any = None
-    normalizer_params: Mapping[str, Any] | None = None
-    weights_initializer: Any = dataclasses.field(default_factory=xavier_initializer)
-    weights_regularizer: Any = None
-    biases_initializer: Any = dataclasses.field(default_factory=v1.zeros_initializer)
-    biases_regularizer: Any = None
-    reuse: Any = None
-    variables_collections: Any = None
-    outputs_collections: Any = None
-    trainable: bool = True
-    scope: Any = None
-
-    def outputs(self) -> Any:
-        inputs = tf.convert_to_tensor(self.inputs)
-        with v1.variable_scope(self.scope, "fully_connected", [inputs], reuse=self.reuse):
-            shape = [inputs.shape.as_list()[-1], int(self.num_outputs)]
-            weights = self._variable("weights", shape, self.weights_initializer, self.weights_regularizer)
-            if len(inputs.shape) == 2:
-                outputs = tf.matmul(inputs, weights)
-            else:
-                outputs = tf.tensordot(inputs, weights, [[len(inputs.shape) - 1], [0]])
-            if self.normalizer_fn is not None:
-                outputs = self.normalizer_fn(outputs, **(self.normalizer_params or {}))
-            elif self.biases_initializer is not None:
-                biases = self._variable("biases", shape[1:], self.biases_initializer, self.biases_regularizer)
-                outputs = tf.nn.bias_add(outputs, biases)
-            outputs = outputs if self.activation_fn is None else self.activation_fn(outputs)
-            return _collected(outputs, self.outputs_collections)
-
-    def _variable(self, name: str, shape: list[int], initializer: Any, regularizer: Any) -> Any:
-        dtype = tf.convert_to_tensor(self.inputs).dtype
-        collections = [v1.GraphKeys.GLOBAL_VARIABLES, *_names(self.variables_collections, name)]
-        return v1.get_variable(
-            name, shape, dtype, initializer, regularizer, trainable=self.trainable, collections=collections
-        )
+_XAVIER = xavier_initializer()
 
 
-def fully_connected(*arguments: Any, **options: Any) -> Any:
+def fully_connected(
+    inputs: Any,
+    num_outputs: int,
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Mapping[str, Any] | None = None,
+    weights_initializer: Any = _XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
     """Returns activation(inputs @ weights + biases), ReLU by default; a normalizer takes the place of the biases.
 
     Variables: fully_connected/weights [n, num_outputs], fully_connected/biases [num_outputs].
     """
-    return _FullyConnected(*arguments, **options).outputs()
+    inputs = tf.convert_to_tensor(inputs)
+
+    def variable(name: str, shape: list[int], initializer: Any, regularizer: Any) -> Any:
+        collections = [v1.GraphKeys.GLOBAL_VARIABLES, *_names(variables_collections, name)]
+        return v1.get_variable(
+            name, shape, inputs.dtype, initializer, regularizer, trainable=trainable, collections=collections
+        )
+
+    with v1.variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
+        shape = [inputs.shape.as_list()[-1], int(num_outputs)]
+        weights = variable("weights", shape, weights_initializer, weights_regularizer)
+        if len(inputs.shape) == 2:
+            outputs = tf.matmul(inputs, weights)
+        else:
+            outputs = tf.tensordot(inputs, weights, [[len(inputs.shape) - 1], [0]])
+        if normalizer_fn is not None:
+            outputs = normalizer_fn(outputs, **(normalizer_params or {}))
+        elif biases_initializer is not None:
+            biases = variable("biases", shape[1:], biases_initializer, biases_regularizer)
+            outputs = tf.nn.bias_add(outputs, biases)
+        outputs = outputs if activation_fn is None else activation_fn(outputs)
+        return _collected(outputs, outputs_collections)
 
 
-@dataclasses.dataclass
-class _BatchNorm:
-    """Arguments of `batch_norm`."""
-
-    inputs: Any
-    decay: float = 0.999
-    center: bool = True
-    scale: bool = False
-    epsilon: float = 0.001
-    activation_fn: Any = None
-    param_initializers: Mapping[str, Any] | None = None
-    param_regularizers: Mapping[str, Any] | None = None
-    updates_collections: Any = v1.GraphKeys.UPDATE_OPS
-    is_training: Any = True
-    reuse: Any = None
-    variables_collections: Any = None
-    outputs_collections: Any = None
-    trainable: bool = True
-    batch_weights: Any = None
-    fused: bool | None = None
-    data_format: str = "NHWC"
-    zero_debias_moving_mean: bool = False
-    scope: Any = None
-
-    def outputs(self) -> Any:
-        for name in ("batch_weights", "zero_debias_moving_mean"):
-            if getattr(self, name) is not None and getattr(self, name) is not False:
-                raise ValueError(f"{name} of batch_norm is not supported: leave it out")
-        options = {f"{name}_initializer": value for name, value in (self.param_initializers or {}).items()}
-        options |= {f"{name}_regularizer": value for name, value in (self.param_regularizers or {}).items()}
-        graph = v1.get_default_graph()
-        before = graph.get_collection(v1.GraphKeys.UPDATE_OPS)
-        with v1.variable_scope(self.scope, "BatchNorm", [self.inputs], reuse=self.reuse) as scope:
-            outputs = layers.batch_normalization(
-                self.inputs, axis=1 if self.data_format == "NCHW" else -1, momentum=self.decay,
-                epsilon=self.epsilon, center=self.center, scale=self.scale, training=self.is_training,
-                trainable=self.trainable, fused=self.fused, name=scope, **options,
-            )  # fmt: skip
-        updates = graph.get_collection(v1.GraphKeys.UPDATE_OPS)[len(before) :]
-        if self.updates_collections != v1.GraphKeys.UPDATE_OPS:
-            del graph.get_collection_ref(v1.GraphKeys.UPDATE_OPS)[len(before) :]
-            for collection in _names(self.updates_collections, ""):
-                for update in updates:
-                    v1.add_to_collection(collection, update)
-            if self.updates_collections is None:
-                with tf.control_dependencies(updates):
-                    outputs = tf.identity(outputs)
-        outputs = outputs if self.activation_fn is None else self.activation_fn(outputs)
-        return _collected(outputs, self.outputs_collections)
-
-
-def batch_norm(*arguments: Any, **options: Any) -> Any:
+def batch_norm(
+    inputs: Any,
+    decay: float = 0.999,
+    center: bool = True,
+    scale: bool = False,
+    epsilon: float = 0.001,
+    activation_fn: Any = None,
+    param_initializers: Mapping[str, Any] | None = None,
+    param_regularizers: Mapping[str, Any] | None = None,
+    updates_collections: Any = v1.GraphKeys.UPDATE_OPS,
+    is_training: Any = True,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    batch_weights: Any = None,
+    fused: bool | None = None,
+    data_format: str = "NHWC",
+    zero_debias_moving_mean: bool = False,
+    scope: Any = None,
+) -> Any:
     """Returns normalized inputs; the updates of the averages are in `updates_collections`, or made at once for None.
 
     Variables: BatchNorm/{beta, gamma, moving_mean, moving_variance}; gamma only with `scale`.
@@ -194,7 +158,39 @@ def batch_norm(*arguments: Any, **options: Any) -> Any:
     Raises:
       ValueError: `batch_weights` or `zero_debias_moving_mean` is given.
     """
-    return _BatchNorm(*arguments, **options).outputs()
+    unsupported = {"batch_weights": batch_weights, "zero_debias_moving_mean": zero_debias_moving_mean}
+    for option, value in unsupported.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{option} of batch_norm is not supported: leave it out")
+    options = {f"{name}_initializer": value for name, value in (param_initializers or {}).items()}
+    options |= {f"{name}_regularizer": value for name, value in (param_regularizers or {}).items()}
+    graph = v1.get_default_graph()
+    before = graph.get_collection(v1.GraphKeys.UPDATE_OPS)
+    with v1.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as inner:
+        outputs = layers.batch_normalization(
+            inputs,
+            axis=1 if data_format == "NCHW" else -1,
+            momentum=decay,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            training=is_training,
+            trainable=trainable,
+            fused=fused,
+            name=inner,
+            **options,
+        )
+    updates = graph.get_collection(v1.GraphKeys.UPDATE_OPS)[len(before) :]
+    if updates_collections != v1.GraphKeys.UPDATE_OPS:
+        del graph.get_collection_ref(v1.GraphKeys.UPDATE_OPS)[len(before) :]
+        for collection in _names(updates_collections, ""):
+            for update in updates:
+                v1.add_to_collection(collection, update)
+        if updates_collections is None:
+            with tf.control_dependencies(updates):
+                outputs = tf.identity(outputs)
+    outputs = outputs if activation_fn is None else activation_fn(outputs)
+    return _collected(outputs, outputs_collections)
 
 
 def _names(collections: Any, variable: str) -> list[str]:

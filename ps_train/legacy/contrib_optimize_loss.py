@@ -5,7 +5,6 @@ train_op = optimize_loss(loss, global_step, learning_rate=0.1, optimizer="Adam",
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,90 +22,83 @@ OPTIMIZERS = {
 """The names that `optimize_loss` knows."""
 
 
-@dataclasses.dataclass
-class _OptimizeLoss:
-    """Arguments of `optimize_loss`."""
-
-    loss: Any
-    global_step: Any
-    learning_rate: Any
-    optimizer: Any
-    gradient_noise_scale: Any = None
-    gradient_multipliers: Mapping[Any, Any] | None = None
-    clip_gradients: Any = None
-    learning_rate_decay_fn: Any = None
-    update_ops: Any = None
-    variables: Any = None
-    name: str | None = None
-    summaries: Any = None
-    colocate_gradients_with_ops: bool = False
-    increment_global_step: bool = True
-
-    def train_op(self) -> Any:
-        if self.gradient_noise_scale is not None:
-            raise ValueError("gradient_noise_scale of optimize_loss is not supported: leave it out")
-        with v1.variable_scope(self.name, "OptimizeLoss", [self.loss, self.global_step]):
-            step = v1.train.get_global_step() if self.global_step is None else self.global_step
-            updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS) if self.update_ops is None else self.update_ops
-            loss = self.loss
-            if updates:
-                with tf.control_dependencies(list(updates)):
-                    loss = tf.identity(loss)
-            optimizer = self._optimizer(step)
-            variables = v1.trainable_variables() if self.variables is None else self.variables
-            pairs = optimizer.compute_gradients(
-                loss, variables, colocate_gradients_with_ops=self.colocate_gradients_with_ops
-            )
-            pairs = self._clipped(self._multiplied(pairs))
-            if self.summaries is None or "loss" in self.summaries:
-                v1.summary.scalar("loss", loss)
-            apply = optimizer.apply_gradients(pairs, step if self.increment_global_step else None, name="train")
-            with tf.control_dependencies([apply]):
-                return tf.identity(loss)
-
-    def _optimizer(self, step: Any) -> Any:
-        rate = self.learning_rate
-        if rate is not None and self.learning_rate_decay_fn is not None:
-            if step is None:
-                raise ValueError("learning_rate_decay_fn of optimize_loss needs a global step: create one")
-            rate = self.learning_rate_decay_fn(rate, step)
-        if isinstance(self.optimizer, str):
-            if self.optimizer not in OPTIMIZERS:
-                known = ", ".join(OPTIMIZERS)
-                raise ValueError(f"optimizer={self.optimizer!r} of optimize_loss is not known: use one of {known}")
-            return OPTIMIZERS[self.optimizer](learning_rate=rate)
-        if isinstance(self.optimizer, v1.train.Optimizer):
-            return self.optimizer
-        return self.optimizer() if rate is None else self.optimizer(rate)
-
-    def _multiplied(self, pairs: list[Any]) -> list[Any]:
-        """Returns the pairs with gradients times the factor of their variable, given by it or by its name."""
-        factors = self.gradient_multipliers or {}
-        by_name = {getattr(key, "name", key): factor for key, factor in factors.items()}
-        found = []
-        for gradient, variable in pairs:
-            factor = by_name.get(variable.name, by_name.get(variable.op.name))
-            if gradient is not None and factor is not None:
-                if isinstance(gradient, tf.IndexedSlices):
-                    gradient = tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
-                else:
-                    gradient = gradient * factor
-            found.append((gradient, variable))
-        return found
-
-    def _clipped(self, pairs: list[Any]) -> list[Any]:
-        if self.clip_gradients is None:
-            return pairs
-        if callable(self.clip_gradients):
-            return list(self.clip_gradients(pairs))
-        gradients, variables = zip(*pairs, strict=True)
-        return list(zip(tf.clip_by_global_norm(gradients, self.clip_gradients)[0], variables, strict=True))
-
-
-def optimize_loss(*arguments: Any, **options: Any) -> Any:
+def optimize_loss(
+    loss: Any,
+    global_step: Any,
+    learning_rate: Any,
+    optimizer: Any,
+    gradient_noise_scale: Any = None,
+    gradient_multipliers: Mapping[Any, Any] | None = None,
+    clip_gradients: Any = None,
+    learning_rate_decay_fn: Any = None,
+    update_ops: Any = None,
+    variables: Any = None,
+    name: str | None = None,
+    summaries: Any = None,
+    colocate_gradients_with_ops: bool = False,
+    increment_global_step: bool = True,
+) -> Any:
     """Returns a tensor of the loss whose evaluation makes a training step.
 
     Raises:
       ValueError: the optimizer is not known, or `gradient_noise_scale` is given.
     """
-    return _OptimizeLoss(*arguments, **options).train_op()
+    if gradient_noise_scale is not None:
+        raise ValueError("gradient_noise_scale of optimize_loss is not supported: leave it out")
+    with v1.variable_scope(name, "OptimizeLoss", [loss, global_step]):
+        step = v1.train.get_global_step() if global_step is None else global_step
+        updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS) if update_ops is None else update_ops
+        if updates:
+            with tf.control_dependencies(list(updates)):
+                loss = tf.identity(loss)
+        rate = learning_rate
+        if rate is not None and learning_rate_decay_fn is not None:
+            if step is None:
+                raise ValueError("learning_rate_decay_fn of optimize_loss needs a global step: create one")
+            rate = learning_rate_decay_fn(rate, step)
+        made = _made(optimizer, rate)
+        trained = v1.trainable_variables() if variables is None else variables
+        pairs = made.compute_gradients(loss, trained, colocate_gradients_with_ops=colocate_gradients_with_ops)
+        pairs = _clipped(_multiplied(pairs, gradient_multipliers or {}), clip_gradients)
+        if summaries is None or "loss" in summaries:
+            v1.summary.scalar("loss", loss)
+        apply = made.apply_gradients(pairs, step if increment_global_step else None, name="train")
+        with tf.control_dependencies([apply]):
+            return tf.identity(loss)
+
+
+def _made(optimizer: Any, rate: Any) -> Any:
+    """Returns the optimizer: one that is given by its name, as a function or class, or as it is."""
+    if isinstance(optimizer, str):
+        if optimizer not in OPTIMIZERS:
+            known = ", ".join(OPTIMIZERS)
+            raise ValueError(f"optimizer={optimizer!r} of optimize_loss is not known: use one of {known}")
+        return OPTIMIZERS[optimizer](learning_rate=rate)
+    if isinstance(optimizer, v1.train.Optimizer):
+        return optimizer
+    return optimizer() if rate is None else optimizer(rate)
+
+
+def _multiplied(pairs: list[Any], factors: Mapping[Any, Any]) -> list[Any]:
+    """Returns the pairs with gradients times the factor of their variable, given by it or by its name."""
+    by_name = {getattr(key, "name", key): factor for key, factor in factors.items()}
+    found = []
+    for gradient, variable in pairs:
+        factor = by_name.get(variable.name, by_name.get(variable.op.name))
+        if gradient is not None and factor is not None:
+            if isinstance(gradient, tf.IndexedSlices):
+                gradient = tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
+            else:
+                gradient = gradient * factor
+        found.append((gradient, variable))
+    return found
+
+
+def _clipped(pairs: list[Any], clip: Any) -> list[Any]:
+    """Returns the pairs with gradients clipped by their global norm, or by a function of the pairs."""
+    if clip is None:
+        return pairs
+    if callable(clip):
+        return list(clip(pairs))
+    gradients, variables = zip(*pairs, strict=True)
+    return list(zip(tf.clip_by_global_norm(gradients, clip)[0], variables, strict=True))

@@ -1,7 +1,7 @@
 """Variables, scopes and activations that the layers of TensorFlow 1 have in common.
 
 with layer_scope(name, "dense", reuse):
-    kernel = make_variable(options, "kernel", [3, 4], tf.float32)
+    kernel = make_variable("kernel", [3, 4], tf.float32, initializer)
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+
+ZEROS = v1.zeros_initializer()
+"""The default of biases, as in TensorFlow 1."""
 
 
 def layer_scope(name: str | None, base: str, reuse: Any) -> Any:
@@ -26,37 +29,33 @@ def layer_scope(name: str | None, base: str, reuse: Any) -> Any:
     return v1.variable_scope(name, base, reuse=reuse)
 
 
-def make_variable(options: Any, name: str, shape: Sequence[int], dtype: Any) -> Any:
-    """Returns a variable of a layer.
-
-    Args:
-      options: has `NAME_initializer`, `NAME_regularizer`, `NAME_constraint` and `trainable`.
-      name: of the variable.
-      shape: of the variable.
-      dtype: of the variable.
-    """
+def make_variable(
+    name: str,
+    shape: Sequence[int],
+    dtype: Any,
+    initializer: Any,
+    regularizer: Any = None,
+    constraint: Any = None,
+    trainable: bool = True,
+) -> Any:
+    """Returns a variable of a layer; an initializer that is a class is called, as `tf.get_variable` does."""
     return v1.get_variable(
         name,
         shape,
         dtype,
-        initializer=_made(getattr(options, f"{name}_initializer")),
-        regularizer=getattr(options, f"{name}_regularizer"),
-        constraint=getattr(options, f"{name}_constraint"),
-        trainable=options.trainable,
+        initializer=initializer() if isinstance(initializer, type) else initializer,
+        regularizer=regularizer,
+        constraint=constraint,
+        trainable=trainable,
     )
 
 
-def activated(options: Any, outputs: Any) -> Any:
-    """Returns the outputs after the layer's activation, whose penalty joins the regularization losses.
-
-    Args:
-      options: has `activation` and `activity_regularizer`.
-      outputs: before the activation.
-    """
-    if options.activation is not None:
-        outputs = options.activation(outputs)
-    if options.activity_regularizer is not None:
-        v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, options.activity_regularizer(outputs))
+def activated(outputs: Any, activation: Any, activity_regularizer: Any) -> Any:
+    """Returns the outputs after the layer's activation, whose penalty joins the regularization losses."""
+    if activation is not None:
+        outputs = activation(outputs)
+    if activity_regularizer is not None:
+        v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, activity_regularizer(outputs))
     return outputs
 
 
@@ -74,8 +73,3 @@ def when_training(training: Any, then: Callable[[], Any], otherwise: Callable[[]
     if known is not None:
         return then() if known else otherwise()
     return v1.cond(tf.cast(training, tf.bool), then, otherwise)
-
-
-def _made(initializer: Any) -> Any:
-    """Returns an initializer; a class is called, as `tf.get_variable` does."""
-    return initializer() if isinstance(initializer, type) else initializer

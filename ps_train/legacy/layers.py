@@ -3,18 +3,17 @@
 hidden = layers.dense(features, 64, activation=tf.nn.relu, name="hidden")      # variables hidden/kernel, hidden/bias
 
 The names, shapes, initial values and collections of variables are those of TensorFlow 1, without Keras.  Each function
-takes the arguments of TensorFlow 1's, in the same order: the fields of the class above it.
+takes the arguments of TensorFlow 1's, in the same order.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.layer_variables import activated, layer_scope, make_variable, when_training
+from ps_train.legacy.layer_variables import ZEROS, activated, layer_scope, make_variable, when_training
 from ps_train.legacy.layers_convolution import average_pooling2d, conv1d, conv2d, max_pooling2d
 from ps_train.legacy.layers_normalization import batch_normalization
 
@@ -30,43 +29,22 @@ __all__ = [
 ]
 
 
-@dataclasses.dataclass
-class _Dense:
-    """Arguments of `dense`."""
-
-    inputs: Any
-    units: int
-    activation: Any = None
-    use_bias: bool = True
-    kernel_initializer: Any = None
-    bias_initializer: Any = dataclasses.field(default_factory=v1.zeros_initializer)
-    kernel_regularizer: Any = None
-    bias_regularizer: Any = None
-    activity_regularizer: Any = None
-    kernel_constraint: Any = None
-    bias_constraint: Any = None
-    trainable: bool = True
-    name: str | None = None
-    reuse: Any = None
-
-    def outputs(self) -> Any:
-        inputs = tf.convert_to_tensor(self.inputs)
-        size = inputs.shape.as_list()[-1]
-        if size is None:
-            raise ValueError(f"the last dimension of the inputs of dense is unknown in {inputs.shape}: set it")
-        with layer_scope(self.name, "dense", self.reuse):
-            kernel = make_variable(self, "kernel", [size, self.units], inputs.dtype)
-            if inputs.shape.rank == 2:
-                outputs = tf.matmul(inputs, kernel)
-            else:
-                outputs = tf.tensordot(inputs, kernel, [[inputs.shape.rank - 1], [0]])
-                outputs.set_shape([*inputs.shape.as_list()[:-1], self.units])
-            if self.use_bias:
-                outputs = tf.nn.bias_add(outputs, make_variable(self, "bias", [self.units], inputs.dtype))
-            return activated(self, outputs)
-
-
-def dense(*arguments: Any, **options: Any) -> Any:
+def dense(
+    inputs: Any,
+    units: int,
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = ZEROS,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
     """Returns activation(inputs @ kernel + bias), float [..., units], for inputs [..., n].
 
     Variables: kernel [n, units], bias [units].
@@ -74,7 +52,22 @@ def dense(*arguments: Any, **options: Any) -> Any:
     Raises:
       ValueError: the last dimension of the inputs is unknown.
     """
-    return _Dense(*arguments, **options).outputs()
+    inputs = tf.convert_to_tensor(inputs)
+    size = inputs.shape.as_list()[-1]
+    if size is None:
+        raise ValueError(f"the last dimension of the inputs of dense is unknown in {inputs.shape}: set it")
+    with layer_scope(name, "dense", reuse):
+        of_kernel = (kernel_initializer, kernel_regularizer, kernel_constraint, trainable)
+        kernel = make_variable("kernel", [size, units], inputs.dtype, *of_kernel)
+        if inputs.shape.rank == 2:
+            outputs = tf.matmul(inputs, kernel)
+        else:
+            outputs = tf.tensordot(inputs, kernel, [[inputs.shape.rank - 1], [0]])
+            outputs.set_shape([*inputs.shape.as_list()[:-1], units])
+        if use_bias:
+            of_bias = (bias_initializer, bias_regularizer, bias_constraint, trainable)
+            outputs = tf.nn.bias_add(outputs, make_variable("bias", [units], inputs.dtype, *of_bias))
+        return activated(outputs, activation, activity_regularizer)
 
 
 def dropout(

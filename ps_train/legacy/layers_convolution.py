@@ -6,63 +6,36 @@ maps = max_pooling2d(maps, pool_size=2, strides=2)
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.layer_variables import activated, layer_scope, make_variable
+from ps_train.legacy.layer_variables import ZEROS, activated, layer_scope, make_variable
 
 _FIRST = "channels_first"
 
 
-@dataclasses.dataclass
-class _Convolution:
-    """Arguments of `conv1d` and `conv2d`."""
-
-    inputs: Any
-    filters: int
-    kernel_size: Any
-    strides: Any = 1
-    padding: str = "valid"
-    data_format: str = "channels_last"
-    dilation_rate: Any = 1
-    activation: Any = None
-    use_bias: bool = True
-    kernel_initializer: Any = None
-    bias_initializer: Any = dataclasses.field(default_factory=v1.zeros_initializer)
-    kernel_regularizer: Any = None
-    bias_regularizer: Any = None
-    activity_regularizer: Any = None
-    kernel_constraint: Any = None
-    bias_constraint: Any = None
-    trainable: bool = True
-    name: str | None = None
-    reuse: Any = None
-
-    def outputs(self, dimensions: int) -> Any:
-        inputs = tf.convert_to_tensor(self.inputs)
-        is_first = self.data_format == _FIRST
-        channels = inputs.shape.as_list()[1 if is_first else -1]
-        if channels is None:
-            raise ValueError(f"the channels of the inputs of conv{dimensions}d are unknown in {inputs.shape}: set them")
-        with layer_scope(self.name, f"conv{dimensions}d", self.reuse):
-            shape = [*_sizes(self.kernel_size, dimensions), channels, self.filters]
-            kernel = make_variable(self, "kernel", shape, inputs.dtype)
-            outputs = tf.nn.convolution(
-                _channels_last(inputs) if is_first else inputs,
-                kernel,
-                strides=_sizes(self.strides, dimensions),
-                padding=self.padding.upper(),
-                dilations=_sizes(self.dilation_rate, dimensions),
-            )
-            if self.use_bias:
-                outputs = tf.nn.bias_add(outputs, make_variable(self, "bias", [self.filters], inputs.dtype))
-            return activated(self, _channels_first(outputs) if is_first else outputs)
-
-
-def conv2d(*arguments: Any, **options: Any) -> Any:
+def conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = 1,
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = ZEROS,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
     """Returns the convolution of images [batch, rows, columns, channels], after bias and activation.
 
     Variables: kernel [rows, columns, channels, filters], bias [filters].
@@ -70,10 +43,41 @@ def conv2d(*arguments: Any, **options: Any) -> Any:
     Raises:
       ValueError: the number of channels is unknown.
     """
-    return _Convolution(*arguments, **options).outputs(2)
+    with layer_scope(name, "conv2d", reuse):
+        outputs = _convolved(
+            2,
+            inputs,
+            filters,
+            (kernel_size, strides, dilation_rate),
+            padding,
+            data_format,
+            of_kernel=(kernel_initializer, kernel_regularizer, kernel_constraint, trainable),
+            of_bias=(bias_initializer, bias_regularizer, bias_constraint, trainable) if use_bias else None,
+        )
+        return activated(outputs, activation, activity_regularizer)
 
 
-def conv1d(*arguments: Any, **options: Any) -> Any:
+def conv1d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = 1,
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = ZEROS,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
     """Returns the convolution of sequences [batch, length, channels], after bias and activation.
 
     Variables: kernel [size, channels, filters], bias [filters].
@@ -81,7 +85,47 @@ def conv1d(*arguments: Any, **options: Any) -> Any:
     Raises:
       ValueError: the number of channels is unknown.
     """
-    return _Convolution(*arguments, **options).outputs(1)
+    with layer_scope(name, "conv1d", reuse):
+        outputs = _convolved(
+            1,
+            inputs,
+            filters,
+            (kernel_size, strides, dilation_rate),
+            padding,
+            data_format,
+            of_kernel=(kernel_initializer, kernel_regularizer, kernel_constraint, trainable),
+            of_bias=(bias_initializer, bias_regularizer, bias_constraint, trainable) if use_bias else None,
+        )
+        return activated(outputs, activation, activity_regularizer)
+
+
+def _convolved(
+    dimensions: int,
+    inputs: Any,
+    filters: int,
+    sizes: tuple[Any, Any, Any],
+    padding: str,
+    data_format: str,
+    of_kernel: tuple[Any, ...],
+    of_bias: tuple[Any, ...] | None,
+) -> Any:
+    """Returns the convolution with bias; `sizes` are those of kernel, strides and dilation."""
+    inputs = tf.convert_to_tensor(inputs)
+    is_first = data_format == _FIRST
+    channels = inputs.shape.as_list()[1 if is_first else -1]
+    if channels is None:
+        raise ValueError(f"the channels of the inputs of conv{dimensions}d are unknown in {inputs.shape}: set them")
+    window, strides, dilations = (_sizes(size, dimensions) for size in sizes)
+    outputs = tf.nn.convolution(
+        _channels_last(inputs) if is_first else inputs,
+        make_variable("kernel", [*window, channels, filters], inputs.dtype, *of_kernel),
+        strides=strides,
+        padding=padding.upper(),
+        dilations=dilations,
+    )
+    if of_bias is not None:
+        outputs = tf.nn.bias_add(outputs, make_variable("bias", [filters], inputs.dtype, *of_bias))
+    return _channels_first(outputs) if is_first else outputs
 
 
 def max_pooling2d(

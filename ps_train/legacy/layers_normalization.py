@@ -8,85 +8,42 @@ the unbiased one.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.legacy.layer_variables import layer_scope, make_variable, when_training
+from ps_train.legacy.layer_variables import ZEROS, layer_scope, make_variable, when_training
+
+_ONES = v1.ones_initializer()
 
 
-@dataclasses.dataclass
-class _BatchNormalization:
-    """Arguments of `batch_normalization`."""
-
-    inputs: Any
-    axis: int = -1
-    momentum: float = 0.99
-    epsilon: float = 1e-3
-    center: bool = True
-    scale: bool = True
-    beta_initializer: Any = dataclasses.field(default_factory=v1.zeros_initializer)
-    gamma_initializer: Any = dataclasses.field(default_factory=v1.ones_initializer)
-    moving_mean_initializer: Any = dataclasses.field(default_factory=v1.zeros_initializer)
-    moving_variance_initializer: Any = dataclasses.field(default_factory=v1.ones_initializer)
-    beta_regularizer: Any = None
-    gamma_regularizer: Any = None
-    beta_constraint: Any = None
-    gamma_constraint: Any = None
-    training: Any = False
-    trainable: bool = True
-    name: str | None = None
-    reuse: Any = None
-    renorm: bool = False
-    renorm_clipping: Any = None
-    renorm_momentum: float = 0.99
-    fused: bool | None = None
-    virtual_batch_size: Any = None
-    adjustment: Any = None
-
-    def outputs(self) -> Any:
-        for name in ("renorm", "virtual_batch_size", "adjustment"):
-            if getattr(self, name):
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} of batch_normalization is not supported: leave it out"
-                )
-        inputs = tf.convert_to_tensor(self.inputs)
-        rank = inputs.shape.rank
-        axis = self.axis[0] if isinstance(self.axis, list | tuple) else self.axis
-        axis %= rank
-        size = inputs.shape.as_list()[axis]
-        with layer_scope(self.name, "batch_normalization", self.reuse):
-            gamma = make_variable(self, "gamma", [size], _of_float(inputs)) if self.scale else None
-            beta = make_variable(self, "beta", [size], _of_float(inputs)) if self.center else None
-            moving_mean = self._average("moving_mean", size, inputs)
-            moving_variance = self._average("moving_variance", size, inputs)
-            if rank == 4 and axis in (1, 3) and self.fused in (None, True):
-                normalize = _fused(inputs, axis, gamma, beta, self.epsilon)
-            else:
-                normalize = _plain(inputs, axis, gamma, beta, self.epsilon)
-            outputs, mean, variance = when_training(
-                self.training,
-                lambda: normalize(None, None),
-                lambda: normalize(tf.identity(moving_mean), tf.identity(moving_variance)),
-            )
-            if tf.get_static_value(self.training) is None or tf.get_static_value(self.training):
-                self._update(moving_mean, mean)
-                self._update(moving_variance, variance)
-            outputs.set_shape(inputs.shape)
-            return outputs
-
-    def _average(self, name: str, size: int, inputs: Any) -> Any:
-        initializer = getattr(self, f"{name}_initializer")
-        return v1.get_variable(name, [size], _of_float(inputs), initializer=initializer, trainable=False)
-
-    def _update(self, average: Any, value: Any) -> None:
-        change = (average - value) * (1.0 - self.momentum)
-        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, v1.assign_sub(average, change))
-
-
-def batch_normalization(*arguments: Any, **options: Any) -> Any:
+def batch_normalization(
+    inputs: Any,
+    axis: int = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = ZEROS,
+    gamma_initializer: Any = _ONES,
+    moving_mean_initializer: Any = ZEROS,
+    moving_variance_initializer: Any = _ONES,
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+    renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_momentum: float = 0.99,
+    fused: bool | None = None,
+    virtual_batch_size: Any = None,
+    adjustment: Any = None,
+) -> Any:
     """Returns gamma * (inputs - mean) / sqrt(variance + epsilon) + beta, of the shape of the inputs.
 
     In training the mean and variance are the batch's, otherwise their moving averages.  Variables: gamma, beta,
@@ -95,7 +52,33 @@ def batch_normalization(*arguments: Any, **options: Any) -> Any:
     Raises:
       ValueError: `renorm`, `virtual_batch_size` or `adjustment` is asked for.
     """
-    return _BatchNormalization(*arguments, **options).outputs()
+    unsupported = {"renorm": renorm, "virtual_batch_size": virtual_batch_size, "adjustment": adjustment}
+    for option, value in unsupported.items():
+        if value:
+            raise ValueError(f"{option}={value!r} of batch_normalization is not supported: leave it out")
+    inputs = tf.convert_to_tensor(inputs)
+    axis = (axis[0] if isinstance(axis, list | tuple) else axis) % inputs.shape.rank
+    size, dtype = inputs.shape.as_list()[axis], _of_float(inputs)
+    with layer_scope(name, "batch_normalization", reuse):
+        of_gamma = (gamma_initializer, gamma_regularizer, gamma_constraint, trainable)
+        of_beta = (beta_initializer, beta_regularizer, beta_constraint, trainable)
+        gamma = make_variable("gamma", [size], dtype, *of_gamma) if scale else None
+        beta = make_variable("beta", [size], dtype, *of_beta) if center else None
+        moving_mean = make_variable("moving_mean", [size], dtype, moving_mean_initializer, trainable=False)
+        moving_variance = make_variable("moving_variance", [size], dtype, moving_variance_initializer, trainable=False)
+        is_fused = inputs.shape.rank == 4 and axis in (1, 3) and fused in (None, True)
+        normalize = (_fused if is_fused else _plain)(inputs, axis, gamma, beta, epsilon)
+        outputs, mean, variance = when_training(
+            training,
+            lambda: normalize(None, None),
+            lambda: normalize(tf.identity(moving_mean), tf.identity(moving_variance)),
+        )
+        if tf.get_static_value(training) is None or tf.get_static_value(training):
+            for average, value in ((moving_mean, mean), (moving_variance, variance)):
+                update = v1.assign_sub(average, (average - value) * (1.0 - momentum))
+                v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+        outputs.set_shape(inputs.shape)
+        return outputs
 
 
 def _of_float(inputs: Any) -> Any:
