@@ -19,7 +19,6 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import check_fields, job_fields, kind_of, parse_value, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job
-from ps_train.config.renamed_flags import replacement_of
 from ps_train.config.task import Task
 from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
 from ps_train.errors import ConfigError
@@ -175,9 +174,6 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
     try:
         rest = values(["ps_train", *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
-        replacement = replacement_of(error.flagname)
-        if replacement:
-            raise ConfigError(f"--{error.flagname} (from {where}) has a new name: use {replacement}.") from None
         text = _one_line(error).replace("Unknown command line flag", "unknown flag")
         raise ConfigError(f"{text} (from {where}); see --helpfull for all flags.") from None
     except flags.IllegalFlagValueError as error:

@@ -16,7 +16,7 @@ from ps_train.estimator import experimental, export, inputs
 from ps_train.estimator.add_metrics import add_metrics
 from ps_train.estimator.canned import canned as _canned
 from ps_train.estimator.estimator import Estimator
-from ps_train.estimator.refused import model_to_estimator, refusal_of
+from ps_train.estimator.refused import refusal_of
 from ps_train.estimator.train_and_evaluate import train_and_evaluate
 from ps_train.specs.best_exporter import BestExporter
 from ps_train.specs.estimator_spec import EstimatorSpec
@@ -79,7 +79,6 @@ __all__ = [
     "experimental",
     "export",
     "inputs",
-    "model_to_estimator",
     "train_and_evaluate",
 ]
 

@@ -24,7 +24,6 @@ from ps_train.config import flags
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job
 from ps_train.config.model_arguments import convert_arguments
-from ps_train.config.renamed_flags import replacement_of
 from ps_train.config.task import Task
 from ps_train.errors import (
     EXIT_CONFIG,
@@ -114,8 +113,6 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
 def _check_names(given: Mapping[str, Any]) -> None:
     fields = {field.name: field for kind in (Task, Job) for field in job_fields(kind)}
     for name, value in given.items():
-        if replacement := replacement_of(name):
-            raise ConfigError(f"{name} (from {_HERE}) has a new name: use {replacement}.")
         if name not in fields:
             close = [known for known in fields if known.startswith(name[:3]) or name in known]
             hint = f"did you mean {', '.join(close[:4])}? " if close else ""

@@ -9,7 +9,7 @@ import pytest
 
 import ps_train.estimator
 from ps_train import estimator
-from ps_train.estimator.refused import model_to_estimator, refusal_of
+from ps_train.estimator.refused import refusal_of
 
 
 def test_every_listed_name_is_there_and_the_list_is_sorted():
@@ -31,7 +31,14 @@ def test_a_namespace_has_what_it_lists(name):
     assert namespace.__all__ and all(hasattr(namespace, listed) for listed in namespace.__all__)
 
 
-@pytest.mark.parametrize(("name", "text"), [("tpu", "does not train on TPUs"), ("Estimater", "__all__")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tpu", "does not train on TPUs"),
+        ("model_to_estimator", "build the layers in a model_fn"),
+        ("Estimater", "__all__"),
+    ],
+)
 def test_a_name_that_is_not_there_says_why(name, text):
     with pytest.raises(AttributeError, match=text) as raised:
         getattr(estimator, name)
@@ -40,8 +47,3 @@ def test_a_name_that_is_not_there_says_why(name, text):
 
 def test_a_name_that_is_there_is_not_refused():
     assert [name for name in estimator.__all__ if refusal_of(name)] == []
-
-
-def test_a_keras_model_does_not_become_an_estimator():
-    with pytest.raises(NotImplementedError, match="model_to_estimator is not supported"):
-        model_to_estimator(keras_model=object(), model_dir="x")
