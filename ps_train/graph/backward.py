@@ -248,7 +248,13 @@ def _row_gradients(gradient: Any, rows: tf.Tensor) -> tf.Tensor:
 
 def _weighted(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tf.Tensor:
     wide = [widen(tensor) for tensor in tensors]
-    total = tf.add_n([tensor * tf.cast(weight, tensor.dtype) for tensor, weight in zip(wide, weights, strict=True)])
+    # A batch after the end of the input has no weight, and counts as nothing even where it is not finite.
+    total = tf.add_n(
+        [
+            tf.math.multiply_no_nan(tensor, tf.cast(weight, tensor.dtype))
+            for tensor, weight in zip(wide, weights, strict=True)
+        ]
+    )
     return tf.cast(total, tensors[0].dtype)
 
 

@@ -204,11 +204,20 @@ def _guard(
     parcels = [parcel for some in transport.pushed for parcel in some]
     otherwise_rows = [np.zeros((), np.float32) for push in rows if push is not None]
     if scale is None:
-        guard = finite_guard(job, backward.loss, [*map(empty_push, parcels), *otherwise_rows])
+        otherwise: list[Any] = [empty_push(parcel) for parcel in parcels]
     else:
         otherwise = [empty_push(parcel) if parcel.header else _zero(parcel.dtype) for parcel in parcels]
-        gradients = list(backward.gradients.values())
-        guard = scaled_guard(job, backward.loss, gradients, scale, otherwise + otherwise_rows)
+    if job.epochs or job.is_dynamic:
+        # A batch after the end of the input repeats examples, and stands for none: its gradient is nothing to skip.
+        otherwise = [
+            vector * tf.cast(backward.examples > 0, vector.dtype) if parcel.header else vector
+            for parcel, vector in zip(parcels, otherwise, strict=True)
+        ]
+    otherwise += otherwise_rows
+    if scale is None:
+        guard = finite_guard(job, backward.loss, otherwise)
+    else:
+        guard = scaled_guard(job, backward.loss, list(backward.gradients.values()), scale, otherwise)
     return after(backward.updates, dropping(job, spec.replica, state.counters.dropped, guard))
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -54,9 +53,7 @@ def _fail(inputs: Sequence[tuple[str, tf.Tensor]]) -> tf.Operation:
     return tf.group(tf.debugging.Assert(False, [tf.strings.join([*text, ")"])]))
 
 
-def skip_if_not_finite(
-    loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[np.ndarray[Any, Any]]
-) -> list[tf.Tensor]:
+def skip_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[Any]) -> list[tf.Tensor]:
     """Returns the same vectors, or `otherwise` if the loss or a vector is not finite.
 
     Args:

@@ -24,8 +24,11 @@ from ps_train.updates.drop_push import drop_pushes
 
 Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
 
-Otherwise = Sequence["np.ndarray[Any, Any]"]
-"""For each vector of a push its replacement if the push is skipped, of the same dtype and shape or a scalar."""
+Otherwise = Sequence[Any]
+"""For each vector of a push its replacement if the push is skipped, an array or a tensor.
+
+It has the vector's dtype, and its shape or that of a scalar.
+"""
 
 
 def finite_guard(job: Job, loss: tf.Tensor, otherwise: Otherwise) -> Guard:

@@ -192,3 +192,30 @@ def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothin
     if update == "async":
         assert cluster.sessions[0].run([cluster.steps[0].examples, cluster.steps[0].ops.train])[0] == 0
         assert cluster.global_step() == 2
+
+
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_a_batch_after_the_end_of_the_input_is_not_counted_as_skipped(update: str) -> None:
+    model = SomeNan(count=3)
+    model.bad = (0,)  # the batch that is repeated after the end
+    fields = {"steps_per_run": "3", "epochs": 1, "on_nan": "skip", "learning_rate": RATE}
+    cluster = InProcessCluster(model, 1, 1, update=update, batch_size=1, **fields)
+    cluster.start()
+    cluster.train(6, run=3)
+    assert cluster.global_step() == 2 and cluster.values()["ps_train/skipped"] == 1
+
+
+def test_the_batches_before_the_end_count_although_the_repeated_one_beside_them_is_no_number() -> None:
+    model = SomeNan(count=5)
+    model.bad = (0,)
+    cluster = InProcessCluster(
+        model, 1, 1, batch_size=1, epochs=1, accumulate=2, on_nan="skip", optimizer="sgd", learning_rate=RATE
+    )
+    cluster.start()
+    cluster.train(2)  # examples 0 and 1, of which the first is none, then 2 and 3
+    w, b = cluster.values()["w"].astype(np.float64), float(cluster.values()["b"])
+    data = model.data("train", "")
+    step = gradient_of(data.features[4:5], data.labels[4:5], w, b)
+    cluster.train(1)  # example 4, and example 0 again without a weight
+    np.testing.assert_allclose(cluster.values()["w"], w - RATE * step[0], atol=1e-6)
+    assert cluster.global_step() == 2 and cluster.values()["ps_train/skipped"] == 1

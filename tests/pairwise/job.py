@@ -27,7 +27,8 @@ _ENDLESS = 100_000
 _LOOK_SECS = 2.2
 """The chief looks for evaluations every two seconds."""
 
-_TOLD = re.compile(r"(?:resumed from .* at step|restored step|training continues at step) (\d+)")
+_TOLD = {"kill_ps": "restored step", "kill_worker": "training continues at step"}
+"""Words of the chief before the step at which it goes on after an event; otherwise `resumed from DIRECTORY at step`."""
 
 
 class WrongEndError(Exception):
@@ -215,7 +216,7 @@ def run_row(row: Row, processes: Processes) -> Run:
         steps=steps,
         skipped=result["skipped"],
         checkpoint=str(job.model_dir / f"model.ckpt-{steps}"),
-        restarted_at=_restarted_at(job) if row.event != "none" else None,
+        restarted_at=_restarted_at(job, row.event) if row.event != "none" else None,
     )
 
 
@@ -249,6 +250,6 @@ def _newest(directory: pathlib.Path) -> int | None:
     return max(steps, default=None)
 
 
-def _restarted_at(job: Job) -> int | None:
-    told = _TOLD.findall(job.running["worker:0"].output)
-    return int(told[-1]) if told else None  # a ps that answers late is lost, and found again, before the blow
+def _restarted_at(job: Job, event: str) -> int | None:
+    told = re.search(rf"{_TOLD.get(event, 'resumed from .* at step')} (\d+)", job.running["worker:0"].output)
+    return int(told[1]) if told else None

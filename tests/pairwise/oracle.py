@@ -154,6 +154,13 @@ class Oracle:
             self._update(pushes)
         return self.step
 
+    def next_skipped(self) -> int:
+        """Returns the number of pushes that the next update leaves out; the oracle makes no further one."""
+        return sum(not self._is_finite(push) for push in next(self._updates, []))
+
+    def _is_finite(self, push: Push) -> bool:
+        return bool(np.isfinite(self.labels[list(push)]).all())
+
     def start_again(self) -> None:
         """Starts all processes again: only dynamic sharding knows which examples are used."""
         if self.row.sharding == "static":
@@ -201,7 +208,7 @@ class Oracle:
 
     def _update(self, pushes: Sequence[Push]) -> None:
         """Makes an update; a push whose loss is not a number is left out, and an update of none is no step."""
-        finite = [push for push in pushes if np.isfinite(self.labels[list(push)]).all()]
+        finite = [push for push in pushes if self._is_finite(push)]
         self.skipped += len(pushes) - len(finite)
         if not finite:
             return
