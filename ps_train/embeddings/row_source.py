@@ -1,6 +1,6 @@
 """The source of a lookup's rows: the graph's own variable, or the source that training sets.
 
-with rows_from(lambda name, table, positions: ...):
+with rows_from(lambda name, table, positions, used: ...):
     model.forward(...)
 """
 
@@ -36,8 +36,8 @@ class LookupResult:
     known: tf.Tensor | None = None
 
 
-Source = Callable[[str, Table, tf.Tensor], LookupResult]
-"""Maps a variable's name, its table, and positions int64 [n] (open vocabulary: keys int64 [n, width]) to rows."""
+Source = Callable[[str, Table, tf.Tensor, tf.Tensor | None], LookupResult]
+"""Maps a variable's name, its table, positions and `used` to rows; see `rows_at`."""
 
 
 @runtime_checkable
@@ -69,8 +69,14 @@ def declared_tables(graph: tf.Graph) -> dict[str, Table]:
     return dict(graph.get_collection(_DECLARED))
 
 
-def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
+def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -> LookupResult:
     """Returns the rows at positions int64 [n], or of keys int64 [n, width] for an open vocabulary.
+
+    Args:
+      table: the table.
+      positions: the positions or keys.
+      used: bool [n], whether the caller uses the row at each position; it may depend on other rows.  A training step
+        does not update a row that it has fetched and not used.  None: all rows are used.
 
     Raises:
       ModelError: the table is declared in two ways, or used with two kinds of ids.
@@ -88,7 +94,7 @@ def rows_at(table: Table, positions: tf.Tensor) -> LookupResult:
     if table.is_open:
         _check_open(name, table, positions.shape[1])
     source = _source.get()
-    return source(name, table, positions) if source is not None else _own_rows(name, table, positions)
+    return source(name, table, positions, used) if source is not None else _own_rows(name, table, positions)
 
 
 def lookup_dtype() -> tf.DType:

@@ -72,6 +72,7 @@ class Backward:
       gradients: variable name to dense gradient; table name to the gradient of its `rows`.
       masks: name of each variable with a sparse gradient to float32 [rows], above 0 for each row that it touches.
       rows: table name to the fetched rows, float32 [unique, dimension].
+      used: name of each table of which a step may not use all rows to float32 [unique], above 0 for the used ones.
       examples: float32 scalar, number of examples.
       state: name to final value, of the variables that the model assigns itself.
       updates: the operations that the model has added to UPDATE_OPS, in all towers.
@@ -81,6 +82,7 @@ class Backward:
     gradients: dict[str, tf.Tensor]
     masks: dict[str, tf.Tensor]
     rows: dict[str, tf.Tensor]
+    used: dict[str, tf.Tensor]
     examples: tf.Tensor
     state: dict[str, tf.Tensor]
     updates: list[tf.Operation]
@@ -109,6 +111,7 @@ class _BatchGradients:
 
     Attributes:
       tensors: gradients of all variables with a gradient and of the rows of all tables, then the masks.
+      rows, used: see `Backward`; `used` is of all towers together.
     """
 
     loss: tf.Tensor
@@ -116,6 +119,7 @@ class _BatchGradients:
     rows: dict[str, tf.Tensor]
     examples: tf.Tensor
     updates: list[tf.Operation]
+    used: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
 
 def mean_gradients(
@@ -149,11 +153,11 @@ def mean_gradients(
             updates += result.updates
             tower.state.used(by=[*updates, result.loss, *result.tensors])
     loss, means, examples = _means(results)
-    rows = results[-1].rows
+    rows, used = results[-1].rows, results[-1].used
     names = [*inputs.model_variables.with_gradient(), *rows]
     gradients = unscale(dict(zip(names, means[: len(names)], strict=True)), inputs.loss_scale)
     masks = dict(zip(sparse, means[len(names) :], strict=True))
-    return Backward(loss, gradients, masks, rows, examples, devices[0].state.values(), updates)
+    return Backward(loss, gradients, masks, rows, used, examples, devices[0].state.values(), updates)
 
 
 def _tower(device: str, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> _Tower:
@@ -187,7 +191,14 @@ def _batch_gradients(
                 results.append(_part_gradients(model, part, tower, lookups))
             if len(devices) > 1 and _has_lasting_effect(results[-1], tower, first, towers):
                 after[:] = [*results[-1].updates, results[-1].loss, *results[-1].tensors]
-    return results
+    used = lookups.used() | _without_gradient(inputs.model_variables, results[-1].rows)
+    return [dataclasses.replace(result, used=used) for result in results]
+
+
+def _without_gradient(model_variables: ModelVariables, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns zeros for the rows of each table that the loss does not depend on: no optimizer may touch them."""
+    tables = [name for name in rows if not model_variables.variables[name].has_gradient]
+    return {name: tf.zeros(tf.shape(rows[name])[:1]) for name in tables}
 
 
 def _has_lasting_effect(result: _BatchGradients, tower: _Tower, first: int, towers: Towers) -> bool:

@@ -161,10 +161,12 @@ def _push(
 ) -> list[ReceivedPush]:
     """Transforms the gradients and sends them, with the model's own state."""
     job, replica, backward = spec.job, spec.replica, computed.backward
-    gradients, used = dict(backward.gradients), apply_masks(computed.values, backward.masks) | backward.rows
+    gradients = dict(backward.gradients)
+    used = apply_masks({**computed.values, **backward.rows}, {**backward.masks, **backward.used})
     for transform in transforms_of(job):
         gradients = transform(gradients, used)
-    rows = exchange.push({name: gradients.pop(name) for name in backward.rows}) if backward.rows else []
+    of_rows = {name: gradients.pop(name) for name in backward.rows}
+    rows = exchange.push(of_rows, backward.used) if of_rows else []
     gradients |= {mask_name(name): mask for name, mask in backward.masks.items()}
     guard = _guard(spec, state, backward, transport, rows, computed.scale)
     pushes = transport.push(gradients, backward.examples, computed.is_weighted, guard, rows)

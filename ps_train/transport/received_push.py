@@ -83,9 +83,10 @@ class ReceivedPush:
         return [*self.vectors, *rows, *self.state.vectors, *([] if self.progress is None else [self.progress])]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
-        """Returns, on the ps, slice name to gradient (IndexedSlices for tables) and the header."""
+        """Returns, on the ps, slice name to gradient (IndexedSlices for tables) with the masks, and the header."""
         gradients, header = unpack(self.parcels, self.vectors)
-        return gradients | (self.rows.gradients_by_slice() if self.rows else {}), header
+        rows = self.rows.gradients_by_slice(self.rows.message, self.rows.gradients) if self.rows else {}
+        return gradients | rows, header
 
     def header(self) -> Header:
         """Returns the header alone, without splitting the vectors."""

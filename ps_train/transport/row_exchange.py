@@ -2,7 +2,7 @@
 
     exchange = RowExchange(plan, model_variables.tables(), variables)
     found = exchange.pull({"ads": positions}, after=versions)       # rows on the worker, each once
-    pushes = exchange.push({"ads": row_gradients})                  # one push for each ps
+    pushes = exchange.push({"ads": row_gradients}, used={})         # one push for each ps
 
 Each ps gets one tensor of row indices, and one tensor each of rows and gradients is sent, for any number of tables and
 lookups.  A row is named by its index within its slice, int32.  In an open vocabulary it is named by its id's key, two
@@ -12,7 +12,8 @@ in the order of the ps's slices:
     message     int32: for several slices the number of int32 of each slice; then row indices or keys
     rows        float32: the rows one after the other, then for each key 1 if its id is known, else 0.  Where rows are
                 encoded, a flag is a uint8
-    gradients   float32: the rows' gradients, one after the other
+    gradients   float32: the rows' gradients, one after the other, then for each row that the step may not have used 1
+                if it has, else 0.  Where gradients are encoded, these flags are not
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ps_train.placement.variables import ps_device
 from ps_train.transport.codecs.codec import Codec
 from ps_train.transport.codecs.wire import as_one, from_one
 from ps_train.transport.pull_encoding import PullEncoding
+from ps_train.transport.sparse_mask import mask_name
 from ps_train.transport.vocabulary import Vocabulary
 
 Widths = Mapping[str, int]
@@ -47,6 +49,8 @@ class RowPush:
       message: int32 [n], the received row indices, on the ps; see the module.
       pulled: slice name to the rows read by the pull, on the ps.
       gradients: float32 [m], on the worker to be sent, or on the ps as received; encoded where it travels so.
+      flagged: names of the slices with a flag for each row.
+      flags: int32 scalar on the worker, number of flags at the end of `gradients`.
       codec: the codec of `gradients`; None where they are not encoded.
     """
 
@@ -55,13 +59,19 @@ class RowPush:
     message: tf.Tensor
     pulled: dict[str, tf.Tensor]
     gradients: tf.Tensor
+    flagged: tuple[str, ...]
+    flags: tf.Tensor
     codec: Codec | None = None
 
     def encoded(self, codec: Codec | None, seed: tf.Tensor) -> RowPush:
         """Returns the push with encoded gradients; the same push without a codec."""
         if codec is None:
             return self
-        wire = as_one(codec.encode(self.gradients, seed))
+        if not self.flagged:
+            wire = as_one(codec.encode(self.gradients, seed))
+        else:
+            rows, flags = tf.split(self.gradients, [tf.size(self.gradients) - self.flags, self.flags])
+            wire = as_one([*codec.encode(rows, seed), flags])
         return dataclasses.replace(self, gradients=wire, codec=codec)
 
     def on_ps(self) -> RowPush:
@@ -69,35 +79,32 @@ class RowPush:
         gradients = tf.identity(self.gradients)
         if self.codec is not None:
             length = tf.add_n([tf.size(rows) for rows in self.pulled.values()])
-            gradients = self.codec.decode(from_one(gradients, self.codec.dtypes), length)
+            dtypes = (*self.codec.dtypes, *([tf.float32] if self.flagged else []))
+            parts = from_one(gradients, dtypes)
+            rows = self.codec.decode(parts[: len(self.codec.dtypes)], length)
+            gradients = _joined([rows, *parts[len(self.codec.dtypes) :]])
         return dataclasses.replace(self, gradients=gradients, codec=None)
 
-    def gradients_by_slice(self) -> dict[str, tf.IndexedSlices]:
-        """Returns the gradients by slice name; see `by_slice`."""
-        return by_slice(self.slices, self.widths, self.message, self.gradients)
+    def gradients_by_slice(self, message: tf.Tensor, gradients: tf.Tensor) -> dict[str, Any]:
+        """Returns the gradients of a push to these slices by slice name, and its flags by the names of masks.
 
+        A gradient is IndexedSlices.  Its indices are row indices int32 [n], or for open vocabularies keys
+        int64 [n, width].  The flags are float32 [n], see `sparse_mask.to_indexed_slices`.
 
-def by_slice(
-    slices: Sequence[Slice], widths: Widths, message: tf.Tensor, gradients: tf.Tensor
-) -> dict[str, tf.IndexedSlices]:
-    """Returns the gradient of each slice by its name.
-
-    The indices are row indices int32 [n], or for open vocabularies keys int64 [n, width].
-
-    Args:
-      slices: the tables' slices on one ps.
-      widths: numbers in a key, by slice name.
-      message: int32, see the module.
-      gradients: float32, see the module.
-    """
-    indices = row_indices_in(slices, widths, message)
-    values = _split(
-        gradients, [[tf.shape(rows)[0], *piece.shape[1:]] for piece, rows in zip(slices, indices, strict=True)]
-    )
-    return {
-        piece.name: tf.IndexedSlices(part, rows, tf.constant(piece.shape, tf.int64))
-        for piece, rows, part in zip(slices, indices, values, strict=True)
-    }
+        Args:
+          message: int32, see the module.
+          gradients: float32, see the module.
+        """
+        indices = row_indices_in(self.slices, self.widths, message)
+        counts = {piece.name: tf.shape(rows)[0] for piece, rows in zip(self.slices, indices, strict=True)}
+        shapes: list[list[Any]] = [[counts[piece.name], *piece.shape[1:]] for piece in self.slices]
+        values = _split(gradients, shapes + [[counts[name]] for name in self.flagged])
+        found: dict[str, Any] = {
+            piece.name: tf.IndexedSlices(part, rows, tf.constant(piece.shape, tf.int64))
+            for piece, rows, part in zip(self.slices, indices, values[: len(indices)], strict=True)
+        }
+        masks = zip(self.flagged, values[len(indices) :], strict=True)
+        return found | {mask_name(name): flags for name, flags in masks}
 
 
 def row_indices_in(slices: Sequence[Slice], widths: Widths, message: tf.Tensor) -> list[tf.Tensor]:
@@ -232,22 +239,35 @@ class RowExchange:
                 pulled[piece.name] = self._variables[piece.name].sparse_read(indices)
         return pulled, flags
 
-    def push(self, gradients: Mapping[str, tf.Tensor]) -> list[RowPush | None]:
+    def push(self, gradients: Mapping[str, tf.Tensor], used: Mapping[str, tf.Tensor]) -> list[RowPush | None]:
         """Returns the push to each ps, or None for a ps without a table's slice.  Call it after `pull`.
 
         Args:
           gradients: table name to the gradient of `FetchedRows.rows`.
+          used: table name to float32 [unique], above 0 for the fetched rows that the step has used; without the tables
+            of which a step uses all rows.
         """
-        parts: dict[str, tf.Tensor] = {}
-        for name, pieces in self._slices_of.items():
-            sizes = [self._sizes[piece.name] for piece in pieces]
-            split = tf.split(gradients[name], sizes) if len(pieces) > 1 else [gradients[name]]
-            parts |= {piece.name: part for piece, part in zip(pieces, split, strict=True)}
+        parts, flags = self._by_slice(gradients), self._by_slice(used)
         pushes: list[RowPush | None] = []
         for slices, read in zip(self.slices, self._read, strict=True):
-            vector = _joined([parts[piece.name] for piece in slices]) if slices else None
-            pushes.append(None if read is None else RowPush(slices, self.widths, *read, vector))
+            if read is None:
+                pushes.append(None)
+                continue
+            flagged = tuple(piece.name for piece in slices if piece.name in flags)
+            vector = _joined([*(parts[piece.name] for piece in slices), *(flags[name] for name in flagged)])
+            number = tf.add_n([tf.constant(0), *(self._sizes[name] for name in flagged)])
+            pushes.append(RowPush(slices, self.widths, *read, vector, flagged, number))
         return pushes
+
+    def _by_slice(self, values: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns slice name to its part of the values [unique, ...] of each table."""
+        parts: dict[str, tf.Tensor] = {}
+        for name, value in values.items():
+            pieces = self._slices_of[name]
+            sizes = [self._sizes[piece.name] for piece in pieces]
+            split = tf.split(value, sizes) if len(pieces) > 1 else [value]
+            parts |= {piece.name: part for piece, part in zip(pieces, split, strict=True)}
+        return parts
 
 
 def _sent(

@@ -3,6 +3,8 @@
 An optimizer treats a row that no example has touched differently from a row with gradient zero; Momentum, for example,
 does not move an untouched row.  An L2 term must not change an untouched row either.  So TensorFlow's IndexedSlices are
 sent as a dense gradient with a mask of its rows.  The ps makes them sparse again.
+
+The rows of a table that a step has fetched and may not use have such a mask too (`row_exchange.py`).
 """
 
 from __future__ import annotations
@@ -62,6 +64,10 @@ def to_indexed_slices(gradients: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor
     for name, gradient in gradients.items():
         if mask_name(name) in gradients:
             indices = tf.reshape(tf.where(gradients[mask_name(name)] > 0), [-1])
+            if isinstance(gradient, tf.IndexedSlices):
+                values, rows = tf.gather(gradient.values, indices), tf.gather(gradient.indices, indices)
+                found[name] = tf.IndexedSlices(values, rows, gradient.dense_shape)
+                continue
             shape = tf.constant(gradient.shape.as_list(), tf.int64)
             found[name] = tf.IndexedSlices(tf.gather(gradient, indices), indices, shape)
         elif not is_mask(name):

@@ -104,14 +104,20 @@ class Vocabulary:
         """Returns the current rows of keys, float32 [n, dimension], as a variable's `sparse_read` does."""
         return self.read(keys)[0]
 
-    def admit(self, gradient: tf.IndexedSlices) -> Admission:
-        """Counts the ids of a gradient (its indices are keys), and assigns rows to those used often enough."""
+    def admit(self, gradient: tf.IndexedSlices, used: tf.Tensor | None = None) -> Admission:
+        """Counts the ids of a gradient (its indices are keys), and assigns rows to those used often enough.
+
+        Args:
+          gradient: the gradient.
+          used: float32 [n], above 0 for the keys whose rows the step has used.  The gradient is that of these rows.
+            For other keys the step has used the default row, so their rows must not be updated.  None: all are used.
+        """
         keys, index = unique(gradient.indices)
         row, new_rows, done = self._rows_for(keys)
         with tf.control_dependencies(done):
             counted = self._update_count.assign_add(tf.ones(self._update_count.shape, tf.int64), read_value=False)
         rows = tf.gather(row, index)
-        present = tf.where(rows >= 0)[:, 0]
+        present = tf.where(rows >= 0 if used is None else (rows >= 0) & (used > 0))[:, 0]
         rows, values = tf.gather(rows, present), tf.gather(gradient.values, present)
         return Admission(tf.IndexedSlices(values, rows, gradient.dense_shape), new_rows, counted)
 

@@ -24,7 +24,7 @@ from ps_train.errors import ModelError
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.variables import ps_device
 from ps_train.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
-from ps_train.transport.sparse_mask import to_indexed_slices
+from ps_train.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.transport.vocabulary import Vocabulary
 from ps_train.user_code import shown
 
@@ -108,7 +108,10 @@ class PsOptimizer:
         """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
         with tf.device(self._device):
             groups = self._groups(lr_divisor)
-            admitted = {name: self._vocabularies[name].admit(gradients[name]) for name in self._open(gradients)}
+            admitted = {
+                name: self._vocabularies[name].admit(gradients[name], gradients.get(mask_name(name)))
+                for name in self._open(gradients)
+            }
             ready = tf.group(*[admission.done for admission in admitted.values()])
             pairs: dict[str, list[tuple[Any, Any]]] = {}
             for name, gradient in to_indexed_slices(gradients).items():

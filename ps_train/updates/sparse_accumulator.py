@@ -16,7 +16,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.placement.variables import zeros_variable
 from ps_train.transport.model_state import PushedState
 from ps_train.transport.parcels import Parcel
-from ps_train.transport.row_exchange import RowPush, by_slice
+from ps_train.transport.row_exchange import RowPush
+from ps_train.transport.sparse_mask import is_mask
 from ps_train.updates.base import Replica
 
 
@@ -30,7 +31,7 @@ class SparseAccumulator:
     """
 
     def __init__(self, name: str, rows: RowPush, replica: Replica) -> None:
-        self._slices, self._widths, self._me = rows.slices, rows.widths, np.arange(replica.count) == replica.index
+        self._rows, self._me = rows, np.arange(replica.count) == replica.index
         self._index = replica.index
         self._messages = [self._variable(f"{name}/message_{i}", tf.int32) for i in range(replica.count)]
         self._gradients = [self._variable(f"{name}/gradients_{i}", tf.float32) for i in range(replica.count)]
@@ -54,34 +55,41 @@ class SparseAccumulator:
             self._valid.assign(valid, read_value=False),
         ]
 
-    def mean(self, weight: tf.Tensor) -> dict[str, tf.IndexedSlices]:
-        """Returns slice name to the sum of all gradients, divided by `weight`; a row may occur more than once."""
+    def mean(self, weight: tf.Tensor) -> dict[str, Any]:
+        """Returns slice name to the sum of all gradients, divided by `weight`, with the masks.
+
+        A row may occur more than once: a replica may have used it where another has not.
+        """
         pushes = [
             self._cut(message.read_value(), gradients.read_value(), valid)
             for message, gradients, valid in zip(
                 self._messages, self._gradients, tf.unstack(self._valid.read_value()), strict=True
             )
         ]
-        means = {}
+        means: dict[str, Any] = {}
         for name, one in pushes[0].items():
+            if is_mask(name):
+                means[name] = tf.concat([push[name] for push in pushes], 0)
+                continue
             values = tf.concat([push[name].values for push in pushes], 0) / weight
             indices = tf.concat([push[name].indices for push in pushes], 0)
             means[name] = tf.IndexedSlices(values, indices, one.dense_shape)
         return means
 
-    def _cut(self, message: tf.Tensor, gradients: tf.Tensor, valid: tf.Tensor) -> dict[str, tf.IndexedSlices]:
-        """Returns a replica's row gradients by slice; empty ones where `valid` (int32 scalar) is 0."""
-        if len(self._slices) > 1:
-            sizes = message[: len(self._slices)] * valid
-            message = tf.concat([sizes, message[len(self._slices) :][: tf.reduce_sum(sizes)]], 0)
+    def _cut(self, message: tf.Tensor, gradients: tf.Tensor, valid: tf.Tensor) -> dict[str, Any]:
+        """Returns a replica's row gradients and masks by slice; empty ones where `valid` (int32 scalar) is 0."""
+        count = len(self._rows.slices)
+        if count > 1:
+            sizes = message[:count] * valid
+            message = tf.concat([sizes, message[count:][: tf.reduce_sum(sizes)]], 0)
         else:
             message = message[: tf.size(message) * valid]
-        return by_slice(self._slices, self._widths, message, gradients[: tf.size(gradients) * valid])
+        return self._rows.gradients_by_slice(message, gradients[: tf.size(gradients) * valid])
 
     def _variable(self, name: str, dtype: tf.DType) -> Any:
         """Makes a vector variable of variable length, which `get_variable` cannot make."""
         return v1.Variable(
-            lambda: tf.zeros([len(self._slices)], dtype),
+            lambda: tf.zeros([len(self._rows.slices)], dtype),
             trainable=False,
             validate_shape=False,
             use_resource=True,

@@ -97,17 +97,19 @@ class Replay:
         """One update, of the batches of all replicas together."""
         errors = 2 * (self.outputs(ids, training=True) - labels) / len(ids)
         gradients = {name: np.zeros(DIMENSION) for name in dict.fromkeys(ids.ravel().tolist())}
-        default = np.zeros((1, DIMENSION))
+        default, unknown = np.zeros((1, DIMENSION)), 0
         for bag, error in zip(ids.tolist(), errors, strict=True):
             for name in bag:
                 known = self.alive(self.known.get(name)) or self.sights(name) >= self.admit_after
                 target = gradients[name] if known else default[0]
                 target += error * DIRECTION
+                unknown += not known
         self.admit(list(gradients))
         touched = [name for name in gradients if name in self.known and self.known[name].last == self.made]
         states = np.array([self.known[name].state for name in touched], int)
         self.rule.apply(self.table, states, np.array([gradients[n] for n in touched]).reshape(-1, DIMENSION))
-        self.default_rule.apply(self.default, [0], default)
+        rows = np.array([0] if unknown else [], int)  # a gradient of zero is not the same as none
+        self.default_rule.apply(self.default, rows, default[rows])
 
     def admit(self, names: list) -> None:
         now = self.made + 1
