@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -44,7 +43,8 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 """Maps each table's requested positions (or keys) to its rows, by the name of the table."""
 
 
-class _Lookup(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Lookup:
     """One lookup of a table: positions (or keys), the index into the table's rows of each, and `rows_at`'s `used`."""
 
     positions: tf.Tensor
@@ -71,9 +71,7 @@ class DeferredLookups:
         self._admitted_late: list[str] = []
         self._lookups: dict[str, list[_Lookup]] = {}
 
-    def __call__(
-        self, name: str, table: Table, positions: tf.Tensor, used: tf.Tensor | None = None
-    ) -> LookupResult:
+    def __call__(self, name: str, table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -> LookupResult:
         """Returns deferred rows; see `row_source.rows_at`.
 
         Raises:

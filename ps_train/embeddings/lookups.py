@@ -122,7 +122,7 @@ def _rows(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
         indices = row_indices(table, ids, locate)
         return rows_at(table, positions_of(tf.reshape(indices, [-1]), table.total)).rows
     found = rows_at(table, encode_ids(table, tf.reshape(ids, [-1])))
-    is_default_used = tf.reduce_any(~found.known, keepdims=True)
+    is_default_used = tf.reduce_any(tf.logical_not(found.known), keepdims=True)
     default = rows_at(table.default, tf.zeros([1], tf.int64), is_default_used).rows
     return tf.where(tf.expand_dims(found.known, 1), found.rows, default)
 

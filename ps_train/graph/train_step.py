@@ -163,7 +163,8 @@ def _build_update(
     ops = update.build(shards, worker.received, spec.replica)
     ops = dataclasses.replace(ops, train=[*ops.train, *worker.kept])
     with tf.device(spec.device):
-        residuals = Residuals(worker.encodings, shards, update.scaled) if worker.encodings else None
+        apply = [optimizer.apply_residuals for optimizer in optimizers]
+        residuals = Residuals(worker.encodings, apply, update.scaled) if worker.encodings else None
     ownership = _make_ownership(worker.assigned, progress, state.update_counts[0])
     if ownership is not None:
         ops = _with_release(ops, ownership)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -30,6 +30,9 @@ from ps_train.user_code import shown
 
 _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
 """Prefixes of the types of operations that read or write all rows of a table."""
+
+_COMPUTE_VALUES_FROM_SLOTS = (v1.train.FtrlOptimizer, v1.train.AdagradDAOptimizer)
+"""Optimizers whose slots are sums of all gradients: the next step computes a value from them alone."""
 
 
 def _key_with_group(group: str, kind: str, number: int) -> str:
@@ -124,6 +127,56 @@ class PsOptimizer:
         self._check_tables(gradients)
         return tf.group(*done)
 
+    def apply_residuals(self, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
+        """Moves values by the difference that residuals make to one step.
+
+        It is the step with the residuals as gradients, minus the step with zeros: no old momentum moves a value, and
+        no optimizer moves it further than in a step.  The optimizers' variables stay as they are.  A value whose
+        residual is zero does not change.
+
+        Args:
+          residuals: slice name to what was left out of its gradients, dense, on this ps.  Call the method after
+            `apply`, which makes the slots.
+        """
+        with tf.device(self._device):
+            groups = self._groups(None)
+            names: dict[str, list[str]] = {}
+            for name in residuals:
+                names.setdefault(groups.group_of(name), []).append(name)
+            done = [
+                self._move(groups.optimizers[group], group, {name: residuals[name] for name in some})
+                for group, some in names.items()
+            ]
+        return tf.group(*done)
+
+    def _move(self, optimizer: Any, group: str, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
+        values = [self._variables[name] for name in residuals]
+        own = [slot for slot in self.slots[group] if self._owner_of(slot) in (None, *residuals)]
+        value_before, own_before = _read_all(values, after=[]), _read_all(own, after=[])
+
+        def step(gradients: Sequence[tf.Tensor], after: Sequence[Any]) -> list[tf.Tensor]:
+            with tf.control_dependencies(after):
+                applied = self._apply(optimizer, group, list(zip(gradients, values, strict=True)))
+            return _read_all(values, after=[applied])
+
+        without = step([tf.zeros_like(one) for one in residuals.values()], [*value_before, *own_before])
+        again = _assign_all([*values, *own], [*value_before, *own_before], after=without)
+        with_them = step(list(residuals.values()), again)
+        moved = [
+            tf.where(tf.not_equal(residual, 0), before + (after - zero), before)
+            for residual, before, after, zero in zip(residuals.values(), value_before, with_them, without, strict=True)
+        ]
+        kept = isinstance(optimizer, _COMPUTE_VALUES_FROM_SLOTS)
+        return tf.group(
+            *_assign_all(values, moved, after=with_them),
+            *([] if kept else _assign_all(own, own_before, after=with_them)),
+        )
+
+    def _owner_of(self, slot: Any) -> str | None:
+        """Returns the slice that a slot belongs to by its name; None for a variable of a whole optimizer."""
+        owners = [name for name in self._variables if slot.op.name.startswith(f"{name}/")]
+        return max(owners, key=len, default=None)
+
     def _open(self, gradients: Mapping[str, Any]) -> list[str]:
         return [name for name in self._vocabularies if name in gradients]
 
@@ -180,6 +233,16 @@ class PsOptimizer:
             # the same row come from several workers.
             skip_deduplication(own)
         return own
+
+
+def _read_all(variables: Sequence[Any], after: Sequence[Any]) -> list[tf.Tensor]:
+    with tf.control_dependencies(after):
+        return [variable.read_value() for variable in variables]
+
+
+def _assign_all(variables: Sequence[Any], values: Sequence[tf.Tensor], after: Sequence[Any]) -> list[tf.Operation]:
+    with tf.control_dependencies(after):
+        return [variable.assign(value, read_value=False) for variable, value in zip(variables, values, strict=True)]
 
 
 def optimizer_groups(found: Any) -> OptimizerGroups:

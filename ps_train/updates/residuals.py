@@ -1,16 +1,16 @@
 """The end of a training with a lossy push codec: what the pushes have left out is applied.
 
-    residuals = Residuals(encodings, shards, is_weighted=False)
+    residuals = Residuals(encodings, [optimizer.apply_residuals for optimizer in optimizers], is_weighted=False)
     residuals.send(session)             # each worker, when it makes no more steps
     residuals.apply(session)            # the chief, after all workers; True if there was anything
 
-Each ps adds up what the workers send, and applies the sum as one more gradient.  This is no update: it does not change
-the global step.
+Each ps adds up what the workers send, and moves its values by the sum (`PsOptimizer.apply_residuals`).  This is no
+update: it does not change the global step, and a sum of zero changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +20,9 @@ from ps_train.cluster.calls import UNBOUNDED_CALL
 from ps_train.placement.mutex import mutex_of, with_mutex
 from ps_train.placement.variables import ps_device, zeros_variable
 from ps_train.transport.push_encoding import PushEncoding
-from ps_train.updates.base import ParameterShard
+
+Apply = Callable[[Mapping[str, tf.Tensor]], tf.Operation]
+"""Function of slice name to residual, on one ps; returns the operation that applies all of them."""
 
 
 class Residuals:
@@ -28,15 +30,15 @@ class Residuals:
 
     Args:
       encodings: the encodings of the replica's pushes.
-      shards: one for each ps.
+      apply: for each ps the function that applies residuals there.
       is_weighted: whether pushes are multiplied by their number of examples.
     """
 
-    def __init__(self, encodings: Sequence[PushEncoding], shards: Sequence[ParameterShard], is_weighted: bool) -> None:
+    def __init__(self, encodings: Sequence[PushEncoding], apply: Sequence[Apply], is_weighted: bool) -> None:
         self._is_weighted = is_weighted
         sums = {encoding.ps: self._make_sums(encoding) for encoding in encodings}
         self._send = [self._sent(encoding, sums[encoding.ps]) for encoding in encodings]
-        self._apply = [self._applied(encoding, shards[encoding.ps], sums[encoding.ps]) for encoding in encodings]
+        self._apply = [self._applied(encoding, apply[encoding.ps], sums[encoding.ps]) for encoding in encodings]
 
     def send(self, session: v1.Session) -> None:
         """Sends what was left out to the ps."""
@@ -69,20 +71,22 @@ class Residuals:
         with tf.control_dependencies([added]):
             return tf.group(*[variable.assign(tf.zeros_like(variable), read_value=False) for variable in own])
 
-    def _applied(self, encoding: PushEncoding, shard: ParameterShard, sums: Sequence[Any]) -> tf.Tensor:
+    def _applied(self, encoding: PushEncoding, apply: Apply, sums: Sequence[Any]) -> tf.Tensor:
         """Returns whether there was anything to apply, bool scalar."""
 
-        def apply(examples: tf.Tensor) -> tf.Operation:
-            divisor = examples if self._is_weighted else 1.0
-            gradients: dict[str, tf.Tensor] = {}
-            for number, total in zip(encoding.feedback, sums[1:], strict=True):
-                gradients |= encoding.parcels[number].split(total.read_value() / divisor)[0]
-            with tf.control_dependencies([shard.apply(gradients, None)]):
-                return tf.group(*[variable.assign(tf.zeros_like(variable), read_value=False) for variable in sums])
-
         def body() -> tuple[list[tf.Operation], tf.Tensor]:
-            examples = sums[0].read_value()
-            return [v1.cond(examples > 0, lambda: apply(examples), tf.no_op)], examples > 0
+            examples, *totals = [variable.read_value() for variable in sums]
+            found = tf.reduce_any(tf.stack([tf.reduce_any(tf.not_equal(total, 0.0)) for total in totals]))
+
+            def residuals() -> dict[str, tf.Tensor]:
+                divisor = examples if self._is_weighted else 1.0
+                pairs = zip(encoding.feedback, totals, strict=True)
+                parts = [encoding.parcels[number].split(total / divisor)[0] for number, total in pairs]
+                return {name: part for some in parts for name, part in some.items()}
+
+            applied = v1.cond(found, lambda: apply(residuals()), tf.no_op)
+            with tf.control_dependencies([applied]):
+                return [variable.assign(tf.zeros_like(variable), read_value=False) for variable in sums], found
 
         with tf.device(ps_device(encoding.ps)):
             done, found = with_mutex(mutex_of(encoding.ps), [], body)

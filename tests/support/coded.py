@@ -49,9 +49,10 @@ def values_of(cluster: InProcessCluster) -> dict[str, np.ndarray[Any, Any]]:
     return {key: np.concatenate([np.atleast_1d(part) for part in parts]) for key, parts in found.items()}
 
 
-def finish(cluster: InProcessCluster) -> None:
-    """Applies what the pushes have left out, as at the end of a training."""
+def finish(cluster: InProcessCluster) -> bool:
+    """Applies what the pushes have left out, as at the end of a training; returns whether there was anything."""
     for session, step in zip(cluster.sessions, cluster.steps, strict=True):
         step.residuals.send(session)
-    assert cluster.steps[0].residuals.apply(cluster.sessions[0])
+    found = cluster.steps[0].residuals.apply(cluster.sessions[0])
     assert not cluster.steps[0].residuals.apply(cluster.sessions[0]), "nothing is applied twice"
+    return found
