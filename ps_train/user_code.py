@@ -13,6 +13,7 @@ Standard library only.  TensorFlow's errors are known by their attributes.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import linecache
@@ -20,7 +21,7 @@ import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ps_train.errors import ModelError, PsTrainError, headline
@@ -39,7 +40,31 @@ _NODE = re.compile(r"\[\[(?:\{\{function_node [^}]*\}\}\s*)?(?:\{\{node )?([\w./
 _COPY, _GRADIENT = re.compile(r"^step_\d+(?:_\d+)?/"), re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 """Names of operations that were made of others: copies of a step (`graph/unroll.py`), and gradients."""
 
-_MOST_SOURCE, _MOST_SHOWN = 80, 60
+_MOST_SOURCE, _MOST_SHOWN, _MOST_NAMES = 80, 60, 3
+
+_MORE = (" You can attempt the following", " This error may indicate")
+"""The begin of more text after the cause, where a tensor was used as a Python value."""
+
+_LONG_LIST = re.compile(r"(allowed values: [^,]*,[^,]*,[^,]*,[^,]*,).{20,}")
+
+_AS_VALUE = {
+    "as a Python `bool`": "its value is not known yet: use tf.where or tf.cond, and tf.while_loop for a loop",
+    "Iterating over a symbolic": "its values are not known yet: use tf.map_fn or tf.while_loop, or tf.unstack",
+    "to a numpy array": "its value is not known yet: use TensorFlow's functions",
+    "not 'SymbolicTensor'": "its value is not known yet: use TensorFlow's functions, such as tf.cast",
+}
+"""Text of an error about a tensor that is used as a Python value, to what helps."""
+
+_DTYPES = (
+    re.compile(r"has type (\w+) that does not match type (\w+)"),
+    re.compile(r"has DataType (\w+) not in list of allowed values: (.*)"),
+    re.compile(r"have types \[(.*?)\] that don't all match"),
+    re.compile(r"requested dtype (\w+) for Tensor with dtype (\w+)"),
+    re.compile(r"expected to have type (\w+) but got type (\w+)"),
+)
+"""Texts of errors about dtypes."""
+
+_OF_ANOTHER_GRAPH = ("must be from the same graph", "is out of scope", "Attempting to capture an EagerTensor")
 
 _KERAS_3 = "is not available with Keras 3."
 """What TensorFlow says of `tf.compat.v1.layers` and `tf.compat.v1.nn.rnn_cell`."""
@@ -66,9 +91,12 @@ class Frame:
 
     def place(self) -> str:
         """Returns the frame in one line: `model.py, line 12, in forward: x = tf.gather(a, b)`."""
-        code = self.source
-        code = code if len(code) <= _MOST_SOURCE else code[: _MOST_SOURCE - 3] + "..."
+        code = _cut(self.source)
         return f"{_shown(self.path)}, line {self.line}, in {self.function}" + (f": {code}" if code else "")
+
+
+def _cut(code: str) -> str:
+    return code if len(code) <= _MOST_SOURCE else code[: _MOST_SOURCE - 3] + "..."
 
 
 def describe(error: BaseException) -> str:
@@ -76,6 +104,9 @@ def describe(error: BaseException) -> str:
     text = headline(error)
     if isinstance(error, PsTrainError):
         return text
+    for more in _MORE:
+        text = text.partition(more)[0]
+    text = _LONG_LIST.sub(r"\1 ...", text)
     if text.endswith(_KERAS_3):
         text = f"{text[:-1]}: install tf-keras and set TF_USE_LEGACY_KERAS=1"
     frames, op = _found(error)
@@ -196,21 +227,178 @@ def _called_by(node: Any) -> set[str]:
 
 
 @contextlib.contextmanager
-def user_code(what: str) -> Iterator[None]:
+def user_code(what: str, inputs: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Runs the user's code in the body.
 
     Args:
       what: name of the called method, for the error.
+      inputs: the tensors of a batch by name, for errors about them.
 
     Raises:
-      ModelError: the code raised an exception, or called sys.exit.  An error of this package passes through.
+      ModelError: the code raised an exception, or called sys.exit.  An error of this package passes through, with the
+        user's line.
     """
     try:
         yield
+    except ModelError as error:
+        text, (frames, _) = str(error), _found(error)
+        if frames and ", line " not in text:
+            error.args = (f"{text.removesuffix('.')} ({frames[-1].place()})",)
+        raise
     except PsTrainError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelError(f"{what} raised {describe(error)}") from error
+        if outside := _made_outside(error):
+            raise ModelError(f"{what} uses {outside}.") from error
+        advice = remedy(error, inputs or {})
+        raise ModelError(f"{what} raised {describe(error)}" + (f": {advice}." if advice else "")) from error
+
+
+def remedy(error: BaseException, inputs: Mapping[str, Any]) -> str:
+    """Returns what helps against an error of TensorFlow in the user's code; "" if that is not known.
+
+    Args:
+      error: the error.
+      inputs: the tensors of the batch by name: "labels", "feature age".
+    """
+    text = str(error)
+    if outside := _made_outside(error):
+        return outside
+    return next((advice for part, advice in _AS_VALUE.items() if part in text), "") or _cast(error, text, inputs)
+
+
+def _cast(error: BaseException, text: str, inputs: Mapping[str, Any]) -> str:
+    """Returns the inputs that have a dtype of the error's text, and the cast."""
+    found = next(filter(None, (pattern.search(text) for pattern in _DTYPES)), None)
+    if found is None:
+        return ""
+    is_list = "allowed values" in found[0]
+    named = found.groups()[:1] if is_list else found.groups()
+    dtypes = re.findall(r"\w+", " ".join(named))
+    allowed = re.findall(r"\w+", found[2]) if is_list else dtypes
+    wrong = {name: value for name, value in inputs.items() if value.dtype.name in dtypes}
+    if not is_list:
+        wrong = {name: value for name, value in wrong.items() if value.dtype.name != "float32"} or wrong
+    frames, _ = _found(error)
+    source = frames[-1].source if frames else ""
+    used = {name: value for name, value in wrong.items() if re.search(rf"\b{re.escape(name.split()[-1])}\b", source)}
+    wrong = used or wrong
+    if not wrong:
+        return ""
+    dtype = next(iter(wrong.values())).dtype.name
+    others = [other for other in allowed if other != dtype]
+    to = "float32" if "float32" in others or not others else others[-1] if is_list else others[0]
+    names = [*wrong][:_MOST_NAMES] + (["..."] if len(wrong) > _MOST_NAMES else [])
+    what = f"{', '.join(names)} {'is' if len(wrong) == 1 and not names[0].endswith('s') else 'are'} of {dtype}"
+    if dtype == "string":
+        return f"{what}: make numbers of the texts, as by ps_train.embeddings.lookup or tf.strings.to_number"
+    return f"{what}: cast with tf.cast(x, tf.{to}), or give {to} in data()"
+
+
+def _made_outside(error: BaseException) -> str:
+    """Returns the object that an earlier call or a constructor has made, where, and the rule; "" for other errors."""
+    if not any(part in str(error) for part in _OF_ANOTHER_GRAPH):
+        return ""
+    rule = "make layers, variables and tensors inside, at every call; numpy arrays may be made anywhere"
+    frames, _ = _found(error)
+    used = f" ({frames[-1].place()})" if frames else ""
+    for entry in reversed([entry for entry in _entries(error) if _is_users(entry.tb_frame.f_code.co_filename)]):
+        path = entry.tb_frame.f_code.co_filename
+        source = linecache.getline(path, entry.tb_lineno)
+        lasting = [one for one in _lasting(entry.tb_frame) if _kind_of(one.value)]
+        for one in sorted(lasting, key=lambda one: one.name not in source):
+            if "Metric" in _bases(one.value):
+                rule = "use tf.compat.v1.metrics, at every call, in the place of Keras metrics"
+            made = _made_at(path, one)
+            where = f", made in {_shown(path)}, line {made}: {_cut(Frame(path, made, '').source)}" if made else ""
+            return f"{one.full_name}, {_kind_of(one.value)} that this call has not made{where}{used}: {rule}"
+    return f"a tensor, variable or layer that this call has not made{used}: {rule}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lasting:
+    """An object that outlives the call of a function.
+
+    Attributes:
+      name: its name.
+      value: the object.
+      owner: the name of the object whose attribute it is; "" for a global or an outer variable.
+      classes: names of the owner's classes.
+    """
+
+    name: str
+    value: Any
+    owner: str = ""
+    classes: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.owner}.{self.name}" if self.owner else self.name
+
+
+def _entries(error: BaseException) -> Iterator[Any]:
+    entry = error.__traceback__
+    while entry is not None:
+        yield entry
+        entry = entry.tb_next
+
+
+def _lasting(frame: Any) -> Iterator[_Lasting]:
+    """Yields the lasting objects that a function uses."""
+    code, local = frame.f_code, frame.f_locals
+    for name in code.co_freevars:
+        yield _Lasting(name, local.get(name))
+    for name in code.co_names:
+        if name in frame.f_globals:
+            yield _Lasting(name, frame.f_globals[name])
+    for owner in (*code.co_varnames[: min(1, code.co_argcount)], *code.co_freevars):
+        holder = local.get(owner)
+        attributes = {} if _kind_of(holder) else getattr(holder, "__dict__", {})
+        for name in code.co_names:
+            if name in attributes:
+                yield _Lasting(name, attributes[name], owner, tuple(_bases(holder)))
+
+
+def _bases(value: Any) -> list[str]:
+    return [base.__name__ for base in type(value).__mro__]
+
+
+def _kind_of(value: Any) -> str:
+    """Returns the kind of an object that belongs to a graph, or of the first in a list or dict; "" for others."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return next(filter(None, map(_kind_of, value)), "")
+    bases = _bases(value)
+    roots = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+    if isinstance(value, type) or not roots & {"tensorflow", "keras", "tf_keras", "ps_train"}:
+        return ""
+    if any(name in ("Variable", "ModelVariable", "BaseResourceVariable") for name in bases):
+        return "a variable"
+    if any(name in ("Layer", "Metric", "Optimizer") for name in bases):
+        return f"a {type(value).__name__}"
+    return "a tensor" if any(name in ("Tensor", "SparseTensor", "RaggedTensor") for name in bases) else ""
+
+
+def _made_at(path: str, found: _Lasting) -> int:
+    """Returns the number of the line of a file that assigns an object to its name; 0 if there is none."""
+    try:
+        tree: ast.AST = ast.parse("".join(linecache.getlines(path)))
+    except SyntaxError:
+        return 0
+    if found.owner:
+        classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name in found.classes]
+        tree = ast.Module([*classes], []) if classes else tree
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Constant) and value.value is None:
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]:
+            attribute = isinstance(target, ast.Attribute) and target.attr
+            plain = isinstance(target, ast.Name) and target.id
+            if found.name == (attribute if found.owner else plain):
+                return int(target.lineno)
+    return 0
 
 
 def shown(value: object) -> str:

@@ -47,6 +47,11 @@ def named_inputs(features: Any, labels: Any) -> dict[str, tf.Tensor]:
     )
 
 
+def of_kind(kind: str, named: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the inputs of a kind, "feature" or "label"."""
+    return {name: tensor for name, tensor in named.items() if name.startswith(kind)}
+
+
 def remember_inputs(features: Any, labels: Any) -> None:
     """Makes the current graph remember the inputs of a batch."""
     known = v1.get_default_graph().get_collection_ref(_REMEMBERED)

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.data.batched import Batch
+from ps_train.data.named_inputs import named_inputs, of_kind
 from ps_train.data.pipeline import Batches
 from ps_train.errors import ModelError
 from ps_train.model import Model
@@ -18,11 +20,12 @@ def traced_loss(model: Model, batches: Batches) -> tf.Tensor:
     Raises:
       ModelError: forward() or loss() raised an exception, or the loss is not a floating-point scalar.
     """
-    with user_code("forward()"):
+    inputs = named_inputs(batches.features, batches.labels)
+    with user_code("forward()", inputs if isinstance(batches.features, Batch) else of_kind("feature", inputs)):
         outputs = model.forward(batches.features, True)
     if outputs is None:
         raise ModelError("forward() returned None: return the outputs, which loss() gets.")
-    with user_code("loss()"):
+    with user_code("loss()", of_kind("label", inputs)):
         loss = model.loss(outputs, batches.labels)
     _check_loss(loss)
     return loss

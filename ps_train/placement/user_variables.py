@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.embeddings.given_rows import values_come_later
+from ps_train.embeddings.row_source import declared_tables
 from ps_train.errors import ModelError
 from ps_train.placement.model_variable import ModelVariable
 from ps_train.private_tf import reset_keras_names
@@ -29,6 +30,23 @@ _current: contextvars.ContextVar[ModelBuild] = contextvars.ContextVar("construct
 
 _KEYS = v1.GraphKeys
 _LOCAL = "ps_train/local_variables"
+
+
+_KERAS = {
+    "Metric": (
+        "a Keras metric makes the variable {name} and changes it itself, which is not possible in a graph: let "
+        "metrics() return pairs of tf.compat.v1.metrics, or of ps_train.metrics."
+    ),
+    "Optimizer": (
+        "a Keras optimizer, as of model.compile(), makes the variable {name}, which is not possible in a graph: leave "
+        "compile() and fit() out; loss(), metrics() and --optimizer or optimizer() take their place."
+    ),
+    "Layer": (
+        "a Keras layer makes the variable {name} and changes it itself, which is not possible in a graph: use tf.nn "
+        "instead of such layers: tf.nn.dropout for Dropout, tf.nn.batch_normalization for BatchNormalization."
+    ),
+}
+"""Class of a Keras object that makes variables for itself, to the error."""
 
 
 class UnknownVariableError(ModelError):
@@ -88,7 +106,7 @@ class ModelBuild:
     def __init__(self, get: Getter, graph: tf.Graph, prefix: str) -> None:
         self._get, self._graph, self._prefix = get, graph, prefix
         self._taken: dict[str, str] = {}
-        self._creator_names, self._local_names = set[str](), set[str]()
+        self._creator_names, self._local_names, self._tables = set[str](), set[str](), set[str]()
         self._given: dict[str, Any] = {}
         self._made: dict[int, Any] = {}
         self._stand_ins: dict[str, Any] = {}
@@ -100,6 +118,7 @@ class ModelBuild:
     def of_get_variable(self, getter: Getter, name: str, *args: Any, **kwargs: Any) -> Any:
         """Provides the variable of a get_variable call, as a custom getter."""
         name = self._own_name(name)
+        self._check_table(name, bool(kwargs.get("reuse")))
         if self._taken.setdefault(name.lower(), name) != name or name in self._creator_names:
             raise ModelError(f"two variables are called {name} (small and capital letters are the same): rename one.")
         is_new = name not in self._given
@@ -111,6 +130,15 @@ class ModelBuild:
                     _KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](self.regularized.get(name, found))
                 )
         return found
+
+    def _check_table(self, name: str, reuse: bool) -> None:
+        """Raises ModelError if a name is that of a table and of another variable."""
+        if name not in declared_tables(self._graph):
+            return
+        is_variable = name in self._creator_names or (name in self._given and name not in self._tables)
+        if is_variable or (name in self._tables and not reuse):
+            raise ModelError(f"a variable and a table of ps_train.embeddings are both called {name}: rename one.")
+        self._tables.add(name)
 
     def show(self, name: str, stand_in: Any) -> None:
         """Puts an object into the variable collections, in the place of the variable of this name."""
@@ -141,12 +169,8 @@ class ModelBuild:
                 return make(**{**kwargs_to_use, "name": name})
 
         name = self._unique(kwargs.pop("name", None) or "Variable")
-        if kwargs.get("trainable") is False and _is_keras_asking():
-            raise ModelError(
-                f"a Keras layer makes the variable {name} and changes it itself, which is not possible in a graph: use "
-                "tf.nn instead of such layers: tf.nn.dropout for Dropout, tf.nn.batch_normalization for "
-                "BatchNormalization."
-            )
+        if kwargs.get("trainable") is False and (kind := _keras_kind()):
+            raise ModelError(_KERAS[kind].format(name=name))
         return self._provide(named, name, (), {**kwargs, "use_resource": True}, partitioned=False)
 
     def _unique(self, name: str) -> str:
@@ -258,12 +282,18 @@ def _local_variables(graph: tf.Graph) -> dict[str, Any]:
     return by_name
 
 
-def _is_keras_asking() -> bool:
-    """Returns True if a Keras layer is making the variable that is being made."""
-    frame = sys._getframe(1)
+def _keras_kind() -> str:
+    """Returns the kind of Keras object for which a variable is being made, a key of `_KERAS`; "" for none."""
+    frame: Any = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("ps_train", "tensorflow"):
         frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "")).startswith("keras.")
+    is_keras = False
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("keras."):
+        bases = {base.__name__ for base in type(frame.f_locals.get("self")).__mro__}
+        if found := next((kind for kind in _KERAS if kind in bases), ""):
+            return found
+        is_keras, frame = True, frame.f_back
+    return "Layer" if is_keras else ""
 
 
 @contextlib.contextmanager

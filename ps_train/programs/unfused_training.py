@@ -14,7 +14,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import private_tf
-from ps_train.data.named_inputs import dense_inputs
+from ps_train.data.named_inputs import dense_inputs, remember_inputs
+from ps_train.graph.label_values import LabelValuesHook
 from ps_train.input_result import features_and_labels
 from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.programs.program import TRAIN, Program
@@ -61,6 +62,7 @@ def train_unfused(run: Program) -> int:
     with estimator_graph(config, _device_function(config, place)):
         features, labels, input_hooks = features_and_labels(run.input_fn())
         inputs = dense_inputs(features, labels)
+        remember_inputs(features, labels)
         spec = run.model_fn(features, labels, TRAIN)
         check_shapes("the loss", spec.loss, inputs)
         if run.warm_start is not None and not tf.train.latest_checkpoint(run.model_dir):
@@ -130,7 +132,7 @@ def _hooks(run: Program, spec: Any) -> list[v1.train.SessionRunHook]:
         writing.append(
             v1.train.SummarySaverHook(config.save_summary_steps, output_dir=run.model_dir, scaffold=spec.scaffold)
         )
-    return [*saving, *spec.training_chief_hooks, *writing, *own]
+    return [*saving, *spec.training_chief_hooks, *writing, LabelValuesHook(), *own]
 
 
 def _saving_hooks(run: Program, spec: Any, given: Sequence[v1.train.SessionRunHook]) -> list[v1.train.SessionRunHook]:

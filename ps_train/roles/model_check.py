@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.data.arrays import Arrays
-from ps_train.data.named_inputs import dense_inputs
+from ps_train.data.named_inputs import dense_inputs, of_kind
 from ps_train.data.pipeline import evaluation_batches
 from ps_train.data_sources import test_source, warn_if_empty
 from ps_train.errors import ModelError
@@ -70,12 +70,12 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
         batches = evaluation_batches(data, 1)
         inputs = dense_inputs(batches.features, batches.labels)
         with plain_graph(variables.variables, "the model in training") as plain, overriding_global_step(step):
-            with user_code("forward(), outside of training,"):
+            with user_code("forward(), outside of training,", of_kind("feature", inputs)):
                 outputs = model.forward(batches.features, False)
             with user_code("predictions()"):
                 predictions = model.predictions(outputs) if job.export_dir else {}
             plain.build.adds_metrics = True
-            with user_code("metrics()"):
+            with user_code("metrics()", of_kind("label", inputs)):
                 metrics = model.metrics(outputs, batches.labels)
         check_metrics(metrics)
         for name, pair in metrics.items():

@@ -17,8 +17,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.data.named_inputs import named_inputs
 from ps_train.specs.estimator_spec import EstimatorSpec
 from ps_train.specs.run_config import RunConfig
+from ps_train.user_code import remedy
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +95,14 @@ def bind_model_fn(
             )
         values = {"features": features, "labels": labels, "mode": mode}
         values |= {"params": copy.deepcopy(params), "config": copy.deepcopy(config)}
+        inputs = named_inputs(features, labels)
         with v1.variable_scope(v1.get_variable_scope(), use_resource=True, auxiliary_name_scope=False):
-            spec = call_by_name(model_fn, values)
+            try:
+                spec = call_by_name(model_fn, values)
+            except Exception as error:
+                if (advice := remedy(error, inputs)) and hasattr(error, "add_note"):  # from Python 3.11 on
+                    error.add_note(f"ps_train: {advice}.")
+                raise
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(
                 f"model_fn {name_of(model_fn)} must return an EstimatorSpec, not {type(spec).__name__}: return "

@@ -33,6 +33,7 @@ from ps_train.coordination.membership_monitor import MembershipMonitor
 from ps_train.coordination.peer_states import PeerStates
 from ps_train.coordination.records import Outcome, OutcomeKind
 from ps_train.errors import LostTaskError, SaveError
+from ps_train.graph.label_values import LabelValuesHook
 from ps_train.graph.summaries import summaries_of
 from ps_train.observe.early_stop import early_stop_hooks
 from ps_train.observe.fetches import StepFetches
@@ -101,7 +102,7 @@ class ChiefDuties(Duties):
         counters, tracer = self._step.counters, self._training.profile.tracer
         sizing = batch_size_hooks(job, counters.batch_size, self._step.global_step, counters.examples, tracer)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
-        return [self._progress, self._saver, *stopping, *([written] if summaries else []), *sizing]
+        return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *sizing]
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._context.console.progress(progress.text())

@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 import types
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 import ps_train
+from ps_train import embeddings
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.errors import EXIT_CONFIG, PsTrainError
@@ -101,6 +103,96 @@ def fails(self):
     raise ValueError("no licence")
 
 
+class Outside(Good):
+    """Makes an object in its constructor."""
+
+    def metrics(self, outputs, labels):
+        return {}
+
+
+class LayerOutside(Outside):
+    def __init__(self):
+        self.net = keras.layers.Dense(1)
+
+    def forward(self, features, training):
+        return self.net(features)
+
+
+class NetworkOutside(LayerOutside):
+    def __init__(self):
+        self.net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+
+
+class LayersInList(Outside):
+    def __init__(self):
+        self.layers = [keras.layers.Dense(2), keras.layers.Dense(1)]
+
+    def forward(self, features, training):
+        for layer in self.layers:
+            features = layer(features)
+        return features
+
+
+class VariableOutside(Outside):
+    def __init__(self):
+        self.w = tf.Variable(np.ones([4, 1], np.float32))
+
+    def forward(self, features, training):
+        return features @ self.w
+
+
+class ConstantOutside(Outside):
+    def __init__(self):
+        self.c = tf.constant([1.0, 2.0, 3.0, 4.0])
+
+    def forward(self, features, training):
+        return Good.forward(self, features * self.c, training)
+
+
+class KeptVariable(Outside):
+    w = None
+
+    def forward(self, features, training):
+        if self.w is None:
+            self.w = v1.get_variable("w", [4, 1])
+        return features @ self.w
+
+
+class MetricOutside(Outside):
+    def __init__(self):
+        self.m = keras.metrics.MeanSquaredError()
+
+    def metrics(self, outputs, labels):
+        self.m.update_state(labels, outputs)
+        return {"mse": (self.m.result(), self.m.result())}
+
+
+SCALE = tf.constant([1.0, 2.0, 3.0, 4.0])
+
+
+def compiled(features):
+    net = keras.Sequential([keras.layers.Dense(1)])
+    net.compile("adam", "mse")
+    return net(features)
+
+
+def of_variable(name, shape=(1, 2)):
+    return v1.get_variable(name, shape)
+
+
+def of_table(features):
+    return embeddings.lookup("t", features["id"] if isinstance(features, dict) else features, rows=9, dimension=2)
+
+
+def tables(make):
+    return type("Bad", (Good,), {
+        "data": lambda self, split, data_dir: ps_train.Arrays({"id": np.arange(8)}, Y),
+        "forward": lambda self, features, training: make(features),
+    })  # fmt: skip
+
+
+BOTH = "a variable and a table of ps_train.embeddings are both called t: rename one"
+MADE = "made in tests/unit/test_model_errors.py, line "
 HERE = "test_model_errors.py, line "
 DATA_TYPES = "return ps_train.Arrays, a tf.data.Dataset of single (features, labels) examples, or a Stream"
 PAIRS = "return a dict from names to (value, update) pairs"
@@ -171,12 +263,65 @@ ROWS = {
     "forward() returns None": (forward(lambda x: None), ["forward() returned None"]),
     "wrong shapes": (forward(lambda x: x @ v1.get_variable("w", [5, 1])), ["forward() raised ValueError", "4 and 5"]),
     "strings where numbers are due": (arrays([["a"] * 4] * 8), ["forward() raised TypeError", "string", HERE]),
-    "float64 data": (arrays(X.astype(np.float64)), ["forward() raised", "float64", HERE]),
-    "integers where floats are due": (arrays(X.astype(np.int64)), ["forward() raised", "int64", HERE]),
+    "float64 data": (
+        arrays(X.astype(np.float64)),
+        [HERE, "features are of float64: cast with tf.cast(x, tf.float32), or give float32 in data()"],
+    ),
+    "integers where floats are due": (arrays(X.astype(np.int64)), ["forward() raised", "features are of int64", HERE]),
+    "booleans where floats are due": (arrays(X > 0), ["forward() raised", "features are of bool: cast", HERE]),
+    "one float64 feature": (
+        type("Bad", (Good,), {"data": lambda self, s, d: ps_train.Arrays({"age": X.astype(np.float64), "size": X}, Y),
+                              "forward": lambda self, x, training: (x["age"] * x["size"])[:, :1]}),
+        ["feature age is of float64", HERE],
+    ),
+    "float16 labels": (arrays(X, Y.astype(np.float16)), ["loss() raised", "labels are of float16: cast", HERE]),
+    "int64 labels": (arrays(X, Y.astype(np.int64)), ["loss() raised", "labels are of int64: cast", HERE]),
+    "labels that are words": (arrays(X, [["yes"]] * 8), ["labels are of string: make numbers of the texts", HERE]),
+    "one label of float64": (
+        type("Bad", (Good,), {"data": lambda self, s, d: ps_train.Arrays(X, {"click": Y.astype(np.float64), "buy": Y}),
+                              "loss": lambda self, o, y: tf.reduce_mean(o - y["click"])}),
+        ["label click is of float64", HERE],
+    ),
+    "floating-point classes": (
+        loss(lambda o, y: tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y[:, 0], logits=o))),
+        ["labels are of float32: cast with tf.cast(x, tf.int64)", HERE],
+    ),
     "a feature that is not there": (forward(lambda x: x["age"]), ["forward() raised", HERE]),
     "no variables": (forward(lambda x: x), ["no trainable variable", "get_variable"]),
     "a condition on a tensor": (
-        forward(lambda x: x if tf.reduce_sum(x) > 0 else -x), ["forward() raised", "bool", HERE],
+        forward(lambda x: x if tf.reduce_sum(x) > 0 else -x),
+        ["forward() raised", "bool", HERE, "its value is not known yet: use tf.where or tf.cond"],
+    ),
+    "a loop over a tensor": (forward(lambda x: sum(row for row in x)), ["Iterating over", HERE, "use tf.map_fn"]),
+    "a tensor as an array": (forward(lambda x: np.abs(np.asarray(x))), [HERE, "use TensorFlow's functions"]),
+    "a tensor as a number": (forward(lambda x: x * float(tf.size(x))), [HERE, "use TensorFlow's functions"]),
+    # Objects from elsewhere
+    "a layer of the constructor": (LayerOutside, ["forward(), outside of training, uses self.net, a Dense that", MADE]),
+    "a network of the constructor": (NetworkOutside, ["forward() uses self.net, a Sequential that", MADE, "inside"]),
+    "a variable of the constructor": (VariableOutside, ["forward() uses self.w, a variable that", MADE, HERE]),
+    "a constant of the constructor": (ConstantOutside, ["forward() uses self.c, a tensor that", MADE, "numpy arrays"]),
+    "layers in a list": (LayersInList, ["uses self.layers, a Dense that this call has not made", MADE]),
+    "a constant of the module": (
+        forward(lambda x: (x * SCALE) @ v1.get_variable("w", [4, 1])),
+        ["forward() uses SCALE, a tensor that", "line", "SCALE = tf.constant", HERE],
+    ),
+    "a variable kept from an earlier call": (KeptVariable, ["uses self.w, a variable that this call has not", MADE]),
+    "a metric of the constructor": (MetricOutside, ["metrics() uses self.m, a MeanSquared", "tf.compat.v1.metrics"]),
+    # Keras
+    "a Keras metric": (
+        metrics(lambda o, y: {"mse": keras.metrics.MeanSquaredError()}), ["a Keras metric", "compat.v1.metrics", HERE],
+    ),
+    "a compiled network": (forward(compiled), ["a Keras optimizer, as of model.compile()", "--optimizer", HERE]),
+    "a layer with a state": (forward(lambda x: keras.layers.Dropout(0.5)(x)), ["a Keras layer", "tf.nn.dropout", HERE]),
+    # Tables
+    "a variable and then a table of its name": (tables(lambda x: of_variable("t") + of_table(x)), [BOTH, HERE]),
+    "a table and then a variable of its name": (tables(lambda x: of_table(x) + of_variable("t")), [BOTH, HERE]),
+    "a tf.Variable and a table of one name": (
+        tables(lambda x: tf.Variable(np.ones([1, 2], np.float32), name="t") + of_table(x)), [BOTH, HERE],
+    ),
+    "a table of a variable's shape": (tables(lambda x: of_variable("t", [9, 2])[:1] + of_table(x)), [BOTH, HERE]),
+    "floating-point ids": (
+        tables(lambda x: of_table(tf.cast(x["id"], tf.float32))), ["table t is given ids of float32 (feature id)"],
     ),
     "a variable of unknown shape": (
         forward(lambda x: x @ v1.get_variable("w", initializer=tf.zeros([tf.shape(x)[0], 1]), validate_shape=False)),

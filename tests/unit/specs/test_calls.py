@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
-from ps_train.specs.calls import argument_names, bind_input_fn, call_by_name, check_model_fn, name_of
+from ps_train.specs.calls import argument_names, bind_input_fn, bind_model_fn, call_by_name, check_model_fn, name_of
 from ps_train.specs.run_config import RunConfig
 
 
@@ -129,3 +131,16 @@ def test_point_46_an_input_fn_cannot_change_params():
 )
 def test_a_function_has_a_name_in_errors(function, name):
     assert name_of(function) == name
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have notes from Python 3.11 on")
+def test_a_dtype_error_of_a_model_fn_keeps_its_type_and_gets_a_note_that_names_the_labels():
+    def model_fn(features: Any, labels: Any) -> Any:
+        return tf.square(features["x"] - labels)
+
+    call = bind_model_fn(model_fn, {}, RunConfig())
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="does not match type") as caught:
+        call({"x": tf.ones([2])}, tf.ones([2], tf.int64), "train")
+    assert caught.value.__notes__ == [
+        "ps_train: labels are of int64: cast with tf.cast(x, tf.float32), or give float32 in data()."
+    ]
