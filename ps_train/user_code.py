@@ -397,7 +397,7 @@ def _made_at(path: str, found: _Lasting) -> int:
             attribute = isinstance(target, ast.Attribute) and target.attr
             plain = isinstance(target, ast.Name) and target.id
             if found.name == (attribute if found.owner else plain):
-                return int(target.lineno)
+                return int(getattr(target, "lineno", 0))
     return 0
 
 
