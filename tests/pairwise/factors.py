@@ -107,6 +107,7 @@ class Row:
             self.is_stale
             or self.batch_size != "4"
             or (self.num_workers > 1 and (self.sharding == "dynamic" or self.event == "kill_worker"))
+            or (self.num_workers > 1 and self.ending == "early_stop")  # the others learn it some steps after the chief
             or (self.event == "kill_ps" and self.sharding == "static")
         )
 
@@ -183,11 +184,11 @@ RULES: tuple[Callable[..., bool], ...] = (
         table != "admit" or not Row(prefetch_pulls=prefetch_pulls, update=update, num_workers=num_workers).is_stale
     ),
     # Ids come and go only with different examples.
-    lambda table, prefetch_pulls, update, num_workers, batch_size, sharding, event: (
+    lambda table, prefetch_pulls, update, num_workers, batch_size, sharding, event, ending: (
         table != "expire"
         or not Row(
             prefetch_pulls=prefetch_pulls, update=update, num_workers=num_workers, batch_size=batch_size,
-            sharding=sharding, event=event,
+            sharding=sharding, event=event, ending=ending,
         ).has_equal_examples
     ),
     # The step at which the input ends must be known.

@@ -46,7 +46,7 @@ class Run:
       held_at: the step at which the run was held before it was struck, None if it was not.
       saved: the step of the checkpoint that was there then.
       restarted_at: the step at which the run says that it went on after the event; None if there was none.
-      early_stop: the last step at which --early_stop may have ended the run; None without it.
+      early_stop: the last step that a single worker may make before --early_stop ends the run; None without it.
     """
 
     steps: int

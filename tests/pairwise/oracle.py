@@ -255,12 +255,12 @@ class Oracle:
         used = set(rows.tolist())
         for name, gradient in gradients.items():
             changed = _rows_used(name, used, len(gradient))
-            gradient[changed] += self.row.l2 * self.values[name][changed]
+            gradient[changed] += self.row.l2 * self._pulled(name)[changed]
         return self._clipped(gradients), used
 
     def _derived(self, x: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> Gradients:
         """Returns the derivatives of the loss."""
-        w = self.values
+        w = {name: self._pulled(name) for name in self.values}
         hidden = x @ w["w1"] + w["b1"]
         looked_up = np.concatenate([w["emb"], w["emb/default"]])[rows] if "emb" in w else np.zeros(0)
         if self.row.is_stale:
@@ -287,6 +287,13 @@ class Oracle:
             )
         return found
 
+    def _pulled(self, name: str) -> np.ndarray:
+        """Returns a variable as it arrives at a worker; int8 is right in the mean."""
+        value = self.values[name]
+        if self.row.codecs[0] == "float16":
+            return value.astype(np.float16).astype(np.float64)
+        return _as_bfloat16(value) if self.row.codecs[0] == "bfloat16" else value
+
     def _clipped(self, gradients: Gradients) -> Gradients:
         limits = CLIPS[self.row.clip]
         if "clip_value" in limits:
@@ -297,6 +304,12 @@ class Oracle:
             norm = np.sqrt(sum(np.sum(g**2) for g in gradients.values()))
             gradients = {name: _scaled(g, norm, limits["clip_global_norm"]) for name, g in gradients.items()}
         return gradients
+
+
+def _as_bfloat16(value: np.ndarray) -> np.ndarray:
+    """Returns the nearest numbers of 8 significant bits, the even one of two."""
+    mantissa, exponent = np.frexp(value)
+    return np.ldexp(np.rint(mantissa * 256) / 256, exponent)
 
 
 def _rows_used(name: str, used: Collection[int], count: int) -> list[int]:

@@ -89,7 +89,7 @@ def _run(oracle: Oracle, run: Run) -> list[str]:
             oracle.start_again()
     if row.ending == "early_stop":
         assert run.early_stop is not None
-        if run.steps > run.early_stop:
+        if run.steps > run.early_stop and row.num_workers == 1:
             return [f"ended at step {run.steps}: early_stop was due at step {run.early_stop}"]
         last = oracle.run(run.steps)
     else:
