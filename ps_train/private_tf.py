@@ -89,6 +89,14 @@ def capture(graph: tf.Graph, tensor: tf.Tensor) -> tf.Tensor:
     return tensor if tensor.graph is graph else graph.capture(tensor)
 
 
+def control_flow_context(graph: tf.Graph) -> Any:
+    """Returns the branch or loop of TensorFlow 1's control flow that a graph is building; None outside of them.
+
+    The public API tells functions (`tf.inside_function`), and not these.
+    """
+    return graph._get_control_flow_context()
+
+
 def rename_variable(variable: tf.Variable, name: str) -> None:
     """Makes a variable report a name; its operations keep theirs.
 

@@ -226,6 +226,10 @@ def _called_by(node: Any) -> set[str]:
     return {a.func.name for a in attributes} | {function.name for a in attributes for function in a.list.func}
 
 
+class UserCodeError(ModelError):
+    """The user's code has raised an exception, which is the cause of this one."""
+
+
 @contextlib.contextmanager
 def user_code(what: str, inputs: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Runs the user's code in the body.
@@ -235,7 +239,7 @@ def user_code(what: str, inputs: Mapping[str, Any] | None = None) -> Iterator[No
       inputs: the tensors of a batch by name, for errors about them.
 
     Raises:
-      ModelError: the code raised an exception, or called sys.exit.  An error of this package passes through, with the
+      UserCodeError: the code raised an exception, or called sys.exit.  An error of this package passes through, with the
         user's line.
     """
     try:
@@ -251,7 +255,7 @@ def user_code(what: str, inputs: Mapping[str, Any] | None = None) -> Iterator[No
         if outside := _made_outside(error):
             raise ModelError(f"{what} uses {outside}.") from error
         advice = remedy(error, inputs or {})
-        raise ModelError(f"{what} raised {describe(error)}" + (f": {advice}." if advice else "")) from error
+        raise UserCodeError(f"{what} raised {describe(error)}" + (f": {advice}." if advice else "")) from error
 
 
 def remedy(error: BaseException, inputs: Mapping[str, Any]) -> str:

@@ -30,6 +30,8 @@ from ps_train.errors import ModelError
 from ps_train.example_rows import count_of, gather_rows
 from ps_train.user_code import shown, user_code
 
+_SHARED_NAME = "ps_train_input"
+
 
 class DataSource:
     """A model's data of one split.
@@ -108,6 +110,10 @@ class Batches:
         with tf.control_dependencies(after):
             return _get_next(self._iterator, self._array_feeds, self._seed, self.ended)
 
+    def initializer_for(self, dataset: tf.data.Dataset) -> tf.Operation:
+        """Returns an operation that starts the input with another dataset of such elements."""
+        return self._iterator.make_initializer(dataset)
+
     def feeds(self, seed: int = 0) -> dict[Any, Any]:
         """Returns the feeds of the initializer; the seed fixes the order of the examples."""
         return {**self._array_feeds, **({self._seed: seed} if self._seed is not None else {})}
@@ -136,8 +142,8 @@ def training_batches(
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
     if isinstance(data, Batched):
-        dataset = data.elements().repeat(epochs or None)
-    elif isinstance(data, Stream):
+        return _own_batches(data, epochs, endless, dynamic)
+    if isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
         dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(size)
     else:
@@ -147,16 +153,33 @@ def training_batches(
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
         dataset = gather(dataset.repeat(epochs or None).batch(size))
-    dataset = dynamic.merge(dataset) if dynamic else dataset
-    dataset = _padded(dataset) if endless and epochs else _weighted(dataset, 1.0)
     ended = threading.Event()
-    dataset = dataset.concatenate(_signal_end(dataset, ended))
-    batches = batches_of(_reading_ahead(dataset, dynamic), array_feeds, seed, "ps_train_input", ended)
-    if not isinstance(data, Batched):
-        return batches
-    batches = dataclasses.replace(batches, features=data.batch(batches.features))
-    remember_inputs(batches.features, None)
-    return batches
+    dataset = _to_the_end(dataset, endless and bool(epochs), ended, dynamic)
+    return batches_of(dataset, array_feeds, seed, _SHARED_NAME, ended)
+
+
+def _own_batches(data: Batched, epochs: int, endless: bool, dynamic: DynamicBatches | None) -> Batches:
+    """Returns the training batches of batched data, which may start with each dataset that `restart` gets."""
+    ended = threading.Event()
+
+    def whole(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        elements = data.elements(dataset).repeat(epochs or None)
+        return _without_autotune(_to_the_end(elements, endless and bool(epochs), ended, dynamic))
+
+    batches = batches_of(whole(data.dataset), {}, None, _SHARED_NAME, ended)
+    features = data.batch(batches.features, lambda dataset: batches.initializer_for(whole(dataset)))
+    initializer = tf.no_op() if data.is_fed else batches.initializer
+    remember_inputs(features, None)
+    return dataclasses.replace(batches, features=features, initializer=initializer)
+
+
+def _to_the_end(
+    dataset: tf.data.Dataset, endless: bool, ended: threading.Event, dynamic: DynamicBatches | None
+) -> tf.data.Dataset:
+    """Returns a dataset of weighted batches that tells its end, and is read ahead."""
+    dataset = dynamic.merge(dataset) if dynamic else dataset
+    dataset = _padded(dataset) if endless else _weighted(dataset, 1.0)
+    return _reading_ahead(dataset.concatenate(_signal_end(dataset, ended)), dynamic)
 
 
 def _reading_ahead(dataset: tf.data.Dataset, dynamic: DynamicBatches | None) -> tf.data.Dataset:
@@ -283,10 +306,14 @@ def batches_of(
       shared_name: makes the iterator a resource of the server, which outlives a session that lost a ps.
       ended: set when all input has been read.
     """
+    iterator = v1.data.make_initializable_iterator(_without_autotune(dataset), shared_name)
+    return _get_next(iterator, array_feeds, seed, ended)
+
+
+def _without_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on such short pipelines
-    iterator = v1.data.make_initializable_iterator(dataset.with_options(options), shared_name)
-    return _get_next(iterator, array_feeds, seed, ended)
+    return dataset.with_options(options)
 
 
 def _get_next(

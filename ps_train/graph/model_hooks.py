@@ -15,6 +15,8 @@ from ps_train.errors import ModelError
 from ps_train.model import Model
 from ps_train.user_code import shown, user_code
 
+_ENDS = (StopIteration, tf.errors.OutOfRangeError)
+
 
 class ModelHooks:
     """The hooks of the model for this worker, in the training graph, which is not finalized yet.
@@ -62,7 +64,8 @@ class ModelHooks:
 class _UsersHook(v1.train.SessionRunHook):
     """A hook of the user's, which outlives sessions that are lost.
 
-    Its exceptions are told with their place; TensorFlow's pass, as a ps may be lost.
+    Its exceptions are told with their place; TensorFlow's pass, as a ps may be lost.  A StopIteration or
+    OutOfRangeError ends the training, as in a MonitoredSession.
 
     Args:
       hook: the hook.
@@ -75,26 +78,33 @@ class _UsersHook(v1.train.SessionRunHook):
         self._call("begin")  # once, while operations may still be added to the graph
 
     def _call(self, method: str, *arguments: Any) -> Any:
-        lost: tf.errors.OpError | None = None
+        passed: tf.errors.OpError | StopIteration | None = None
         with user_code(f"{self.name}.{method}()"):
             try:
                 return getattr(self._hook, method)(*arguments)
-            except tf.errors.OpError as error:
-                lost = error
-        raise lost
+            except (tf.errors.OpError, StopIteration) as error:
+                passed = error
+        raise passed
 
     def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Passes the call on."""
         self._call("after_create_session", session, coord)
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs | None:
-        """Passes the call on."""
-        return self._call("before_run", run_context)
+        """Passes the call on; an end of an input of the hook's own ends the training before the step."""
+        try:
+            return self._call("before_run", run_context)
+        except _ENDS:
+            self._stop(self.name)
+            raise StopIteration from None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Passes the call on, with a context of its own: the session must not stop, the job shall."""
         own = v1.train.SessionRunContext(run_context.original_args, run_context.session)
-        self._call("after_run", own, run_values)
+        try:
+            self._call("after_run", own, run_values)
+        except _ENDS:
+            own.request_stop()
         if own.stop_requested:
             self._stop(self.name)
 

@@ -25,20 +25,27 @@ def assigned_variables(variables: Mapping[str, Any]) -> list[str]:
     """
     operations = v1.get_default_graph().get_operations()
     library = FunctionLibrary.of(operations) if operations else FunctionLibrary({})
-    return [
-        name for name, variable in variables.items() if _is_assigned(variable.handle, variable.initializer, library)
-    ]
+    return [name for name, variable in variables.items() if writers(variable.handle, library, variable.initializer)]
 
 
-def _is_assigned(handle: tf.Tensor, initializer: tf.Operation, library: FunctionLibrary) -> bool:
-    for op in handle.consumers():
-        if op is initializer:
-            continue
-        if op.type in _PASS_THROUGH:
-            if any(_is_assigned(output, initializer, library) for output in op.outputs):
-                return True
-            continue
-        positions = [index for index, tensor in enumerate(op.inputs) if tensor is handle]
-        if any(library.writes(op.node_def, index, _READS) for index in positions):
-            return True
-    return False
+def writers(handle: tf.Tensor, library: FunctionLibrary, initializer: tf.Operation | None = None) -> list[tf.Operation]:
+    """Returns the operations that may write to a variable, in branches, loops and functions too.
+
+    Args:
+      handle: of the variable.
+      library: the functions of its graph.
+      initializer: an operation to leave out.
+    """
+    found: list[tf.Operation] = []
+    pending, seen = [handle], {handle.name}
+    while pending:
+        current = pending.pop()
+        for op in current.consumers():
+            if op.type in _PASS_THROUGH:
+                pending += [output for output in op.outputs if output.name not in seen]
+                seen.update(output.name for output in op.outputs)
+            elif op is not initializer:
+                positions = [index for index, tensor in enumerate(op.inputs) if tensor is current]
+                if any(library.writes(op.node_def, index, _READS) for index in positions):
+                    found.append(op)
+    return found

@@ -4,6 +4,9 @@
 
 An input_fn returns a dataset, or tensors.  Tensors may come from one iterator, which then reads from the engine's
 iterator: the input_fn is called twice in each graph, first to find the dataset, then to make the tensors of a batch.
+
+A dataset may have placeholders.  A hook of the program then runs the iterator's initializer with the values, in each
+new session.  This initializer is that of the second call, and it starts the engine's iterator.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.batched import Batch, Batched
+from ps_train.data.batched import Batch, Batched, Restart
 from ps_train.input_result import split_batch
 from ps_train.programs.capture_error import CaptureError
+from ps_train.programs.graph_walk import ancestors
 from ps_train.programs.replaced_attributes import replaced
 
 InputFn = Callable[[], Any]
 
+_FED = ("Placeholder", "PlaceholderWithDefault", "VarHandleOp", "VariableV2")
 _MAKERS = ("make_one_shot_iterator", "make_initializable_iterator")
 
 
@@ -34,8 +39,9 @@ def batched_input(input_fn: InputFn) -> Batched:
     """
     with _iterators_by(_Found()) as iterators:
         found = input_fn()
+    iterators.forget_initializers()
     if isinstance(found, tf.data.Dataset):
-        return Batched(found, _pair)
+        return Batched(found, lambda element, restart: _pair(element))
     if v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
         raise CaptureError("the input_fn reads from queues")
     datasets = iterators.datasets
@@ -43,12 +49,17 @@ def batched_input(input_fn: InputFn) -> Batched:
         raise CaptureError(f"the input_fn reads from {len(datasets)} iterators")
     dataset = datasets[0] if datasets else tf.data.Dataset.range(1).repeat()
 
-    def complete(element: Any) -> Batch:
-        with _iterators_by(_Given(element)):
+    def complete(element: Any, restart: Restart) -> Batch:
+        with _iterators_by(_Given(element, restart)):
             return _pair(input_fn())
 
-    size = _size_of(found)
-    return Batched(dataset, complete, size if not datasets else None)
+    size = _size_of(found) if not datasets else None
+    return Batched(dataset, complete, size, is_fed=bool(datasets) and _is_fed(dataset))
+
+
+def _is_fed(dataset: tf.data.Dataset) -> bool:
+    """Returns True if a dataset reads values that it gets by its initialization, or from variables."""
+    return any(op.type in _FED for op in ancestors(tf.data.experimental.to_variant(dataset).op))
 
 
 def _pair(element: Any) -> Batch:
@@ -67,30 +78,46 @@ class _Found:
 
     def __init__(self) -> None:
         self.datasets: list[Any] = []
+        self._iterators: list[Any] = []
 
     def make(self, dataset: Any, real: Callable[..., Any], arguments: Any, options: Any) -> Any:
         """Returns the iterator of a dataset."""
         self.datasets.append(dataset)
-        return real(dataset, *arguments, **options)
+        self._iterators.append(real(dataset, *arguments, **options))
+        return self._iterators[-1]
+
+    def forget_initializers(self) -> None:
+        """Takes the iterators' initializers out of all collections: they read data for nothing."""
+        graph = v1.get_default_graph()
+        initializers = [iterator.initializer for iterator in self._iterators if _has_initializer(iterator)]
+        for key in graph.get_all_collection_keys():
+            collection = graph.get_collection_ref(key)
+            collection[:] = [value for value in collection if not any(value is one for one in initializers)]
+
+
+def _has_initializer(iterator: Any) -> bool:
+    try:
+        return iterator.initializer is not None
+    except ValueError:  # a one-shot iterator
+        return False
 
 
 class _Given:
     """Iterators that all give one element."""
 
-    def __init__(self, element: Any) -> None:
-        self._element = element
+    def __init__(self, element: Any, restart: Restart) -> None:
+        self._element, self._restart = element, restart
 
     def make(self, dataset: Any, real: Callable[..., Any], arguments: Any, options: Any) -> Any:
         """Returns the iterator of a dataset."""
-        return _GivenIterator(self._element)
+        return _GivenIterator(self._element, self._restart(dataset) if _is_fed(dataset) else tf.no_op())
 
 
 class _GivenIterator:
     """An iterator that gives the batch of the step."""
 
-    def __init__(self, element: Any) -> None:
-        self._element = element
-        self.initializer = tf.no_op()
+    def __init__(self, element: Any, initializer: tf.Operation) -> None:
+        self._element, self.initializer = element, initializer
 
     def get_next(self, name: str | None = None) -> Any:
         """Returns the batch of the step, at each call."""

@@ -15,6 +15,7 @@ from typing import Any
 from ps_train.checkpoint.files import checkpoints_in
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
+from ps_train.config.job import Job
 from ps_train.coordination.connect import connect_all_ps
 from ps_train.coordination.records import OUTCOME, Outcome, OutcomeKind
 from ps_train.errors import (
@@ -36,6 +37,7 @@ from ps_train.programs.survey import survey_program
 from ps_train.programs.tensor_shapes import in_form_of_now, tensor_shapes
 from ps_train.roles import ps, worker
 from ps_train.runtime.console import Console, ConsoleHandler
+from ps_train.user_code import UserCodeError, describe
 
 _TELL_SECS = 20.0
 """Seconds for which a chief with nothing to train waits for ps that may be starting."""
@@ -51,6 +53,7 @@ def train(program: Program) -> int:
     Raises:
       CaptureError: the engine cannot do what the program does; nothing has been started.
       PsTrainError: the training failed.
+      Exception: the one that a hook or listener of the program raised.
       SystemExit: a signal stopped the job; its last checkpoint is written.
     """
     model_fn, input_fn = in_form_of_now(program.model_fn), in_form_of_now(program.input_fn)
@@ -67,17 +70,35 @@ def _train(program: Program) -> int:
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)
     is_chief = task == Cluster.of(job).chief
+    model = _traced(CapturedModel(program, survey, is_chief), job)
     if is_chief and survey.has_initial_values and not checkpoints_in(program.model_dir):
         write_initial_checkpoint(program)
-    console = _console()
-    model = CapturedModel(program, survey, is_chief)
+    raised: BaseException | None = None
     try:
-        _end_with(worker.run(job, task, console, model))
+        _end_with(worker.run(job, task, _console(), model))
+    except UserCodeError as error:
+        raised = error.__cause__
     except CaptureError as error:  # the tasks have begun: nothing else can begin in their place
         raise ModelError(str(error)) from None
     except DivergedError as error:
         raise NanLossError(str(error)) from None
+    if raised is not None:
+        raise raised  # the program's own exception, as in TensorFlow; its causes are left as they are
     return max((step for step, _ in checkpoints_in(program.model_dir)), default=0)
+
+
+def _traced(model: CapturedModel, job: Job) -> worker.TracedModel:
+    """Builds the model once as the engine builds it: with values in place of variables.
+
+    Raises:
+      CaptureError: that is not possible, although TensorFlow has built it for the survey.
+    """
+    try:
+        return worker.traced(model, job)
+    except CaptureError:
+        raise
+    except Exception as error:
+        raise CaptureError(f"it cannot be built on the engine of ps_train: {describe(error)}") from error
 
 
 def tell_end(config: Any) -> None:

@@ -15,12 +15,14 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.placement.assigned_variables import writers
+from ps_train.placement.copied_functions import FunctionLibrary
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.model_variable import ModelVariable
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.graph_walk import ancestors
 
-_ADDS, _WRITES = "AssignAddVariableOp", ("Assign", "ResourceCountUpTo")
+_ADDS = "AssignAddVariableOp"
 
 
 class CountedStep(ModelVariable):
@@ -53,11 +55,12 @@ def check_counting(train_op: tf.Operation, step: Any) -> None:
     Raises:
       CaptureError: it counts in another way.
     """
-    total = 0
-    for op in ancestors(train_op, with_control=True):
-        if not op.type.startswith(_WRITES) or op.inputs[0] is not step.handle:
+    total, runs = 0, set(ancestors(train_op, with_control=True))
+    for op in writers(step.handle, FunctionLibrary.of(step.graph.get_operations()), step.initializer):
+        if op not in runs:
             continue
-        delta = tf.get_static_value(op.inputs[1]) if op.type == _ADDS else None
+        is_plain = op.type == _ADDS and op.inputs[0] is step.handle
+        delta = tf.get_static_value(op.inputs[1]) if is_plain else None
         if delta is None:
             raise CaptureError(f"{op.name} ({op.type}) sets the global step")
         total += int(delta)

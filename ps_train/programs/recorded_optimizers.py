@@ -6,7 +6,8 @@
     recorder.applied[0].optimizer, recorder.applied[0].gradients["dense/kernel"]
 
 `compute_gradients` and `apply_gradients` of `tf.compat.v1.train.Optimizer` are replaced while the model_fn runs.  All
-other methods, `minimize` among them, are TensorFlow's own and call these two.
+other methods, `minimize` among them, are TensorFlow's own and call these two.  `tf.gradients` is replaced too: it finds
+the gradient for the value that stands for a variable.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.private_tf import sync_settings
+from ps_train.private_tf import control_flow_context, sync_settings
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.program import SyncReplicas
 from ps_train.programs.replaced_attributes import replaced
@@ -27,6 +28,7 @@ from ps_train.programs.replaced_attributes import replaced
 _OPTIMIZER = v1.train.Optimizer
 _SYNC = v1.train.SyncReplicasOptimizer
 _apply_really = _OPTIMIZER.apply_gradients
+_gradients_really = v1.gradients
 
 
 @dataclasses.dataclass
@@ -61,6 +63,7 @@ class OptimizerRecorder:
     Attributes:
       applied: the calls of `apply_gradients`, in order.
       sync: the settings of the SyncReplicasOptimizer; None without one.
+      refusal: the reason why a call cannot be recorded; None if all are.  The model_fn may hide the error.
     """
 
     def __init__(
@@ -69,12 +72,15 @@ class OptimizerRecorder:
         self._name_of, self._source_of, self._carries_out = name_of, source_of, carries_out
         self.applied: list[AppliedGradients] = []
         self.sync: SyncReplicas | None = None
+        self.refusal: CaptureError | None = None
+        self._place: Any = None
         self._hyperparameters: dict[int, dict[str, Any]] = {}
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Replaces the methods of all optimizers within the body."""
         recorder = self
+        self._place = _place()
 
         def compute(optimizer: Any, loss: Any, var_list: Any = None, *args: Any, **options: Any) -> Any:
             return recorder._compute(optimizer, loss, var_list, *args, **options)
@@ -85,9 +91,16 @@ class OptimizerRecorder:
         def apply_sync(optimizer: Any, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
             return recorder._apply_sync(optimizer, grads_and_vars, global_step, name)
 
+        def gradients_by(really: Any) -> Any:
+            def gradients(ys: Any, xs: Any, *args: Any, **options: Any) -> Any:
+                return really(ys, tf.nest.map_structure(recorder._source_of, xs), *args, **options)
+
+            return gradients
+
         attributes = [(_OPTIMIZER, "compute_gradients", compute), (_OPTIMIZER, "apply_gradients", apply)]
         for kind in (_SYNC, *_SYNC.__subclasses__()):  # those of `ps_train.train` too
             attributes += [(kind, "apply_gradients", apply_sync), (kind, "make_session_run_hook", _no_hook)]
+        attributes += [(owner, "gradients", gradients_by(vars(owner)["gradients"])) for owner in (tf, v1)]
         with replaced(attributes):
             yield
 
@@ -107,19 +120,15 @@ class OptimizerRecorder:
         if not variables:
             raise ValueError("No variables to optimize.")
         sources = [self._source_of(variable) for variable in variables]
-        found = v1.gradients(loss, sources, grad_ys=grad_loss, aggregation_method=aggregation_method)
+        found = _gradients_really(loss, sources, grad_ys=grad_loss, aggregation_method=aggregation_method)
         return list(zip(found, variables, strict=True))
 
     def _apply(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
         pairs = list(grads_and_vars)
         if not pairs or all(gradient is None for gradient, _ in pairs):
             raise ValueError(f"No gradients provided for any variable: {[self._name_of(v) for _, v in pairs]}.")
-        if type(optimizer).apply_gradients is not _OPTIMIZER.apply_gradients:
-            raise CaptureError(f"{type(optimizer).__name__} has an apply_gradients of its own")
         gradients = {self._name_of(variable): gradient for gradient, variable in pairs if gradient is not None}
-        for earlier in self.applied:
-            if twice := sorted(earlier.gradients.keys() & gradients.keys()):
-                raise CaptureError(f"variable {twice[0]} is updated twice in a step")
+        self._check(optimizer, gradients)
         made: list[Any] = []
         hyperparameters = self._hyperparameters.setdefault(id(optimizer), dict(vars(optimizer)))
         if self._carries_out:
@@ -133,11 +142,32 @@ class OptimizerRecorder:
         self.applied.append(AppliedGradients(optimizer, gradients, done, scope, hyperparameters, made))
         return result
 
+    def _check(self, optimizer: Any, gradients: Mapping[str, Any]) -> None:
+        """Checks that a call can be recorded: the engine makes the update once, in every step."""
+        kind = type(optimizer).__name__
+        if type(optimizer).apply_gradients is not _OPTIMIZER.apply_gradients:
+            self._refuse(f"{kind} has an apply_gradients of its own")
+        if _place() != self._place:
+            self._refuse(f"{kind} applies gradients inside of a condition, a loop or a tf.function")
+        for earlier in self.applied:
+            if twice := sorted(earlier.gradients.keys() & gradients.keys()):
+                self._refuse(f"variable {twice[0]} is updated twice in a step")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        self.refusal = self.refusal or CaptureError(reason)
+        raise self.refusal
+
     def _apply_sync(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
         """Records the settings, and applies the gradients with the optimizer inside."""
         inner, *counts = sync_settings(optimizer)
         self.sync = SyncReplicas(*counts)
         return inner.apply_gradients(grads_and_vars, global_step, name)
+
+
+def _place() -> tuple[tf.Graph, Any]:
+    """Returns the graph, or function, and the branch or loop in which operations are being made."""
+    graph = v1.get_default_graph()
+    return graph, control_flow_context(graph)
 
 
 def _no_hook(optimizer: Any, is_chief: bool, num_tokens: int = -1) -> v1.train.SessionRunHook:

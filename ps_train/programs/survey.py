@@ -17,21 +17,25 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.data_shard import WHOLE
+from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import training_batches
 from ps_train.embeddings.given_rows import values_come_later
+from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.counted_step import check_counting
-from ps_train.programs.graph_walk import readers
-from ps_train.programs.hyperparameters import check_hyperparameters
+from ps_train.programs.graph_walk import ancestors, readers
+from ps_train.programs.hyperparameters import check_hyperparameters, on_this_ps
 from ps_train.programs.program import TRAIN, Program, SyncReplicas, hooks_of
 from ps_train.programs.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.programs.row_initializer import row_initializer
 from ps_train.programs.row_variable import LookedUp
 from ps_train.programs.sessions import estimator_graph, in_one_piece
+from ps_train.user_code import describe
 
 _KEYS = v1.GraphKeys
 _READS_OF_ROWS = ("ResourceGather", "VariableShape", "VarIsInitializedOp")
+_KNOWN_OPTIMIZERS = ("tensorflow.", "ps_train.")
 _HARMLESS = ("NoOp", "Identity", "Const")
 
 
@@ -79,22 +83,29 @@ def survey_program(program: Program) -> Survey:
     """
     with estimator_graph(program.config):
         step = v1.train.get_global_step()
-        batches = training_batches(batched_input(program.input_fn), WHOLE, 1, epochs=1, shuffle_buffer=0)
+        data = batched_input(program.input_fn)
+        batches = training_batches(data, WHOLE, 1, epochs=1, shuffle_buffer=0)
         made = _MadeVariables()
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
         setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
         with v1.device(setter), values_come_later(), made.watching(), recorder.recording():
-            spec = program.model_fn(batches.features.features, batches.features.labels, TRAIN)
+            spec = _spec_of(program, batches.features, recorder)
+        check_shapes("the loss", spec.loss, dense_inputs(batches.features, None))  # a mistake with every engine
         _check_updates(recorder.applied)
+        _check_runs(recorder.applied, spec)
         check_counting(spec.train_op, step)
         check_hyperparameters(recorder.applied, step)
+        _check_own_updates(recorder.applied, made.initializers)
+        has_hooks = bool(hooks_of(program, spec, is_chief=True))
+        if data.is_fed and (not has_hooks or _initializes(spec.scaffold)):
+            raise CaptureError("the values that its input reads are given by other means than a hook")
         return Survey(
             looked_up=_looked_up(made.initializers, recorder.applied),
             groups=[_group(applied) for applied in recorder.applied],
             partitioned=frozenset(made.partitioned),
             sync=recorder.sync,
-            has_hooks=bool(hooks_of(program, spec, is_chief=True)),
+            has_hooks=has_hooks,
             has_initial_values=_has_initial_values(program, spec, made.initializers),
         )
 
@@ -171,6 +182,19 @@ def _is_update(reader: tf.Operation) -> bool:
     return "/update_" in f"/{reader.name}"
 
 
+def _spec_of(program: Program, batch: Any, recorder: OptimizerRecorder) -> Any:
+    """Returns the specification of a model_fn; raises the recorder's refusal, whatever the model_fn makes of it."""
+    spec = None
+    try:
+        spec = program.model_fn(batch.features, batch.labels, TRAIN)
+    except Exception:
+        if recorder.refusal is None:
+            raise
+    if recorder.refusal is not None:
+        raise recorder.refusal
+    return spec
+
+
 def _check_updates(applied: Sequence[AppliedGradients]) -> None:
     """Checks that the model updates by optimizers, and that nothing waits for the updated values."""
     if not applied:
@@ -181,10 +205,53 @@ def _check_updates(applied: Sequence[AppliedGradients]) -> None:
                 raise CaptureError(f"{waiting.name} ({waiting.type}) runs after the optimizer's update")
 
 
+def _check_runs(applied: Sequence[AppliedGradients], spec: Any) -> None:
+    """Checks that a step makes every update, each with powers of beta and the like of its own."""
+    runs = {*ancestors(spec.train_op, with_control=True), *ancestors(spec.loss.op, with_control=True)}
+    seen: dict[int, AppliedGradients] = {}
+    for call in applied:
+        kind, some = type(call.optimizer).__name__, sorted(call.gradients)[0]
+        if call.done not in runs:
+            raise CaptureError(f"the train_op does not run the update of {some} by {kind}")
+        first = seen.setdefault(id(call.optimizer), call)
+        if first is not call and _group(first).shared:
+            raise CaptureError(f"one {kind} applies gradients twice in a step: it has {_group(first).shared[0]} once")
+
+
+def _check_own_updates(applied: Sequence[AppliedGradients], made: Mapping[str, tuple[Any, Any, Any]]) -> None:
+    """Checks that a copy of an optimizer with code of the user's can make its update as the ps do: in a condition."""
+    for call in applied:
+        kind = type(call.optimizer)
+        if kind.__module__.startswith(_KNOWN_OPTIMIZERS):
+            continue
+        pairs = [(gradient, made[name][0]) for name, gradient in call.gradients.items() if name in made]
+        try:
+            _update_in_a_condition(on_this_ps(call.optimizer, None), pairs)
+        except Exception as error:
+            raise CaptureError(
+                f"a copy of {kind.__name__} cannot make its update on a ps: {describe(error)}"
+            ) from error
+
+
+def _update_in_a_condition(optimizer: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def update() -> tf.Operation:
+        with v1.variable_scope("ps_train"):  # the slots of the model's own update have their names
+            return optimizer.apply_gradients(pairs)
+
+    v1.cond(tf.constant(True), update, tf.no_op)
+
+
 def _counts_steps(operation: tf.Operation) -> bool:
     """Returns True for an operation with which an optimizer counts the global step."""
     return operation.type in ("AssignAddVariableOp", "ReadVariableOp") and bool(
         operation.inputs and operation.inputs[0].op.name == "global_step"
+    )
+
+
+def _initializes(scaffold: Any) -> bool:
+    """Returns True if a scaffold has an initialization of the program's own."""
+    return scaffold is not None and any(
+        (scaffold.init_op, scaffold.init_fn, scaffold.init_feed_dict, scaffold.local_init_op)
     )
 
 

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ps_train.checkpoint.export import prepare_export, served_features
 from ps_train.checkpoint.files import prepare_directory
@@ -73,37 +73,61 @@ _LAST_SAVE_SECS = 600.0
 """Seconds for the last checkpoint of a job that ends without a signal."""
 
 
-def run(job: Job, task: Task, console: Console, model: Model | None = None) -> int:
+class TracedModel(NamedTuple):
+    """A model whose code has been run once, in a scratch graph.
+
+    Attributes:
+      model: the model.
+      source: its training data.
+      variables: its variables.
+    """
+
+    model: Model
+    source: DataSource
+    variables: ModelVariables
+
+
+def traced(model: Model, job: Job) -> TracedModel:
+    """Runs a model's code once, before any server starts; raises ModelError if it cannot be trained."""
+    source = training_source(model, job)
+    return TracedModel(model, source, trace(model, source, job.batch_sizes.lower, job.seed))
+
+
+def run(job: Job, task: Task, console: Console, given: TracedModel | None = None) -> int:
     """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed.
 
     Args:
       job: the job.
       task: this task.
       console: where the chief writes.
-      model: the model; None for the one that the job names.
+      given: the model; None for the one that the job names.
     """
     resolver = ClusterResolver(job)
     cluster = resolver.cluster
     cluster.address(task)  # raises ConfigError for an unknown task
     is_chief = task == cluster.chief
-    model = load_model(job.model, job.model_arguments(), job.sources) if model is None else model
+    model = load_model(job.model, job.model_arguments(), job.sources) if given is None else given.model
     check_file_systems(job)
     if not is_chief:
-        return _run(job, task, resolver, console, model)
+        return _run(job, task, resolver, console, given or traced(model, job))
     directory = prepare_directory(job.model_dir)
     with held_directory(directory, str(task), job.heartbeat_timeout_secs) as lock:
         if job.export_dir:
             prepare_export(job.export_dir)
-        return _run(job, task, resolver, console, model, lock)
+        return _run(job, task, resolver, console, given or traced(model, job), lock)
 
 
 def _run(
-    job: Job, task: Task, resolver: ClusterResolver, console: Console, model: Model, lock: DirectoryLock | None = None
+    job: Job,
+    task: Task,
+    resolver: ClusterResolver,
+    console: Console,
+    traced_model: TracedModel,
+    lock: DirectoryLock | None = None,
 ) -> int:
     """Joins the job and trains; a task with the lock of its model directory is the chief."""
     cluster, is_chief, towers = resolver.cluster, lock is not None, find_towers(job)
-    source = training_source(model, job)
-    variables = trace(model, source, job.batch_sizes.lower, job.seed)
+    model, source, variables = traced_model
     if is_chief:
         _check_as_chief(model, job, variables, source)
     plan = make_plan(variables.specs(), len(cluster.ps))

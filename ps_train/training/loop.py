@@ -194,6 +194,8 @@ class TrainingLoop:
                 return made, made < begun
             examples = self._with_hooks(run_with_hooks)
             return made + int(examples > 0), examples == 0
+        except StopIteration:  # a hook has ended the training before its step
+            return made, True
         except tf.errors.OutOfRangeError:
             if (ended := self._step.batches.ended) is not None and not ended.is_set():
                 raise LostInputError from None

@@ -143,6 +143,11 @@ SYMBOLS = [
     Symbol("_gradient_op_type", "lost custom gradients are not noticed", custom_gradients_are_marked),
     Symbol("CustomGradient-", "lost custom gradients are not noticed", custom_gradients_are_marked),
     Symbol("capture", "an optimizer that touches whole tables is not refused", capture_gives_a_tensor_of_the_function),
+    Symbol(
+        "_get_control_flow_context",
+        "an update in a branch is made at every step",
+        has("_get_control_flow_context", lambda: tf.Graph),
+    ),
     Symbol("_handle_name", "slots of a model's state have other names", reports_a_name_that_was_assigned),
     Symbol("_slots", "every built update makes slots of its own", has("_slots", adam)),
     Symbol("_non_slot_dict", "every built update makes powers of beta of its own", has("_non_slot_dict", adam)),
