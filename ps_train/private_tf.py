@@ -176,6 +176,19 @@ def add_saving_listener(hook: Any, listener: Any) -> None:
         hook._listeners.append(listener)
 
 
+def last_save(hook: Any) -> int | None:
+    """Returns the step from which a CheckpointSaverHook counts to its next save; None before the first one.
+
+    The public API has no access to the hook's timer.
+    """
+    return hook._timer.last_triggered_step()
+
+
+def count_saves_from(hook: Any, step: int) -> None:
+    """Makes a CheckpointSaverHook count from a step to its next save; see `last_save`."""
+    hook._timer.update_last_triggered_step(step)
+
+
 def reset_keras_names() -> None:
     """Resets the numbers in the names of Keras layers, which Keras counts per process; Keras may be missing.
 

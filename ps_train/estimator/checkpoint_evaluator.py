@@ -71,6 +71,11 @@ class CheckpointEvaluator:
         """Returns True if a checkpoint of max_steps has been evaluated."""
         return self.last is not None and self._is_end(self.last.metrics)
 
+    @property
+    def newest(self) -> str | None:
+        """Returns the path of the newest checkpoint, or None."""
+        return self._estimator.latest_checkpoint()
+
     def evaluate_latest(self, is_last: bool = False) -> bool:
         """Evaluates and exports the newest checkpoint.
 
@@ -84,7 +89,7 @@ class CheckpointEvaluator:
           TypeError: the result of `evaluate` is not a dict.
           ValueError: the result of `evaluate` has no global_step.
         """
-        path = self._estimator.latest_checkpoint()
+        path = self.newest
         if not path:
             self._warn(f"there is no checkpoint in {self._estimator.model_dir} yet; the evaluation waits for one")
             return False

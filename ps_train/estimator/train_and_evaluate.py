@@ -36,9 +36,9 @@ def train_and_evaluate(
 ) -> tuple[dict[str, Any] | None, list[Any]] | None:
     """Trains, evaluates and exports a model, or does this task's part of it.
 
-    Without a cluster, every checkpoint but the first is evaluated, and the last one always.  In a cluster the evaluator
-    does this; a cluster with a `master` in place of a chief has none, and the master evaluates.  All tasks return when
-    the run has ended.
+    Without a cluster, every checkpoint with new steps is evaluated, and the last one always.  In a cluster the
+    evaluator does this; a cluster with a `master` in place of a chief has none, and the master evaluates.  All tasks
+    return when the run has ended.
 
     Args:
       estimator: the Estimator.
@@ -65,7 +65,7 @@ def train_and_evaluate(
 
 
 class EvaluationListener(v1.train.CheckpointSaverListener):
-    """Evaluates at the checkpoints of a training, from the second one on.
+    """Evaluates at the checkpoints that a training makes.
 
     Args:
       evaluator: evaluates the newest checkpoint.
@@ -77,16 +77,15 @@ class EvaluationListener(v1.train.CheckpointSaverListener):
         self, evaluator: CheckpointEvaluator, throttle_secs: float, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._evaluator, self._throttle_secs, self._now = evaluator, throttle_secs, now
-        self._is_first, self._next = True, float("-inf")
+        self._next, self._before = float("-inf"), evaluator.newest
 
     def begin(self) -> None:
-        """Begins a training: its first checkpoint holds what was there before."""
-        self._is_first = True
+        """Begins a training.  TensorFlow's saver first writes what is already there, and the engine does not."""
+        self._before = self._evaluator.newest
 
     def after_save(self, session: v1.Session, global_step_value: int) -> None:
         """Evaluates the checkpoint that was just written."""
-        if self._is_first:
-            self._is_first = False
+        if global_step_value == 0 or self._evaluator.newest == self._before:
             return
         begun = self._now()
         if begun < self._next:

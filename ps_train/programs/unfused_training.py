@@ -48,6 +48,42 @@ class FinalStepHook(v1.train.SessionRunHook):
         self.step = int(session.run(self._global_step))
 
 
+class AlignedSaverHook(v1.train.CheckpointSaverHook):
+    """Saves at multiples of `save_steps`, as the other engine does; TensorFlow's counts from where training began.
+
+    Args:
+      directory: of the checkpoints.
+      save_steps: steps between two saves; None for none.
+      options: of TensorFlow's hook.
+    """
+
+    def __init__(self, directory: str, *, save_steps: int | None, **options: Any) -> None:
+        self._every_steps, self._saved, self._counts_from = save_steps, -1, -1
+        super().__init__(directory, save_steps=save_steps, **options)
+
+    def after_create_session(self, session: v1.Session, coord: Any) -> None:
+        """Saves what is there."""
+        super().after_create_session(session, coord)
+        self._align()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Saves if it is time; several workers may have passed the multiple."""
+        super().after_run(run_context, run_values)
+        self._align()
+
+    def end(self, session: v1.Session) -> None:
+        """Saves the last step, unless it is saved."""
+        if self._saved >= 0:
+            private_tf.count_saves_from(self, self._saved)
+        super().end(session)
+
+    def _align(self) -> None:
+        last = private_tf.last_save(self)
+        if self._every_steps and last is not None and last != self._counts_from:
+            self._saved, self._counts_from = last, last // self._every_steps * self._every_steps
+            private_tf.count_saves_from(self, self._counts_from)
+
+
 def train_unfused(run: Program) -> int:
     """Trains a model until its input ends, a hook stops it, or max_steps is reached.
 
@@ -141,7 +177,7 @@ def _saving_hooks(run: Program, spec: Any, given: Sequence[v1.train.SessionRunHo
     savers = [hook for hook in given if isinstance(hook, v1.train.CheckpointSaverHook)]
     if not savers and (config.save_checkpoints_secs or config.save_checkpoints_steps):
         made = savers = [
-            v1.train.CheckpointSaverHook(
+            AlignedSaverHook(
                 run.model_dir,
                 save_secs=config.save_checkpoints_secs,
                 save_steps=config.save_checkpoints_steps,

@@ -199,6 +199,11 @@ SYMBOLS = [
         "saving listeners do not hear of the saves of the user's own hook",
         has("_listeners", lambda: v1.train.CheckpointSaverHook("m", save_steps=1)),
     ),
+    Symbol(
+        "_timer",
+        "checkpoints after a resume are not at multiples",
+        has("_timer", lambda: v1.train.CheckpointSaverHook("m", save_steps=1)),
+    ),
     Symbol("_class", "copies of a step name nodes that are not copied", copies_have_their_colocation),
     Symbol("__inference", "a step draws the same numbers in each copy", functions_have_a_name_with("__inference")),
     Symbol("__forward", "a step draws the same numbers in each copy", functions_have_a_name_with("__forward")),

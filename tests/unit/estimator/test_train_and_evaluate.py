@@ -136,7 +136,7 @@ def test_point_26_there_is_one_evaluator(as_task):
     assert estimator.calls == []
 
 
-def test_point_27_every_checkpoint_but_the_first_is_evaluated(tmp_path):
+def test_point_27_every_checkpoint_with_new_steps_is_evaluated(tmp_path):
     estimator, exporter = ScriptedEstimator(tmp_path, [0, 30, 60, 100]), RecordingExporter()
     metrics, exports = run(estimator, exporters=exporter)
     assert estimator.evaluated == [30, 60, 100]
@@ -160,13 +160,14 @@ def test_point_27_the_throttle_counts_from_the_begin_of_the_last_evaluation(tmp_
     assert estimator.evaluated == [10, 30]
 
 
-def test_point_27_each_training_skips_its_first_checkpoint(tmp_path):
+@pytest.mark.parametrize("steps", [[10, 20, 30], [20, 30]], ids=["TensorFlow's saver", "the engine's"])
+def test_point_27_each_training_skips_what_was_there_before(tmp_path, steps):
     estimator = ScriptedEstimator(tmp_path, [0, 10])
     listener = EvaluationListener(CheckpointEvaluator(estimator, EvalSpec(eval_data), None), 0)
     estimator.train(saving_listeners=[listener])
-    estimator.steps = [20, 30]
+    estimator.steps = steps
     estimator.train(saving_listeners=[listener])
-    assert estimator.evaluated == [10, 30]
+    assert estimator.evaluated == [10, 20, 30]
 
 
 @pytest.mark.parametrize("max_steps", [100, None])

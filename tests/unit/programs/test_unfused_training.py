@@ -289,3 +289,15 @@ def test_a_loss_over_all_pairs_of_a_batch_is_refused_before_any_step(tmp_path):
     with pytest.raises(ModelError, match=r"the loss combines \[batch\] with feature y \[batch, 1\].*estimators.py"):
         estimator(tmp_path, crossing).train(with_labels, steps=1)
     assert not list(tmp_path.glob("model.ckpt*"))
+
+
+def test_checkpoints_after_a_resume_are_at_multiples_and_the_last_one_is_saved_once(tmp_path):
+    saved = []
+
+    class Listener(v1.train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            saved.append(int(global_step_value))
+
+    for last in (25, 43, 60):
+        estimator(tmp_path).train(forever, max_steps=last, saving_listeners=[Listener()])
+    assert saved == [0, 10, 20, 25, 25, 30, 40, 43, 43, 50, 60]
