@@ -239,8 +239,8 @@ def user_code(what: str, inputs: Mapping[str, Any] | None = None) -> Iterator[No
       inputs: the tensors of a batch by name, for errors about them.
 
     Raises:
-      UserCodeError: the code raised an exception, or called sys.exit.  An error of this package passes through, with the
-        user's line.
+      UserCodeError: the code raised an exception, or called sys.exit.  An error of this package passes through, with
+        the user's line.
     """
     try:
         yield
