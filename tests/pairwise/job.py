@@ -129,9 +129,9 @@ class Job:
         """Returns whether the chief has come to a gate."""
         return self._gate is not None and (self._gate / f"held-{number}").exists()
 
-    def has_ended(self, task: str) -> bool:
+    def is_ending(self) -> bool:
         """Returns whether a task has ended well."""
-        return self.running[task].process.poll() == 0
+        return any(process.process.poll() == 0 for process in self.running.values())
 
     def open(self, number: int) -> None:
         """Lets the chief through a gate."""
@@ -235,8 +235,8 @@ def _evaluate_twice(job: Job, begin: int) -> int:
     job.held(0)
     job.wait_until(lambda: len(read_eval_metrics(job.evaluations)) >= 1, "the first evaluation")
     job.open(0)
-    job.wait_until(lambda: job.is_held(1) or job.has_ended("worker:0"), "the second gate or an early end")
-    if job.has_ended("worker:0"):  # there were two evaluations already
+    job.wait_until(lambda: job.is_held(1) or job.is_ending(), "the second gate or an early end")
+    if not job.is_held(1):  # there were two evaluations already
         return begin + SAVE_STEPS
     held = time.monotonic()
     job.wait_until(lambda: len(read_eval_metrics(job.evaluations)) >= 2, "the second evaluation")

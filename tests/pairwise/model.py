@@ -20,7 +20,10 @@ from tests.pairwise.factors import ADMIT_AFTER, EXPIRE_STEPS
 
 WIDTH, HIDDEN, DIMENSION, IDS = 4, 5, 4, 12
 ROW = 0.3
-"""Initial value of all elements of a table."""
+"""Initial value of all elements of an open vocabulary."""
+
+GIVEN_ROWS = np.linspace(0.0, 0.6, IDS * DIMENSION, dtype=np.float32).reshape(IDS, DIMENSION)
+"""The rows with which the table of a fixed size begins."""
 
 FACTORS_OF_HIDDEN = np.linspace(0.2, 0.6, HIDDEN, dtype=np.float32)
 FACTORS_OF_ROWS = np.linspace(-0.4, 0.5, DIMENSION, dtype=np.float32)
@@ -31,7 +34,7 @@ COUNTED = 0.125
 
 _HOLD_SECS = 300.0
 _TABLES: dict[str, dict[str, Any]] = {
-    "rows": {"rows": IDS},
+    "rows": {"rows": IDS, "initializer": v1.constant_initializer(GIVEN_ROWS)},
     "open": {"capacity": 64},
     "admit": {"capacity": 64, "admit_after": ADMIT_AFTER},
     "expire": {"capacity": 64, "expire_steps": EXPIRE_STEPS},
@@ -102,8 +105,8 @@ class Net(ps_train.Model):
         else:
             out = tf.nn.tanh(hidden) @ found["w2"] + found["b2"]
         if self.table != "none":
-            declared = {"dimension": DIMENSION, "initializer": ROW, **_TABLES[self.table]}
-            rows = embeddings.lookup("emb", features["id"], **declared)
+            declared = {"initializer": ROW, **_TABLES[self.table]}
+            rows = embeddings.lookup("emb", features["id"], dimension=DIMENSION, **declared)
             if self.linear:
                 out += rows @ tf.cast(FACTORS_OF_ROWS[:, np.newaxis], dtype) + tf.reduce_sum(found["we"])
             else:

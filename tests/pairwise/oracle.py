@@ -30,6 +30,7 @@ from tests.pairwise.model import (
     DIMENSION,
     FACTORS_OF_HIDDEN,
     FACTORS_OF_ROWS,
+    GIVEN_ROWS,
     IDS,
     LOSS,
     ROW,
@@ -136,7 +137,8 @@ class Oracle:
         if row.table == "none":
             del self.values["we"]
         else:
-            self.values |= {"emb": np.full((IDS, DIMENSION), ROW), "emb/default": np.full((1, DIMENSION), ROW)}
+            rows = GIVEN_ROWS if row.table == "rows" else np.full((IDS, DIMENSION), ROW)
+            self.values |= {"emb": rows.astype(np.float64), "emb/default": np.full((1, DIMENSION), ROW)}
         self._optimizer = optimizer or Optimizer(row.optimizer)
         # With top_k all momentum of dense variables is on the worker, which forgets that of each value that it sends.
         is_forgetful = row.codecs[1].startswith("top_k") and row.optimizer == "momentum"
@@ -260,7 +262,8 @@ class Oracle:
 
     def _derived(self, x: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> Gradients:
         """Returns the derivatives of the loss."""
-        w = {name: self._pulled(name) for name in self.values}
+        dtype = self.row.compute_dtype
+        x, w = _rounded(x, dtype), {name: _rounded(self._pulled(name), dtype) for name in self.values}
         hidden = x @ w["w1"] + w["b1"]
         looked_up = np.concatenate([w["emb"], w["emb/default"]])[rows] if "emb" in w else np.zeros(0)
         if self.row.is_stale:
@@ -289,10 +292,7 @@ class Oracle:
 
     def _pulled(self, name: str) -> np.ndarray:
         """Returns a variable as it arrives at a worker; int8 is right in the mean."""
-        value = self.values[name]
-        if self.row.codecs[0] == "float16":
-            return value.astype(np.float16).astype(np.float64)
-        return _as_bfloat16(value) if self.row.codecs[0] == "bfloat16" else value
+        return _rounded(self.values[name], self.row.codecs[0])
 
     def _clipped(self, gradients: Gradients) -> Gradients:
         limits = CLIPS[self.row.clip]
@@ -306,8 +306,12 @@ class Oracle:
         return gradients
 
 
-def _as_bfloat16(value: np.ndarray) -> np.ndarray:
-    """Returns the nearest numbers of 8 significant bits, the even one of two."""
+def _rounded(value: np.ndarray, dtype: str) -> np.ndarray:
+    """Returns the nearest numbers of a dtype of 16 bits, the even one of two; the same numbers for all others."""
+    if dtype == "float16":
+        return value.astype(np.float16).astype(np.float64)
+    if dtype != "bfloat16":
+        return value
     mantissa, exponent = np.frexp(value)
     return np.ldexp(np.rint(mantissa * 256) / 256, exponent)
 
