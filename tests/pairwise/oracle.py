@@ -164,9 +164,14 @@ class Oracle:
         return bool(np.isfinite(self.labels[list(push)]).all())
 
     def start_again(self) -> None:
-        """Starts all processes again: only dynamic sharding knows which examples are used."""
+        """Starts all processes again: only dynamic sharding knows which examples are used.
+
+        A worker that joins living ps under `sync` announces itself with its first gradient, which is not used.
+        """
         if self.row.sharding == "static":
             self._updates = self._pushes()
+            if self.row.update == "sync" and self.row.event == "kill_worker":
+                next(self._updates)
 
     @property
     def known_ids(self) -> set[int]:
