@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 DAMAGED_ERRORS = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
 
+RUN_KEY = "ps_train/run"
+"""Key of the id of a checkpoint's run and its generation."""
+
 Kind = tuple[list[int], tf.DType]
 """Shape and dtype of a key."""
 
@@ -145,7 +148,7 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
     for entry in [entry for entry in entries if entry.key in kinds]:
         check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
     unused = sorted(kinds.keys() - {entry.key for entry in entries})
-    if unused := [key for key in unused if not key.startswith(OF_PS)]:  # of another number of ps
+    if unused := [key for key in unused if not key.startswith(OF_PS) and key != RUN_KEY]:  # of another number of ps
         log.warning(
             "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
             "another --optimizer, --sharding, --batch_size or model; use the same flags to keep them",

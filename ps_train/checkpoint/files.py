@@ -16,7 +16,6 @@ import dataclasses
 import glob
 import logging
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -27,8 +26,15 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.chunked_io import Chunk, split_into_chunks
-from ps_train.checkpoint.contents import DAMAGED_ERRORS, check_entries, read_kinds
+from ps_train.checkpoint.contents import DAMAGED_ERRORS, RUN_KEY, check_entries, read_kinds
 from ps_train.checkpoint.glob_free import glob_free
+from ps_train.checkpoint.run_checkpoints import (
+    NAME,
+    checkpoints_in,
+    foreign_checkpoints,
+    path_of,
+    run_checkpoints,
+)
 from ps_train.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.cluster.calls import CHUNK_CALL, PS_LOST_ERRORS
 from ps_train.coordination.kv_store import cause_of
@@ -38,7 +44,6 @@ from ps_train.placement.variables import CheckpointEntry, ps_index
 
 log = logging.getLogger(__name__)
 
-_NAME = "model.ckpt"
 GLOBAL_STEP = "global_step"
 CHUNK_BYTES = 32 << 20
 """Size of a chunk, which the chief holds at once: large enough that the costs of each message and file are small."""
@@ -61,21 +66,6 @@ def prepare_directory(path: str) -> str:
         if os.path.isdir(os.path.join(absolute, name)):
             raise ConfigError(f"model_dir={path} has a directory {name}, which is to be a file: use another directory.")
     return absolute
-
-
-def checkpoints_in(directory: str) -> list[tuple[int, str]]:
-    """Returns (global step, path) of all checkpoints in a directory, newest first, including damaged ones."""
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return []
-    steps = [int(match[1]) for name in names if (match := re.fullmatch(rf"{_NAME}-(\d+)\.index", name))]
-    return [(step, path_of(directory, step)) for step in sorted(steps, reverse=True)]
-
-
-def path_of(directory: str, step: int) -> str:
-    """Returns the path of a step's checkpoint."""
-    return os.path.join(directory, f"{_NAME}-{step}")
 
 
 _Run = tuple[tf.Operation, Mapping[Any, Any]]
@@ -123,6 +113,7 @@ class Checkpoints:
       listeners: the user's listeners; `save` tells them only that it begins.
       directory: absolute path of the directory.
       written: number of checkpoints that were written.
+      run: id of the run and generation, which each checkpoint holds; set before the first save.
     """
 
     def __init__(
@@ -135,12 +126,14 @@ class Checkpoints:
         listeners: SaveListeners = NO_LISTENERS,
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
+        self.run = ("", "")
         self._keep = keep
         self._entries = entries
         with tf.device(device + "/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # The step is fed because other workers may continue: the file's content must agree with its name.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
+            self._run = v1.placeholder(tf.string, [2], "checkpoint_run")
             self._file = v1.placeholder(tf.string, [], "checkpoint_file")
             self._saves = {False: self._saving_all(entries)} | ({True: self._saving_all(copies)} if copies else {})
             self._restores = {ps: self._restoring_all(some) for ps, some in _by_ps(entries).items()}
@@ -149,7 +142,8 @@ class Checkpoints:
     def _saving_all(self, entries: Sequence[CheckpointEntry]) -> _Saves:
         step = next(entry.variable for entry in entries if entry.key == GLOBAL_STEP)
         chunks = split_into_chunks([entry for entry in entries if not entry.follower], CHUNK_BYTES)
-        saves = [run for chunk in chunks for run in self._saving(chunk)]
+        with_run = next(chunk for chunk in chunks if len(chunk.feeds) == 1)  # the global step is in one
+        saves = [run for chunk in chunks for run in self._saving(chunk, chunk is with_run)]
         if len(saves) == 1:
             return _Saves(step.read_value(), [(saves[0][0], {self._file: ""})])
         files = [f"_temp/part-{number:05}" for number in range(len(saves))]
@@ -161,14 +155,16 @@ class Checkpoints:
         runs = [(operation, {**feeds, self._file: file}) for (operation, feeds), file in zip(saves, files, strict=True)]
         return _Saves(step.read_value(), [*runs, (merge, {})])
 
-    def _saving(self, chunk: Chunk) -> list[_Run]:
+    def _saving(self, chunk: Chunk, with_run: bool) -> list[_Run]:
         keys = [entry.key for entry in chunk.entries]
-        values = zip(keys, chunk.read(), strict=True)
+        tensors = [
+            self._step_saved if key == GLOBAL_STEP else value for key, value in zip(keys, chunk.read(), strict=True)
+        ]
+        specs = chunk.specs
+        if with_run:
+            keys, specs, tensors = [*keys, RUN_KEY], [*specs, ""], [*tensors, self._run]
         saved = tf.raw_ops.SaveV2(
-            prefix=self._prefix + self._file,
-            tensor_names=keys,
-            shape_and_slices=chunk.specs,
-            tensors=[self._step_saved if key == GLOBAL_STEP else value for key, value in values],
+            prefix=self._prefix + self._file, tensor_names=keys, shape_and_slices=specs, tensors=tensors
         )
         return [(saved, feeds) for feeds in chunk.feeds]
 
@@ -209,7 +205,7 @@ class Checkpoints:
         path = path_of(self.directory, step)
         self.listeners.before(session, step)
         try:
-            self._write(session, saves.runs, {self._prefix: path, self._step_saved: step})
+            self._write(session, saves.runs, {self._prefix: path, self._step_saved: step, self._run: list(self.run)})
             self.written += 1
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
@@ -221,16 +217,22 @@ class Checkpoints:
 
     def _write(self, session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
         os.makedirs(self.directory, exist_ok=True)  # the directory may have been removed
-        for leftover in glob.glob(glob.escape(os.path.join(self.directory, _NAME)) + "-*_temp"):
+        for leftover in glob.glob(glob.escape(os.path.join(self.directory, NAME)) + "-*_temp"):
             shutil.rmtree(leftover, ignore_errors=True)  # from an unfinished save
         _run_each(session, runs, feeds)
 
     def _forget_old(self, step: int) -> None:
+        """Removes the run's older checkpoints; those of other runs, and higher numbers, are left alone."""
         everything = checkpoints_in(self.directory)
         if step not in dict(everything):
             raise FileNotFoundError(f"{self.directory} was removed during the save")
-        self._write_state([path for _, path in everything[: self._keep]])
-        for _, old in everything[self._keep :]:
+        foreign = dict(foreign_checkpoints(self.directory))
+        older = [path for number, path in run_checkpoints(self.directory) if number < step]
+        kept = [self.path(step), *older][: self._keep]
+        self._write_state(kept)
+        for old in [
+            path for number, path in everything if number < step and number not in foreign and path not in kept
+        ]:
             for file in glob.glob(glob.escape(old) + ".*"):
                 os.remove(file)
 
@@ -250,7 +252,7 @@ class Checkpoints:
           ConfigError: there are checkpoints, but none can be read.
         """
         selected = [one for ps, some in self._restores.items() if only is None or ps in only for one in some]
-        found, damage = checkpoints_in(self.directory), ""
+        found, damage = run_checkpoints(self.directory), ""
         for step, path in found:
             began = time.monotonic()
             try:
@@ -272,7 +274,19 @@ class Checkpoints:
                 f"no checkpoint in {self.directory} can be read ({damage}; {len(found)} in all): restore the files, "
                 "use --ignore_checkpoints to start at step 0, or use another --model_dir."
             )
+        if foreign := foreign_checkpoints(self.directory):
+            raise ConfigError(
+                f"{foreign[0][1]} is of another run than the file run_id in {self.directory} says ({len(foreign)} in "
+                "all): remove run_id to go on from it, use --ignore_checkpoints to start at step 0, or use another "
+                "--model_dir."
+            )
         return None
+
+    def forget_newer(self, step: int) -> None:
+        """Takes steps after a restored one from TensorFlow's list; their files are left alone."""
+        kept = [path for number, path in run_checkpoints(self.directory) if number <= step][: self._keep]
+        if kept:
+            self._write_state(kept)
 
     def _write_state(self, kept: Sequence[str]) -> None:
         """Replaces the file `checkpoint`, by which TensorFlow's tools find the newest checkpoint, atomically."""

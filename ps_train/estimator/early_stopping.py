@@ -176,11 +176,12 @@ class _Watch:
         self, estimator: Any, metric: str, eval_dir: str | None, min_steps: int, reason_of: Callable[[_Values], str]
     ) -> None:
         check_estimator(estimator)
+        self._model_dir = estimator.model_dir
         self._eval_dir = estimator.eval_dir() if eval_dir is None else eval_dir
         self._metric, self._min_steps, self._reason_of = metric, min_steps, reason_of
 
     def __call__(self) -> bool:
-        results = read_eval_metrics(self._eval_dir)
+        results = read_eval_metrics(self._eval_dir, model_dir=self._model_dir)
         values = [(step, found[self._metric]) for step, found in results.items() if self._metric in found]
         if results and not values:
             known = ", ".join(sorted(set().union(*results.values())))

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
 from ps_train.checkpoint.newest_checkpoint import needed_checkpoint, saved_step
+from ps_train.checkpoint.run_checkpoints import newest_checkpoint
 from ps_train.estimator import engines
 from ps_train.estimator.evaluation import StopAfterBatchesHook, evaluate, write_events
 from ps_train.estimator.export_saved_model import ExportOptions, export_saved_model
@@ -242,7 +243,7 @@ class Estimator:
 
     def latest_checkpoint(self) -> str | None:
         """Returns the path of the newest checkpoint, or None."""
-        return tf.train.latest_checkpoint(self.model_dir)
+        return newest_checkpoint(self.model_dir)
 
     def eval_dir(self, name: str | None = None) -> str:
         """Returns the directory of an evaluation's events."""
@@ -281,7 +282,7 @@ class Estimator:
         checkpoint = given or self.latest_checkpoint()
         if not checkpoint and self._warm_start is not None:
             source = self._warm_start.ckpt_to_initialize_from
-            checkpoint = tf.train.latest_checkpoint(source) if gfile.isdir(source) else source
+            checkpoint = newest_checkpoint(source) if gfile.isdir(source) else source
         model_fn = bind_model_fn(self._model_fn, self._params, self._config)
         return export_saved_model(
             model_fn, receiver_fn, self._config, checkpoint or self._needed_checkpoint(), base, options

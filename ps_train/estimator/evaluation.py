@@ -6,6 +6,7 @@ The loss of the evaluation is the mean of the batches' losses.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # a part of TensorFlow
 
+from ps_train.checkpoint.run_checkpoints import run_of
 from ps_train.data.named_inputs import dense_inputs
 from ps_train.input_result import features_and_labels
+from ps_train.observe.eval_events import run_value
 from ps_train.placement.pairwise_shapes import check_shapes
 from ps_train.programs.sessions import RestoringSessionCreator, estimator_graph
 from ps_train.specs.estimator_spec import EstimatorSpec
@@ -104,10 +107,16 @@ def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | N
         _add_value(summary, name, results[name])
     if checkpoint:
         summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, tf.string))
+        if (run := run_of(checkpoint))[0]:
+            summary.value.append(run_value(run))
     shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()) if not isinstance(value, bytes))
     log.info("evaluation at global step %d: %s", step, shown)
     with tf.Graph().as_default():  # a writer can not be made in eager mode
         writer = v1.summary.FileWriterCache.get(directory)
+        if not os.path.exists(directory):  # moved, with the run that it belongs to
+            writer.close()
+            os.makedirs(directory)
+            writer.reopen()
     writer.add_summary(summary, step)
     writer.flush()
 

@@ -16,6 +16,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.contents import RUN_KEY
+from ps_train.checkpoint.run_record import read_record
 from ps_train.runtime.lifecycle import record_event
 
 log = logging.getLogger(__name__)
@@ -27,23 +29,42 @@ _READ_SECS = 10.0
 _EVENT_FILES = "events.out.tfevents.*"
 
 
-def read_eval_metrics(eval_dir: str, pattern: str = _EVENT_FILES) -> dict[int, dict[str, float]]:
-    """Returns the metrics of all evaluations; the rest of a damaged file is ignored.
+def read_eval_metrics(
+    eval_dir: str, pattern: str = _EVENT_FILES, model_dir: str | None = None
+) -> dict[int, dict[str, float]]:
+    """Returns the metrics of a run's evaluations; the rest of a damaged file is ignored.
+
+    Evaluations of another run's checkpoints, and of steps that were rolled back, are left out.
 
     Args:
       eval_dir: directory of the event files.
       pattern: pattern of their paths in the directory.
+      model_dir: directory of the run; None: that in which eval_dir is.
 
     Returns:
       The metrics by name, by global step in ascending order; {} if there are no event files.
     """
     found: dict[int, dict[str, float]] = {}
+    record = read_record(os.path.dirname(os.path.abspath(eval_dir)) if model_dir is None else model_dir)
     for path in sorted(glob.glob(os.path.join(glob.escape(eval_dir), pattern))):
         for event in _events(path):
             values = {value.tag: value.simple_value for value in event.summary.value if value.HasField("simple_value")}
-            if values:
+            if values and record.accepts(*_run_of(event), event.step):
                 found.setdefault(event.step, {}).update(values)
     return dict(sorted(found.items()))
+
+
+def run_value(run: tuple[str, str]) -> Any:
+    """Returns the value of a summary that says of which run and generation the evaluated checkpoint is."""
+    return v1.Summary.Value(tag=RUN_KEY, tensor=tf.make_tensor_proto(list(run), tf.string))
+
+
+def _run_of(event: Any) -> tuple[str, str]:
+    for value in event.summary.value:
+        if value.tag == RUN_KEY and len(value.tensor.string_val) == 2:
+            run_id, generation = (text.decode(errors="replace") for text in value.tensor.string_val)
+            return run_id, generation
+    return "", ""
 
 
 class EvalLog:

@@ -12,7 +12,8 @@ import logging
 import sys
 from typing import Any
 
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.checkpoint.newest_checkpoint import saved_step
+from ps_train.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
@@ -71,7 +72,7 @@ def _train(program: Program) -> int:
     task = task_of(program.config)
     is_chief = task == Cluster.of(job).chief
     model = _traced(CapturedModel(program, survey, is_chief), job)
-    if is_chief and survey.has_initial_values and not checkpoints_in(program.model_dir):
+    if is_chief and survey.has_initial_values and not run_checkpoints(program.model_dir):
         write_initial_checkpoint(program)
     raised: BaseException | None = None
     try:
@@ -84,7 +85,7 @@ def _train(program: Program) -> int:
         raise NanLossError(str(error)) from None
     if raised is not None:
         raise raised  # the program's own exception, as in TensorFlow; its causes are left as they are
-    return max((step for step, _ in checkpoints_in(program.model_dir)), default=0)
+    return saved_step(program.model_dir)
 
 
 def _traced(model: CapturedModel, job: Job) -> worker.TracedModel:

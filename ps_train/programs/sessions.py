@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.run_checkpoints import newest_checkpoint
 from ps_train.errors import cause_of
 
 _KEPT_WAIT_SECS = 1.0
@@ -66,11 +67,11 @@ class RestoringSessionCreator(v1.train.ChiefSessionCreator):
         checkpoint_dir: str | None = None,
         checkpoint_path: str | None = None,
     ) -> None:
-        self._source = checkpoint_path or tf.train.latest_checkpoint(checkpoint_dir or "") or ""
+        self._source = checkpoint_path or (newest_checkpoint(checkpoint_dir) if checkpoint_dir else None) or ""
         savers = [scaffold.saver] if scaffold.saver else v1.get_collection(v1.GraphKeys.SAVERS)
         self._scaffold, self._master, self._config, self._has_begun = scaffold, master, config, False
         self._restores_all = all(isinstance(saver, DefaultSaver) for saver in savers)
-        super().__init__(scaffold, master, config, None if checkpoint_path else checkpoint_dir, checkpoint_path)
+        super().__init__(scaffold, master, config, None, self._source or None)
 
     def create_session(self) -> v1.Session:
         """Returns the session.

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import private_tf
+from ps_train.checkpoint.run_checkpoints import newest_checkpoint
 from ps_train.data.named_inputs import dense_inputs, remember_inputs
 from ps_train.graph.label_values import LabelValuesHook
 from ps_train.input_result import features_and_labels
@@ -101,7 +102,7 @@ def train_unfused(run: Program) -> int:
         remember_inputs(features, labels)
         spec = run.model_fn(features, labels, TRAIN)
         check_shapes("the loss", spec.loss, inputs)
-        if run.warm_start is not None and not tf.train.latest_checkpoint(run.model_dir):
+        if run.warm_start is not None and not newest_checkpoint(run.model_dir):
             v1.train.warm_start(*run.warm_start)
         _add_loss(spec.loss)
         _add_saver(spec.scaffold, config)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.io import gfile
 
 from ps_train.checkpoint.export import prepare_export
+from ps_train.checkpoint.run_record import RunRecord, read_record
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.metric_rule import parse_export
@@ -41,7 +42,8 @@ class EvalExports:
         self._events, self._write = os.path.join(model_dir, EVAL_DIRECTORY), write
         self._directory = prepare_export(job.export_dir) if self._kind != "final" else ""
         self._best: float | None = None
-        self._has_read = False
+        self._model_dir = model_dir
+        self._record: RunRecord | None = None
         self._written: list[str] = []
 
     def add(self, step: int, checkpoint: str, metrics: Mapping[str, float]) -> str | None:
@@ -67,8 +69,9 @@ class EvalExports:
         except KeyError:
             known = ", ".join(metrics) or "none; add metrics() to the model and a test split"
             raise ModelError(f"{described(self._job, 'export')} has no such metric: use one of {known}.") from None
-        if not self._has_read:  # the events of this evaluation are already written
-            self._has_read = True
+        record = read_record(self._model_dir)
+        if self._record != record:  # the events of this evaluation are already written
+            self._record = record
             earlier = {s: found[name] for s, found in read_eval_metrics(self._events).items() if name in found}
             self._best = self._rule.best(name, (value for s, value in earlier.items() if s != step))
         if not self._rule.is_better(name, metrics[name], self._best):

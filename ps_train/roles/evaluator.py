@@ -21,7 +21,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
 from ps_train.checkpoint.export import export
-from ps_train.checkpoint.files import checkpoints_in, prepare_directory
+from ps_train.checkpoint.files import prepare_directory
+from ps_train.checkpoint.run_checkpoints import run_checkpoints, run_of
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.task import Task
@@ -41,7 +42,7 @@ from ps_train.errors import (
 )
 from ps_train.graph.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
 from ps_train.model import Model, load_model
-from ps_train.observe.eval_events import EVAL_DIRECTORY
+from ps_train.observe.eval_events import EVAL_DIRECTORY, run_value
 from ps_train.observe.run_end import metrics_line
 from ps_train.placement.plain import plain_graph
 from ps_train.roles.eval_exports import EvalExports
@@ -188,13 +189,14 @@ class _CheckpointScorer:
         self._scored: tuple[int, int] | None = None
         self._tries: collections.Counter[tuple[int, int]] = collections.Counter()
         self._writer: Any = None
+        self._run = ("", "")
         self.step, self.count = -1, 0
         self.failure: DamagedCheckpointError | None = None
 
     def update(self) -> bool:
         """Scores a checkpoint, or tries to; returns False if none is newer than the last scored one."""
         self.failure = None
-        for step, path in checkpoints_in(self._directory):
+        for step, path in run_checkpoints(self._directory):
             version = (step, _written(path))
             if version == self._scored:
                 return False
@@ -206,6 +208,7 @@ class _CheckpointScorer:
 
     def _try(self, version: tuple[int, int], path: str) -> None:
         try:
+            run = run_of(path)
             metrics = self._score(path)
         except DamagedCheckpointError as error:
             self._tries[version] += 1
@@ -215,8 +218,10 @@ class _CheckpointScorer:
             return
         self._scored, self.step, self.count = version, version[0], self.count + 1
         self._console.line(f"evaluation at step {self.step}: " + (metrics_line(metrics) or "no metrics"))
-        self._writer = self._writer or _writer(self._directory)
+        if self._writer is None or run != self._run:  # the files of an ignored run are in another place now
+            self._writer, self._run = _writer(self._directory), run
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        values += [run_value(run)] if run[0] else []
         self._writer.add_summary(v1.Summary(value=values), self.step)
         self._writer.flush()
         try:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ps_train.checkpoint.run_record import RunRecord, read_record
 from ps_train.observe.eval_events import read_eval_metrics
 from ps_train.specs.exporter import SavedModelExporter, checked_exports_to_keep, exports_in, remove_old_exports
 
@@ -65,6 +66,7 @@ class BestExporter(SavedModelExporter):
         self._is_better = _checked_compare_fn(compare_fn)
         self._pattern, self._exports_to_keep = event_file_pattern, checked_exports_to_keep(exports_to_keep)
         self._model_dir: str | None = None
+        self._record = RunRecord()
         self._best: Mapping[str, Any] | None = None
 
     def export(
@@ -76,8 +78,9 @@ class BestExporter(SavedModelExporter):
         is_the_final_export: bool,
     ) -> str | bytes | None:
         """Exports the model if its result is the best one."""
-        if self._model_dir != estimator.model_dir:
-            self._model_dir = estimator.model_dir
+        record = read_record(estimator.model_dir)
+        if (self._model_dir, self._record) != (estimator.model_dir, record):  # another run, or steps were rolled back
+            self._model_dir, self._record = estimator.model_dir, record
             self._best = self._earlier_best(eval_result) if exports_in(export_path) else None
         if self._best is not None and not self._is_better(best_eval_result=self._best, current_eval_result=eval_result):
             return None
@@ -92,7 +95,7 @@ class BestExporter(SavedModelExporter):
         if not self._pattern or self._model_dir is None:
             return None
         best: Mapping[str, Any] | None = None
-        for step, metrics in read_eval_metrics(self._model_dir, self._pattern).items():
+        for step, metrics in read_eval_metrics(self._model_dir, self._pattern, self._model_dir).items():
             result = {**metrics, "global_step": step}
             if _LOSS not in metrics or step == current.get("global_step"):
                 continue

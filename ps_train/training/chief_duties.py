@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.batch_size_control import batch_size_hooks
 from ps_train.checkpoint.counter_values import RunCounterValues, counter_tensors
 from ps_train.checkpoint.export import export, prepare_export
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.checkpoint.save_hook import SaveHook
 from ps_train.checkpoint.save_listeners import SaveListeners
 from ps_train.checkpoint.save_watcher import SaveWatcher
@@ -140,7 +140,7 @@ class ChiefDuties(Duties):
                 self._training.remove_replica(self._training.replica.index, session)
             self._start = (time.monotonic(), ready.step, float(session.run(self._step.counters.examples)))
         self._saver.started(
-            ready.step, max((s for s, _ in checkpoints_in(self._context.directory) if s <= ready.step), default=0)
+            ready.step, max((s for s, _ in run_checkpoints(self._context.directory) if s <= ready.step), default=0)
         )
         self._progress.resumed(ready.step)
         self._step.local.prepare(session)

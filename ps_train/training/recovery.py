@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.checkpoint.files import Checkpoints
 from ps_train.checkpoint.run_files import read_run_id, set_aside
+from ps_train.checkpoint.run_record import begin_generation
 from ps_train.cluster.calls import LONG_CALL
 from ps_train.config.job import Job
 from ps_train.coordination import records
@@ -88,14 +89,18 @@ class Recovery:
         if not lost and len({ready.generation for ready in ready_records}) == 1:
             step = self._global_step(session)
             log.info("the ps still hold the model: training continues at step %d", step)
+            self.checkpoints.run = (run_id, ready_records[0].generation)
             return dataclasses.replace(ready_records[0], step=step)
+        generation = uuid.uuid4().hex
+        self.checkpoints.run = (run_id, generation)
         if len(lost) == len(found):
             step = self._initialize_all(session, known_step)
         elif lost:
             step = self._restore_lost(session, lost, known_step)
         else:  # the previous chief died before it wrote the last records
             step = self._global_step(session)
-        ready = ModelReady(step, self.chief_process, uuid.uuid4().hex, run_id)
+        begin_generation(self.checkpoints.directory, generation, step)
+        ready = ModelReady(step, self.chief_process, generation, run_id)
         StepBudget(self.stores[0], self.job.max_steps, sharers=1, generation=ready.generation).start_at(step)
         for store in self.stores:
             store.set(records.READY, ready.to_json())
@@ -129,6 +134,7 @@ class Recovery:
             self.checkpoints.listeners.after(session, step)
             return step
         else:
+            self.checkpoints.forget_newer(restored)
             line = f"resumed from {self.checkpoints.directory} at step {restored}"
             record_event("restored", line)
             self.console.line(line)
