@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.classic.server import current_server
 from ps_train.classic.sync_graph import Accumulator, Messages, RoundTensors
 from ps_train.classic.sync_leader import SyncFollower, SyncLeader
+from ps_train.private_tf import control_flow_context
 
 _OF_GRAPH: weakref.WeakKeyDictionary[Any, SyncReplicasOptimizer] = weakref.WeakKeyDictionary()
 
@@ -89,9 +90,14 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
           name: not used, as in TensorFlow.
 
         Raises:
-          ValueError: there is no pair, or no global step.
+          ValueError: there is no pair, or no global step, or the call is inside of a condition.
         """
         pairs = list(grads_and_vars)
+        if tf.inside_function() or control_flow_context(v1.get_default_graph()) is not None:
+            raise ValueError(
+                "apply_gradients of a SyncReplicasOptimizer is called inside of a condition, a loop or a tf.function, "
+                "but every step takes part in a round: call it outside, with gradients that are zero in other steps"
+            )
         if not pairs:
             raise ValueError("apply_gradients got no (gradient, variable) pair: give at least one")
         if global_step is None:

@@ -101,3 +101,17 @@ def test_a_moving_average_follows_the_updates():
             session.run([train_op])
             session.run([train_op])
             assert session.run(average.average(weight)) == pytest.approx(0.5 * (0.5 * 0 + 0.5 * 1) + 0.5 * 2)
+
+
+@pytest.mark.parametrize("is_of_tensorflow_1", [False, True])
+def test_a_round_inside_of_a_condition_is_refused(is_of_tensorflow_1):
+    with tf.Graph().as_default():
+        weight, step = v1.get_variable("w", initializer=1.0), v1.train.get_or_create_global_step()
+        optimizer = SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.5), 1)
+        pairs = [(tf.constant(1.0), weight)]
+        (v1.disable_control_flow_v2 if is_of_tensorflow_1 else v1.enable_control_flow_v2)()
+        try:
+            with pytest.raises(ValueError, match="inside of a condition, a loop"):
+                tf.cond(step % 2 > 0, lambda: optimizer.apply_gradients(pairs, step), tf.no_op)
+        finally:
+            v1.enable_control_flow_v2()
