@@ -4,20 +4,60 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # prepare_environment EXTRAS: makes .venv and installs the package, with the extras, unless that is done already.
+# pip shows its progress: bars on a terminal, otherwise a line for each package.
 prepare_environment() {
-  local python=${PYTHON:-python3} done_file="$root/.venv/.installed$1"
+  local python=${PYTHON:-python3}
+  is_installed "$1" && return
   if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
     echo "ps_train: error: $python is not Python 3.10 or newer: set PYTHON to an interpreter that is." >&2
     exit 2
   fi
-  if [ ! -x "$root/.venv/bin/python" ]; then
-    echo "making the virtual environment .venv"
-    "$python" -m venv "$root/.venv"
+  mkdir -p "$root/.venv"
+  exec 9>"$root/.venv/.installing" # stays where an installation was interrupted
+  if ! flock --nonblock 9; then
+    echo "waiting for another process, which installs into .venv"
+    flock 9
   fi
-  if [ ! -e "$done_file" ] || [ "$root/setup.py" -nt "$done_file" ]; then
-    echo "installing ps_train$1 into .venv (TensorFlow is large: this takes about a minute)"
-    "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root$1"
-    touch "$done_file"
+  is_installed "$1" || install "$python" "$1"
+  rm -f "$root/.venv/.installing"
+  exec 9>&-
+}
+
+# is_installed EXTRAS: succeeds if the package was installed, with these extras or more of them, as setup.py is now.
+is_installed() {
+  local done_file
+  for done_file in "$root/.venv/.installed"*"$1"; do
+    if [ -e "$done_file" ] && [ ! "$root/setup.py" -nt "$done_file" ]; then
+      return 0
+    fi
+  done
+  return 1
+}
+
+# install PYTHON EXTRAS: makes .venv unless it is complete, and installs the package.
+install() {
+  if ! "$root/.venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    echo "making the virtual environment .venv"
+    if ! "$1" -m venv "$root/.venv"; then
+      echo "ps_train: error: $1 could not make $root/.venv: see the lines above." >&2
+      exit 2
+    fi
+  fi
+  echo "installing ps_train$2 into .venv (TensorFlow is about 600 MB: this takes a minute or more)"
+  local pip=("$root/.venv/bin/python" -m pip install --disable-pip-version-check --no-input)
+  [ -t 1 ] || pip+=(--progress-bar off)
+  if ! "${pip[@]}" --editable "$root$2"; then
+    echo "ps_train: error: pip could not install ps_train$2: see the lines above; the next start tries again." >&2
+    exit 2
+  fi
+  touch "$root/.venv/.installed$2"
+}
+
+# prepare_if_missing: makes .venv if no interpreter has the packages that ps_train needs.
+prepare_if_missing() {
+  local has='import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ("absl", "numpy", "tensorflow"))))'
+  if [ -e "$root/.venv/.installing" ] || ! "$(installed_python)" -c "$has" 2>/dev/null; then
+    prepare_environment ""
   fi
 }
 
