@@ -98,9 +98,12 @@ class Rates:
         while len(kept) > 2 and kept[1]["uptime"] <= record["uptime"] - self._WINDOW_SECS:
             kept = kept[1:]
         self._before = kept
-        secs = kept[-1]["uptime"] - kept[0]["uptime"]
-        first = kept[0]
-        return {
-            rate: max(0.0, kept[-1].get(name, 0.0) - first.get(name, 0.0)) / secs if secs > 0 else None
-            for name, rate in _RATES.items()
-        }
+        # The time before a task's first step says nothing of the rate of its steps.
+        working = [one for one in kept if one.get("steps")]
+        first = {"steps": working[0], "examples": working[0]} if len(working) > 1 else {}
+        return {rate: _rate(name, first.get(name, kept[0]), kept[-1]) for name, rate in _RATES.items()}
+
+
+def _rate(name: str, first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
+    secs = last["uptime"] - first["uptime"]
+    return max(0.0, last.get(name, 0.0) - first.get(name, 0.0)) / secs if secs > 0 else None

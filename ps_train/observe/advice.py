@@ -31,7 +31,7 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         return f"most of it is waiting for other workers: use {use} or --update=async"
     if largest == "update":
         return "most of it is the update on the ps: add a ps (--num_ps), or use a simpler optimizer"
-    more = "" if job.prefetch_pulls else ", --prefetch_pulls=1"
+    more = ", --prefetch_pulls=1" if job.update == "async" and not job.prefetch_pulls else ""
     size = job.batch_sizes.lower
     following = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
     return f"a larger --batch_size{following}, --accumulate=4{more} lets each {largest} serve more examples"

@@ -24,6 +24,9 @@ Measured = tuple[str, float | None]
 _ENOUGH_STEPS = 50
 """Steps before shares and rates are judged: the first ones are slow."""
 
+_SMALL_BYTES, _SHORT_STEP_SECS = 1 << 20, 0.01
+"""Bytes of all variables, and seconds of a step, below which most of a step is calls and not data."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
@@ -34,9 +37,9 @@ class Rule:
       title: words for people.
       unit: share, secs, ratio or steps.
       limit: the largest value that is well.
-      few_workers_limit: the same with fewer than 4 workers, if it differs.
       measure: returns the values of a status.
       advice: returns an action for a value over its limit.
+      is_exempt: returns True for a status in which nothing is wrong whatever the value, a share: the limit is 1 then.
     """
 
     name: str
@@ -45,12 +48,11 @@ class Rule:
     limit: float
     measure: Callable[[Status, Job], Iterable[Measured]]
     advice: Callable[[Status, Job, str, float], str]
-    few_workers_limit: float | None = None
+    is_exempt: Callable[[Status], bool] = lambda status: False
 
     def limit_of(self, status: Status) -> float:
-        """Returns the limit for the workers that train now."""
-        few = sum(worker["state"] == "training" for worker in status["workers"]) < 4
-        return self.few_workers_limit if few and self.few_workers_limit is not None else self.limit
+        """Returns the limit for a job of this status."""
+        return 1.0 if self.is_exempt(status) else self.limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +124,18 @@ def _parts(*names: str) -> Callable[[Status, Job], Iterable[Measured]]:
     return measure
 
 
+def _is_small(status: Status) -> bool:
+    """Returns True for a small model with short steps: most of such a step is calls, and no setting changes that."""
+    secs = [found["secs"] for found in status["step_time"].values()]
+    size = sum(ps["variable_bytes"] for ps in status["ps"])
+    return size < _SMALL_BYTES and bool(secs) and statistics.median(secs) < _SHORT_STEP_SECS
+
+
+def _has_few_workers(status: Status) -> bool:
+    """Returns True for fewer than 4 workers: they meet each other's updates all the time, and train well."""
+    return sum(worker["state"] == "training" for worker in status["workers"]) < 4
+
+
 def _device_transfer(status: Status, job: Job) -> Iterable[Measured]:
     return [(task, found.get("transfer")) for task, found in status["step_time"].items()]
 
@@ -187,11 +201,13 @@ def _hold_share(status: Status, job: Job) -> Iterable[Measured]:
 def _slow_workers(status: Status, job: Job) -> Iterable[Measured]:
     """Yields the time of each worker for a step over that of the usual worker.
 
-    Under async that is the time that passes.  Otherwise workers wait for each other, and it is their own work.
+    Under async that is the time that passes, if the worker has made enough steps of its own: the first ones are slow.
+    Otherwise workers wait for each other, and it is their own work.
     """
     times = {task: found["secs"] - found["wait"] for task, found in status["step_time"].items()}
     if job.update == "async":
-        rates = {w["task"]: w["steps_per_sec"] for w in status["workers"] if w["state"] == "training"}
+        begun = [w for w in status["workers"] if w["state"] == "training" and (w["steps"] or 0) >= _ENOUGH_STEPS]
+        rates = {worker["task"]: worker["steps_per_sec"] for worker in begun}
         times = {task: 1 / rate for task, rate in rates.items() if rate}
     if len(times) > 1:
         # With two workers the faster one is the usual one: the median would lie between them.
@@ -200,10 +216,17 @@ def _slow_workers(status: Status, job: Job) -> Iterable[Measured]:
 
 
 RULES = (
-    Rule("sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync),
+    Rule("sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync, _is_small),
     Rule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
-    # Two or three workers that keep pace meet each other's updates all the time, and train well.
-    Rule("conflict_rate", "updates in conflict", "share", 0.95, _staleness("conflict_rate"), advice.conflicts, 1.0),
+    Rule(
+        "conflict_rate",
+        "updates in conflict",
+        "share",
+        0.95,
+        _staleness("conflict_rate"),
+        advice.conflicts,
+        _has_few_workers,
+    ),
     Rule(
         "staleness",
         "95th percentile of staleness per other worker",

@@ -138,6 +138,7 @@ class TaskBoard:
             "heartbeat_age_secs": age,
             "is_chief": task == str(self._cluster.chief),
             **self._usage(task),
+            "steps": self._telemetry.get(task, {}).get("steps"),
             "steps_per_sec": measured.get("steps_per_sec"),
             "examples_per_sec": measured.get("examples_per_sec"),
         }

@@ -55,7 +55,7 @@ def a_status(**changes):
     ps = {"address": "a:1", "state": "serving", "cpu": 0.4, "cores": 8, "rss_bytes": 3e8, "memory_limit_bytes": 1.6e10}
     ps |= {"sent_bytes_per_sec": 1e6, "received_bytes_per_sec": 1e6, "variables": 1, "variable_bytes": 20_000}
     worker = {"state": "training", "heartbeat_age_secs": 0.4, "cpu": 0.9, "rss_bytes": 3e8, "steps_per_sec": 50.0}
-    worker |= {"examples_per_sec": 1600.0, "location": "worker on host-b, pid 42"}
+    worker |= {"steps": 500, "examples_per_sec": 1600.0, "location": "worker on host-b, pid 42"}
     now = time.time()
     status = {
         "time": now,

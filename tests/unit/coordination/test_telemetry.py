@@ -36,6 +36,14 @@ def test_rates_are_over_the_senders_time():
     assert (found["steps_per_sec"], found["examples_per_sec"], found["cpu"]) == (25.0, 800.0, 0.5)
 
 
+def test_the_time_before_the_first_step_is_not_part_of_the_rate_of_steps():
+    rates = Rates()
+    rates.update(record(100.0))
+    rates.update(record(104.0, steps=10))
+    found = rates.update(record(104.5, steps=60, cpu_secs=4.5))
+    assert (found["steps_per_sec"], found["examples_per_sec"], found["cpu"]) == (100.0, 3200.0, 1.0)
+
+
 def test_a_record_that_is_read_twice_changes_nothing():
     rates = Rates()
     rates.update(record(100.0))

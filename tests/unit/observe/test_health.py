@@ -124,6 +124,52 @@ def test_a_slow_worker_under_async_is_known_by_its_rate():
     assert (finding["task"], round(finding["value"], 2)) == ("worker:1", 1.67)
 
 
+@pytest.mark.parametrize("steps", [None, 0, 49])
+def test_a_worker_that_has_just_begun_is_not_called_slow(steps):
+    begun, new = UNHEALTHY["slow_worker"]["workers"]
+    assert warned(a_status(workers=[begun, {**new, "steps": steps}])) == {}
+
+
+def small(status):
+    """The same job with a model of 75 KiB."""
+    return {**status, "ps": [{**ps, "variable_bytes": 75 << 9} for ps in status["ps"]]}
+
+
+def large(status):
+    """The same job with a model of 2 MiB."""
+    return {**status, "ps": [{**ps, "variable_bytes": 1 << 20} for ps in status["ps"]]}
+
+
+SHORT = a_status(step_time={task: step_time(0.004, pull=0.002, push=0.001) for task in BOTH})
+LONG = a_status(step_time={task: step_time(0.04, pull=0.02, push=0.01) for task in BOTH})
+
+
+def test_short_steps_of_a_small_model_are_healthy_whatever_they_are_made_of():
+    assert warned(small(SHORT)) == {}
+    (finding,) = [each for each in found(small(SHORT)) if each["rule"] == "sync_share"]
+    assert (finding["state"], finding["limit"], finding["value"]) == ("ok", 1.0, 0.75)
+
+
+@pytest.mark.parametrize("status", [small(LONG), large(SHORT), large(LONG)])
+def test_a_slow_network_and_a_large_model_are_reported(status):
+    assert [*warned(status)] == ["sync_share"]
+
+
+def test_waiting_for_a_slow_worker_is_reported_for_a_small_model_too():
+    times = {task: step_time(0.02, wait=0.015) for task in BOTH}
+    assert [*warned(small(a_status(step_time=times)), update="sync")] == ["sync_share"]
+
+
+def test_a_given_limit_counts_for_a_small_model_too():
+    assert [*warned(small(SHORT), "sync_share:0.5")] == ["sync_share"]
+
+
+@pytest.mark.parametrize("update", ["sync", "bounded"])
+def test_advice_names_no_flag_that_the_update_mode_refuses(update):
+    assert "--prefetch_pulls" in warned(LONG)["sync_share"]["advice"]
+    assert "--prefetch_pulls" not in warned(LONG, update=update)["sync_share"]["advice"]
+
+
 def test_every_task_that_is_over_a_limit_has_a_finding():
     status = a_status()
     every = found({**status, "ps": [{**ps, "cpu": 7.9} for ps in status["ps"]]})
