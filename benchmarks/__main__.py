@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import (
+    accumulators,
     accuracy,
     batch_size,
     big_table,
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     commands = {
         "compare": compare.run,
         "accuracy": accuracy.run,
+        "accumulators": accumulators.run,
         "wire": wire.run,
         "startup": startup.run,
         "growth": growth.run,

@@ -28,6 +28,7 @@ WHAT = {
     "status": "what an open status page costs",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "accuracy": "test scores of shipped jobs with smaller messages",
+    "accumulators": "test scores by the first value of Adagrad's accumulators",
     "codec_cpu": "CPU time of each codec for a value",
     "batch_size": "a batch size that follows the network, over a slow wire",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
@@ -109,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="compare all test losses after the same steps",
     )
+    parser.add_argument("--jobs", action="store_true", help="accumulators: train some as jobs of processes too")
     parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")
     parser.add_argument("--results", default=str(results.DIRECTORY), help="directory of the dated results")
     parser.add_argument(

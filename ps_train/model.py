@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
+from ps_train.config.optimizer_arguments import OptimizerName, values_of
 from ps_train.errors import ConfigError, ModelError, PsTrainError
 from ps_train.model_file import add_working_directory
 from ps_train.user_code import describe, line_of, shown, user_code
@@ -108,7 +109,8 @@ class Model:
         """Makes the optimizer, once for each ps, on the device of that ps.
 
         Args:
-          name: --optimizer or the model's default.
+          name: --optimizer or the model's default.  `super().optimizer(name, learning_rate)` makes it with the
+            arguments of --optimizer_arg.
           learning_rate: a float, --learning_rate or the model's default.  With --scale_learning_rate or
             --divide_lr_by_staleness it is a float32 scalar tensor, which each update computes.
 
@@ -144,14 +146,14 @@ class Model:
 
 
 def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimizer:
-    """Makes the optimizer of a name, with TensorFlow's defaults for its other parameters.
+    """Makes the optimizer of a name, with the arguments of --optimizer_arg and the defaults of the others.
 
     Args:
-      name: one of the names that --optimizer accepts.
+      name: one of the names that --optimizer accepts; an `OptimizerName` brings the arguments along.
       learning_rate: the learning rate.
 
     Raises:
-      ConfigError: there is no optimizer of this name.
+      ConfigError: there is no optimizer of this name, or it does not take an argument.
     """
     import tensorflow as tf
 
@@ -160,7 +162,7 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
     train = tf.compat.v1.train
     makers = {
         "sgd": train.GradientDescentOptimizer,
-        "momentum": lambda rate: train.MomentumOptimizer(rate, momentum=0.9),
+        "momentum": train.MomentumOptimizer,
         "adam": train.AdamOptimizer,
         "adagrad": optimizers.Adagrad,
         "ftrl": train.FtrlOptimizer,
@@ -170,7 +172,11 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
     }
     if name not in makers:
         raise ConfigError(f"optimizer={name} is not valid: use one of {', '.join(makers)}.")
-    return makers[name](learning_rate)
+    given, sources = (name.given, name.sources) if isinstance(name, OptimizerName) else ({}, {})
+    values = values_of(name, given, sources)
+    if isinstance(name, OptimizerName):
+        name.is_used = True
+    return makers[name](learning_rate, **values)
 
 
 def load_model(path: str, arguments: Mapping[str, str], sources: Mapping[str, str] | None = None) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,6 +63,12 @@ class Lookup(Workload):
         from ps_train.models.layers import perceptron
 
         return tf.squeeze(perceptron(tf.reshape(rows, [-1, FIELDS * DIMENSION]), _HIDDEN, 1), 1)
+
+    def optimizer(self, name: str, learning_rate: Any) -> Any:
+        """TensorFlow's start of the accumulators, which the other contenders have."""
+        from ps_train import optimizers
+
+        return optimizers.Adagrad(learning_rate) if name == "adagrad" else super().optimizer(name, learning_rate)
 
     def loss(self, outputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf

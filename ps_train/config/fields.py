@@ -30,6 +30,7 @@ def job_field(
     *,
     shared: bool = False,
     common: bool = False,
+    repeated: bool = False,
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
@@ -40,14 +41,22 @@ def job_field(
       check: check of the value.
       shared: if True, every task of the job must have the same value.
       common: if True, --help shows the flag; otherwise only --helpfull.
+      repeated: if True, each use of the flag adds one key=value.
     """
-    metadata = {"section": section, "help": help, "check": check, "shared": shared, "common": common}
+    metadata = {
+        "section": section, "help": help, "check": check, "shared": shared, "common": common, "repeated": repeated
+    }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def job_fields(kind: Any) -> list[dataclasses.Field[Any]]:
     """Returns the fields that are flags."""
     return [field for field in dataclasses.fields(kind) if field.metadata]
+
+
+def repeated_fields(kind: Any) -> list[str]:
+    """Returns the names of the flags of which each use adds one key=value."""
+    return [field.name for field in job_fields(kind) if field.metadata["repeated"]]
 
 
 def kind_of(field: dataclasses.Field[Any]) -> type:
@@ -106,6 +115,11 @@ def shown(text: str) -> str:
     """Returns a value for an error text: in quotes where it is empty or has unusual characters, and not too long."""
     text = text if text and text.isprintable() and text == text.strip() else repr(text)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def item_key(name: str, item: str) -> str:
+    """Returns the key of one key=value of a repeated flag in the sources of a job."""
+    return item if name == "model_arg" else f"{name}={item}"
 
 
 def source_of(sources: Mapping[str, str], name: str) -> str:

@@ -16,14 +16,16 @@ from typing import Any
 from absl import flags
 
 from ps_train.config.cluster_fields import HOST_LISTS
-from ps_train.config.fields import check_fields, job_fields, kind_of, parse_value, shown
+from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, parse_value, repeated_fields, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job
+from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
 from ps_train.config.task import Task
 from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
 from ps_train.errors import ConfigError
 
 _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
+_REPEATED = repeated_fields(Job)
 COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
 
 USAGE = """Parameter-server training for TensorFlow graphs.
@@ -79,11 +81,9 @@ def parse(
     for found, where in (
         (described, dict.fromkeys(described, found_cluster.source)),
         (in_files, places),
-        (on_line, dict.fromkeys([*on_line, *on_line.get("model_arg", ())], COMMAND_LINE)),
+        (on_line, dict.fromkeys(_source_keys(on_line), COMMAND_LINE)),
     ):
-        if "model_arg" in found:
-            found = {**found, "model_arg": values.get("model_arg", ()) + found["model_arg"]}
-        values.update(found)
+        values.update(_added(values, found))
         sources.update(where)
     _read_cluster_file(values, sources)
     _refuse_a_task_without_cluster(values, sources)
@@ -91,7 +91,8 @@ def parse(
     task = Task(**{name: value for name, value in values.items() if name in names})
     check_fields(task, sources)
     job = Job(**{name: value for name, value in values.items() if name not in names}, sources=sources)
-    return ParsedFlags(job, task, {**in_files, **on_line, **({"model_arg": job.model_arg} if job.model_arg else {})})
+    repeated = {name: values[name] for name in _REPEATED if name in values}
+    return ParsedFlags(job, task, {**in_files, **on_line, **repeated})
 
 
 def with_task(task: Task) -> Task:
@@ -120,6 +121,9 @@ def help_text(full: bool) -> str:
         allowed = f" ({allowed})" if allowed.startswith("one of") else ""
         lines.append(f"  --{field.name}: {field.metadata['help']}{allowed}{shown}")
     lines.append("\n  --flagfile: A file of flags, one a line; # starts a comment; the last value of a flag counts.")
+    if full:
+        lines.append("\n--optimizer_arg takes, with these defaults:")
+        lines += [f"  {name}: {with_defaults(name) or 'none'}" for name in ARGUMENTS]
     lines.append("\n--version shows the versions of ps_train, TensorFlow and Python.")
     if not full:
         lines.append(f"\n--helpfull shows all {len(_ALL_FIELDS) + 1} flags.")
@@ -130,8 +134,8 @@ def as_arguments(given: Mapping[str, Any]) -> list[str]:
     """Returns flags as a command line for the launcher's children; the inverse of parsing."""
     arguments = []
     for name, value in given.items():
-        if name == "model_arg":
-            arguments += [f"--model_arg={item}" for item in value]
+        if name in _REPEATED:
+            arguments += [f"--{name}={item}" for item in value]
         else:
             arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
     return arguments
@@ -162,11 +166,19 @@ def _parse_flagfiles(paths: Sequence[str]) -> tuple[dict[str, Any], dict[str, st
     sources: dict[str, str] = {}
     for line in (line for path in paths for line in read_flagfile(path)):
         found = _parse_flags([line.argument], line.source)
-        sources.update(dict.fromkeys([*found, *found.get("model_arg", ())], line.source))
-        if "model_arg" in found:
-            found["model_arg"] = values.get("model_arg", ()) + found["model_arg"]
-        values.update(found)
+        sources.update(dict.fromkeys(_source_keys(found), line.source))
+        values.update(_added(values, found))
     return values, sources
+
+
+def _added(values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `found`, with the items of repeated flags after those in `values`."""
+    return {**found, **{name: values.get(name, ()) + found[name] for name in _REPEATED if name in found}}
+
+
+def _source_keys(found: Mapping[str, Any]) -> list[str]:
+    """Returns the keys of flags in a job's sources; also of each item of a repeated flag."""
+    return [*found, *(item_key(name, item) for name in _REPEATED for item in found.get(name, ()))]
 
 
 def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
@@ -207,7 +219,7 @@ def _define() -> flags.FlagValues:
     values = flags.FlagValues()
     for field in _ALL_FIELDS:
         metadata = field.metadata
-        if field.name == "model_arg":
+        if field.metadata["repeated"]:
             flags.DEFINE_multi_string(field.name, [], metadata["help"], flag_values=values)
         elif kind_of(field) is tuple:
             flags.DEFINE_list(field.name, [], metadata["help"], flag_values=values)

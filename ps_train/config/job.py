@@ -16,8 +16,9 @@ import os
 from typing import Any
 
 from ps_train.config.fault_spec import parse
-from ps_train.config.fields import check_fields, job_fields, source_of
+from ps_train.config.fields import check_fields, item_key, job_fields, source_of
 from ps_train.config.job_values import JobValues
+from ps_train.config.optimizer_arguments import OptimizerName, values_of
 from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path
 from ps_train.config.validation import validate_combinations
 from ps_train.errors import ConfigError
@@ -48,24 +49,53 @@ class Job(JobValues):
         validate_combinations(self)
         parse(self.inject_fault)
         self.model_arguments()
+        self._check_optimizer_arguments()
 
     def model_arguments(self) -> dict[str, str]:
         """Returns `model_arg` as a dict; the last value of a repeated key counts."""
+        return self._as_dict("model_arg", "hidden=64")
+
+    def optimizer_arguments(self) -> dict[str, str]:
+        """Returns `optimizer_arg` as a dict; the last value of a repeated key counts."""
+        return self._as_dict("optimizer_arg", "epsilon=1e-6")
+
+    def optimizer_name(self, default: str) -> OptimizerName:
+        """Returns the name of the optimizer, with its arguments.
+
+        Args:
+          default: the name without --optimizer.
+        """
+        return OptimizerName(self.optimizer or default, self.optimizer_arguments(), self.sources)
+
+    def _as_dict(self, name: str, example: str) -> dict[str, str]:
         arguments = {}
-        for text in self.model_arg:
-            key, equals, value = text.partition("=")
+        for text in getattr(self, name):
+            key, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
             if not equals or not key.isidentifier():
-                source = source_of(self.sources, text) or source_of(self.sources, "model_arg")
+                source = source_of(self.sources, item_key(name, text)) or source_of(self.sources, name)
                 raise ConfigError(
-                    f"model_arg={text}{source} is not of the form key=value: use for example --model_arg=hidden=64."
+                    f"{name}={text}{source} is not of the form key=value: use for example --{name}={example}."
                 )
             arguments[key] = value
         return arguments
 
+    def _check_optimizer_arguments(self) -> None:
+        given = self.optimizer_arguments()
+        if "learning_rate" in given:
+            text = given["learning_rate"]
+            raise ConfigError(
+                f"optimizer_arg learning_rate={text}"
+                f"{source_of(self.sources, item_key('optimizer_arg', f'learning_rate={text}'))} is not an argument of "
+                f"its own: use --learning_rate={text}."
+            )
+        if self.optimizer is not None:
+            values_of(self.optimizer, given, self.sources)
+
     def shared_fields(self) -> dict[str, Any]:
         """Returns the fields on which all tasks must agree, in a form that JSON leaves unchanged."""
         shared = {f.name: getattr(self, f.name) for f in job_fields(Job) if f.metadata["shared"]}
-        shared["model_arg"] = sorted(f"{key}={value}" for key, value in self.model_arguments().items())
+        for name, arguments in (("model_arg", self.model_arguments()), ("optimizer_arg", self.optimizer_arguments())):
+            shared[name] = sorted(f"{key}={value}" for key, value in arguments.items())
         if self.batch_sizes.is_range:  # otherwise workers may have different ones
             shared["batch_size"] = self.batch_size
         if self.cluster_file:  # the addresses in the file may change later

@@ -7,9 +7,10 @@ import dataclasses
 from ps_train.config.batch_sizes import BatchSizes, batch_size
 from ps_train.config.codec_spec import CASTS, INT8, NONE, push_codec
 from ps_train.config.fields import job_field
+from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.config.validators import above, at_least, integer_or, one_of, optional
 
-OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad")
+OPTIMIZERS = tuple(ARGUMENTS)
 AUTO = "auto"
 
 _UPDATES = ("async", "bounded", "sync")
@@ -25,10 +26,27 @@ class TrainingFields:
 
     model: str = job_field("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True, common=True)
     model_arg: tuple[str, ...] = job_field(
-        (), "model", "key=value for the model's constructor; may be repeated.", shared=True, common=True
+        (),
+        "model",
+        "key=value for the model's constructor; may be repeated.",
+        shared=True,
+        common=True,
+        repeated=True,
     )
     optimizer: str | None = job_field(
-        None, "model", "Optimizer. [the model's own]", optional(one_of(OPTIMIZERS)), shared=True, common=True
+        None,
+        "model",
+        "Optimizer; --optimizer_arg sets its arguments. [the model's own]",
+        optional(one_of(OPTIMIZERS)),
+        shared=True,
+        common=True,
+    )
+    optimizer_arg: tuple[str, ...] = job_field(
+        (),
+        "model",
+        "name=value for the optimizer that is chosen by its name, as epsilon=1e-6; may be repeated.",
+        shared=True,
+        repeated=True,
     )
     learning_rate: float | None = job_field(
         None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, common=True

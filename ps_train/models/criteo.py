@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import Model, embeddings, metrics, optimizers
+from ps_train import Model, embeddings, metrics
 from ps_train.data import Stream, criteo
 from ps_train.models.clicks import cached_synthetic_data
 from ps_train.models.layers import dense, perceptron
@@ -124,10 +124,7 @@ class Combined(ClickModel):
 
     def optimizer(self, name: str, learning_rate: float) -> Any:
         """Makes Ftrl for the variables of the linear part, and the job's optimizer for all others."""
-        deep: Any = super().optimizer(name, learning_rate)
-        if name == "adagrad":  # TensorFlow's initial value 0.1 is too large for gradients of single categories
-            deep = optimizers.Adagrad(learning_rate, initial_accumulator_value=1e-4)
-        return {"wide": v1.train.FtrlOptimizer(self.wide_rate), "": deep}
+        return {"wide": v1.train.FtrlOptimizer(self.wide_rate), "": super().optimizer(name, learning_rate)}
 
     def deep(self, vectors: tf.Tensor, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns the logits of a perceptron on all vectors and integers, float32 [batch]."""

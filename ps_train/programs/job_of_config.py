@@ -27,7 +27,16 @@ _FROM_CONFIG = (
     "model",
     "model_arg",
 )
-_FROM_PROGRAM = ("optimizer", "learning_rate", "batch_size", "epochs", "shuffle_buffer", "sharding", "accumulate")
+_FROM_PROGRAM = (
+    "optimizer",
+    "optimizer_arg",
+    "learning_rate",
+    "batch_size",
+    "epochs",
+    "shuffle_buffer",
+    "sharding",
+    "accumulate",
+)
 _NOT_YET = (
     "divide_lr_by_staleness",
     "delay_compensation",

@@ -84,7 +84,7 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
     Args:
       model: a subclass of `ps_train.Model`, an instance of one, or "package.module:Class".
       quiet: if True, nothing is printed.
-      **given: flags by name, as `max_steps=5000`; lists for host lists and a dict for `model_arg`.
+      **given: flags by name, as `max_steps=5000`; lists for host lists, dicts for `model_arg` and `optimizer_arg`.
 
     Raises:
       PsTrainError: ConfigError, ModelError, DataError and RefusedError if something must be corrected; TrainingError
@@ -97,10 +97,12 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
         )
     given = {name: value for name, value in given.items() if value is not None}
     arguments = given.pop("model_arg", {})
+    of_optimizer = _as_dict("optimizer_arg", given.pop("optimizer_arg", {}))
     _check_names(given)
     with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory:
-        path = write_model(model, directory, _model_arguments(arguments))
+        path = write_model(model, directory, _as_dict("model_arg", arguments))
         values = {**_texts(given), "model": path, "model_arg": _as_flags(model, arguments)}
+        values |= {"optimizer_arg": tuple(f"{name}={value}" for name, value in of_optimizer.items())}
         parsed = _parse(values)
         model_dir = _model_dir(parsed.job) if _writes_result(parsed) else ""
         values |= {"model_dir": model_dir} if model_dir else {}
@@ -138,9 +140,9 @@ def _texts(given: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _model_arguments(arguments: Any) -> dict[str, Any]:
+def _as_dict(flag: str, arguments: Any) -> dict[str, Any]:
     if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
-        raise ConfigError(f"model_arg={arguments!r} (from {_HERE}) is not valid: use a dict from names to values.")
+        raise ConfigError(f"{flag}={arguments!r} (from {_HERE}) is not valid: use a dict from names to values.")
     return dict(arguments)
 
 

@@ -16,11 +16,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
 from ps_train.data.named_inputs import dense_inputs, of_kind
 from ps_train.data.pipeline import evaluation_batches
 from ps_train.data_sources import test_source, warn_if_empty
-from ps_train.errors import ModelError
+from ps_train.errors import ConfigError, ModelError
 from ps_train.model import Model
 from ps_train.placement.global_step import overriding_global_step
 from ps_train.placement.pairwise_shapes import check_shapes
@@ -118,10 +119,15 @@ def warn_of_not_finite(split: str, data: Any) -> None:
 def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
     with tf.Graph().as_default():
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
-        name, rate = job.optimizer or model.default_optimizer, job.learning_rate or model.default_learning_rate
+        name, rate = job.optimizer_name(model.default_optimizer), job.learning_rate or model.default_learning_rate
         with overriding_global_step(step), user_code("optimizer()"):
             found = model.optimizer(name, rate)
         groups = optimizer_groups(found)
+    if job.optimizer_arg and not name.is_used:
+        raise ConfigError(
+            f"{described(job, 'optimizer_arg')} has no effect: {type(model).__name__}.optimizer() makes its optimizers "
+            "itself; set the argument there, or leave optimizer_arg out."
+        )
     for variable in [*variables.with_gradient(), *variables.tables()]:
         groups.group_of(variable)
 

@@ -215,7 +215,7 @@ class PsOptimizer:
                     )
 
     def _groups(self, lr_divisor: tf.Tensor | None) -> OptimizerGroups:
-        name = self._job.optimizer or self._model.default_optimizer
+        name = self._job.optimizer_name(self._model.default_optimizer)
         rate = self._job.learning_rate or self._model.default_learning_rate
         with overriding_global_step(self._update_count):
             found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)

@@ -38,7 +38,7 @@ def momenta_of(job: Job, model: OptimizerFactory, names: Iterable[str]) -> dict[
         return {}
     with tf.Graph().as_default(), overriding_global_step(tf.constant(0, tf.int64)):
         rate = job.learning_rate or model.default_learning_rate
-        groups = optimizer_groups(model.optimizer(job.optimizer or model.default_optimizer, rate))
+        groups = optimizer_groups(model.optimizer(job.optimizer_name(model.default_optimizer), rate))
         found = {}
         for name in names:
             optimizer = groups.optimizers[groups.group_of(name)]

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, embeddings
+from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.embeddings.row_order import positions_of
 from tests.support.models import Linear
 
@@ -135,10 +136,9 @@ class NumpyRule:
     def __init__(self, name: str, rate: float, shape: tuple[int, ...]) -> None:
         self.rate, self.steps = rate, 0
         self.a, self.b = np.zeros(shape), np.zeros(shape)
-        if name in ("adagrad", "ftrl"):
-            self.a += 0.1
-        if name == "rowwise_adagrad":
-            self.a = np.full(shape[:1], 0.1)
+        start = ARGUMENTS[name].get("initial_accumulator_value")
+        if start is not None:
+            self.a = np.full(shape[:1] if name == "rowwise_adagrad" else shape, float(start.default))
         self.apply: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = getattr(self, name)
 
     def sgd(self, table, rows, g):

@@ -447,3 +447,28 @@ def test_values_that_are_not_finite_are_warned_of_with_their_name(split, monkeyp
     assert [record.getMessage() for record in caplog.records] == [
         f"age of the {split} data has 2 values that are NaN or infinite"
     ]
+
+
+@pytest.mark.parametrize("name", ["adam", None])
+def test_arguments_of_the_optimizer_are_checked_where_the_model_chooses_it(monkeypatch, name):
+    chosen = changed(default_optimizer="adam")
+    started(chosen, monkeypatch, optimizer=name, optimizer_arg=("epsilon=1e-6",))
+    with pytest.raises(PsTrainError, match="optimizer_arg decay is not an argument of adam: it takes beta1") as bad:
+        started(chosen, monkeypatch, optimizer_arg=("decay=0.5",))
+    assert bad.value.exit_code == EXIT_CONFIG and "\n" not in str(bad.value)
+
+
+def test_arguments_reach_an_optimizer_that_the_model_makes_by_its_name_among_others(monkeypatch):
+    def both(self, name, learning_rate):
+        named = ps_train.Model.optimizer(self, name, learning_rate)
+        return {"w": named, "": v1.train.GradientDescentOptimizer(learning_rate)}
+
+    started(changed(optimizer=both), monkeypatch, optimizer="adam", optimizer_arg=("epsilon=1e-6",))
+
+
+def test_arguments_are_refused_where_the_model_makes_its_optimizer_itself(monkeypatch):
+    own = optimizer(v1.train.AdamOptimizer)
+    started(own, monkeypatch)
+    with pytest.raises(PsTrainError, match=r"optimizer_arg=epsilon=1 has no effect: Bad.optimizer\(\) makes") as bad:
+        started(own, monkeypatch, optimizer="adam", optimizer_arg=("epsilon=1",))
+    assert bad.value.exit_code == EXIT_CONFIG

@@ -65,10 +65,7 @@ def test_row_wise_adagrad_has_one_accumulator_for_each_row_of_dense_gradients_to
     random = np.random.default_rng(1)
     initial = np.ones(shape, np.float32)
     gradients = [random.normal(size=shape).astype(np.float32) for _ in range(3)]
-    if not shape:
-        found = trained_scalar(gradients)
-    else:
-        found = trained(make_optimizer("rowwise_adagrad", RATE), initial, gradients)
+    found = trained(optimizers.RowWiseAdagrad(RATE), initial, gradients) if shape else trained_scalar(gradients)
     expected, accumulator = initial.astype(np.float64), np.full(shape[:1], 0.1)
     for gradient in gradients:
         accumulator = accumulator + (gradient**2).mean(axis=tuple(range(1, len(shape))))
@@ -80,7 +77,7 @@ def trained_scalar(gradients: list) -> np.ndarray:
     with tf.Graph().as_default(), v1.Session() as session:
         variable = v1.get_variable("v", [], initializer=v1.ones_initializer(), use_resource=True)
         gradient = v1.placeholder(tf.float32, [])
-        train = make_optimizer("rowwise_adagrad", RATE).apply_gradients([(gradient, variable)])
+        train = optimizers.RowWiseAdagrad(RATE).apply_gradients([(gradient, variable)])
         session.run(v1.global_variables_initializer())
         for value in gradients:
             session.run(train, {gradient: value})
