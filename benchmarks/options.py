@@ -111,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         help="compare all test losses after the same steps",
     )
     parser.add_argument("--jobs", action="store_true", help="accumulators: train some as jobs of processes too")
+    parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")
     parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")
     parser.add_argument("--results", default=str(results.DIRECTORY), help="directory of the dated results")
     parser.add_argument(

@@ -48,7 +48,7 @@ class LongTail(ps_train.Model):
 
     def best_score(self) -> float:
         """Returns the AUC of the known model."""
-        return auc(self.data("test", "").labels, self._draw("test")[1])
+        return auc(np.asarray(self.data("test", "").labels), self._draw("test")[1])
 
     def forward(self, features: Any, training: bool) -> Any:
         """Returns the logits, float32 [n]."""

@@ -19,6 +19,7 @@ from benchmarks.contenders import NAMES
         (["--secs=-1"], "--secs=-1 is not valid"),
         (["--workloads=,"], "nothing to do"),
         (["growth", "--workers=1,x"], "--workers=1,x is not valid"),
+        (["accumulators", "--data=cats"], "--data=cats is not valid: use some of criteo, long_tail"),
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["nonsense"], "nonsense"),
     ],
