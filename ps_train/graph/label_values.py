@@ -45,18 +45,18 @@ class LabelValuesHook(v1.train.SessionRunHook):
         """Finds the cross-entropies in the graph."""
         graph = v1.get_default_graph()
         self._found = [found for found in binary_labels(graph) if graph.is_fetchable(found.values)]
-        self._ranges = [[tf.reduce_min(found.values), tf.reduce_max(found.values)] for found in self._found]
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs | None:
-        """Fetches the least and the largest label."""
+        """Fetches the labels; the graph may be finalized already, so nothing can be added to it."""
         if not self._found or not self._left:
             return None
         self._left -= 1
-        return v1.train.SessionRunArgs(self._ranges)
+        return v1.train.SessionRunArgs([found.values for found in self._found])
 
     def after_run(self, run_context: Any, run_values: v1.train.SessionRunValues) -> None:
         """Checks them."""
-        for found, (least, largest) in zip(self._found, run_values.results or (), strict=False):
+        for found, values in zip(self._found, run_values.results or (), strict=False):
+            least, largest = (values.min(), values.max()) if values.size else (0, 1)
             if least < 0 or largest > 1:
                 log.warning(
                     "a binary cross-entropy%s gets %s from %g to %g and needs 0 to 1: the model learns nothing of use; "
