@@ -122,6 +122,21 @@ class Row:
         return 5 if self.on_nan == "skip" and not self.has_equal_examples else None
 
     @property
+    def is_exact(self) -> bool:
+        """True if all numbers are of 32 bits."""
+        return self.compute_dtype == "float32" and {*self.codecs} <= {"none", "top_k:1.0"}
+
+    @property
+    def accumulator(self) -> float | None:
+        """The start of Adagrad's accumulators; None for other optimizers.
+
+        With its small default the first step depends on the sign of a gradient alone, which 16 bits may not know.
+        """
+        if not self.optimizer.endswith("adagrad"):
+            return None
+        return 1e-6 if self.is_exact else 0.1
+
+    @property
     def ps_after_event(self) -> int:
         """The number of ps of the last job."""
         return self.num_ps % 3 + 1 if self.event == "rescale" else self.num_ps
@@ -144,6 +159,8 @@ class Row:
         }  # fmt: skip
         values |= {"pull_codec": self.codecs[0], "push_codec": self.codecs[1], **CLIPS[self.clip]}
         values |= {"learning_rate": RATE, "shuffle_buffer": 0, "seed": 5, "save_steps": SAVE_STEPS}
+        if self.accumulator is not None and not self.is_exact:
+            values |= {"optimizer_arg": f"initial_accumulator_value={self.accumulator}"}
         values |= {"epochs": EPOCHS} if self.ending == "epochs" else {}
         values |= {"shard_examples": 2 * BATCH} if self.sharding == "dynamic" else {}
         values |= {"ps_recovery": "consistent"} if self.event == "kill_ps" else {}

@@ -128,7 +128,7 @@ class Oracle:
       skipped: pushes that were left out because their loss is not a number.
     """
 
-    def __init__(self, row: Row, optimizer: Optimizer | None = None) -> None:
+    def __init__(self, row: Row) -> None:
         self.row, self.step, self.skipped = row, 0, 0
         self.x, self.ids, self.labels = make_examples(
             row.examples, row.has_equal_examples, -1 if row.nan_example is None else row.nan_example
@@ -139,7 +139,7 @@ class Oracle:
         else:
             rows = GIVEN_ROWS if row.table == "rows" else np.full((IDS, DIMENSION), ROW)
             self.values |= {"emb": rows.astype(np.float64), "emb/default": np.full((1, DIMENSION), ROW)}
-        self._optimizer = optimizer or Optimizer(row.optimizer)
+        self._optimizer = Optimizer(row.optimizer, row.accumulator or 0.0)
         # With top_k all momentum of dense variables is on the worker, which forgets that of each value that it sends.
         is_forgetful = row.codecs[1].startswith("top_k") and row.optimizer == "momentum"
         self._dense_optimizer = Optimizer("sgd") if is_forgetful else self._optimizer

@@ -42,7 +42,7 @@ def read_values(checkpoint: str) -> Values:
 
 def tolerance_of(row: Row, name: str) -> float:
     """Returns the tolerance of a variable, relative to how far it has moved."""
-    if row.compute_dtype == "float32" and {*row.codecs} <= {"none", "top_k:1.0"}:
+    if row.is_exact:
         return 1e-3
     if name.startswith("count"):
         return 0.03
