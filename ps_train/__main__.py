@@ -22,15 +22,16 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
 from ps_train.config.task import Task
-from ps_train.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
 from ps_train.launch.no_effect import flags_without_effect
 from ps_train.launch.parent import die_with_launcher, stop_with_parent
 from ps_train.launch.preflight import check_local_job, check_task
 from ps_train.launch.task_log import TaskLog
 from ps_train.network_interfaces import refuse_public_ports
 from ps_train.runtime import environment, gc_control, malloc
-from ps_train.runtime.console import ERROR_BEGINS, Console, ConsoleHandler
+from ps_train.runtime.console import ERROR_BEGINS, FRAMES_BEGIN, Console, ConsoleHandler
 from ps_train.runtime.error_report import ErrorFile, report_error
+from ps_train.runtime.lost_outputs import check_outputs
 from ps_train.runtime.tf_import import import_tensorflow
 from ps_train.user_code import describe, frames_text
 
@@ -75,7 +76,7 @@ def _reported(work: Callable[[], int], console: Console, verbose: bool, file: Er
 
 def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile = _NO_FILE) -> int:
     """Shows an error: the user's frames (all with --verbose) and one line; returns the exit code."""
-    report_error(error)
+    is_raised = report_error(error) and not _has_launcher  # by the fit that started this process
     text, code = (str(error), error.exit_code) if isinstance(error, PsTrainError) else (describe(error), EXIT_FAILED)
     file.write(text, "".join(traceback.format_exception(error)), code)
     cause = error.__cause__ if isinstance(error, PsTrainError) else error
@@ -84,8 +85,9 @@ def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile =
     elif cause is not None:
         frames = frames_text(cause)
         if frames.count('File "') - frames.count(", in <module>") > 1:  # the line below has the last one
-            console.error(f"Your code (--verbose shows all frames):\n{frames}")
-    console.error(ERROR_BEGINS + text)
+            console.error(f"{FRAMES_BEGIN}\n{frames}")
+    if not is_raised:
+        console.error(ERROR_BEGINS + text)
     return code
 
 
@@ -128,7 +130,10 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         from ps_train.roles import evaluator as role  # type: ignore[no-redef]
     else:
         from ps_train.roles import worker as role  # type: ignore[no-redef]
-    return role.run(job, task, console)
+    code = role.run(job, task, console)
+    if code == EXIT_DONE:
+        check_outputs()
+    return code
 
 
 def _set_up_process(job: Job, task: Task, console: Console) -> None:
@@ -220,8 +225,9 @@ def _program(arguments: list[str]) -> int:
     with contextlib.suppress(OSError):  # the reader has gone
         sys.stdout.flush()
         sys.stderr.flush()
-    if _log is not None:
-        _log.close()
+    if _log is not None and (lost := _log.close()):
+        _log.error(f"{ERROR_BEGINS}{lost} could not be written completely: use another directory.")
+        code = code or EXIT_CONFIG
     return code
 
 

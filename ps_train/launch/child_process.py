@@ -8,7 +8,6 @@ runs its own command.  Standard library only.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import socket
@@ -21,6 +20,7 @@ from ps_train.config.job import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE
 from ps_train.errors import signal_name
 from ps_train.launch import fork
 from ps_train.launch.fork import ForkedProcess, Process
+from ps_train.launch.output import TaskOutput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Child:
       name: name of the task, `ps:0`.
       is_chief: True for the chief.
       process: the process.
-      lines: the last lines of its output.
+      output: what it has printed.
       reader: the thread that reads its output.
     """
 
     name: str
     is_chief: bool
     process: Process
-    lines: collections.deque[str]
+    output: TaskOutput
     reader: threading.Thread
 
     def send(self, signum: int) -> None:

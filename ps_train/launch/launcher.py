@@ -10,7 +10,6 @@ all children and reports the first failure as the cause, or restarts the child a
 
 from __future__ import annotations
 
-import collections
 import queue
 import signal
 import threading
@@ -23,10 +22,10 @@ from ps_train.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.launch.child_process import Child, describe_exit
 from ps_train.launch.event_file import EventFile
 from ps_train.launch.fork import Process
-from ps_train.launch.output import cause_in, lines_of
+from ps_train.launch.output import TaskOutput, lines_of
 from ps_train.launch.restart_policy import RestartPolicy
-from ps_train.runtime.console import PROGRESS_BEGINS, Console, step_of
-from ps_train.runtime.error_report import ErrorFile
+from ps_train.runtime.console import PROGRESS_BEGINS, WARNING_BEGINS, Console, step_of
+from ps_train.runtime.error_report import ErrorFile, is_reported
 
 GRACE_SECS = 10.0
 """Seconds from a signal, or a child's failure, to SIGKILL for the remaining children."""
@@ -98,25 +97,30 @@ class Launcher:
         """Starts a child; the caller starts the thread that reads its output."""
         ErrorFile(self._log_dir, name).remove()
         process = self._starts[name](self._restarts.restarts_made(name))
-        lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
+        output = TaskOutput(_LAST_LINES)
         self._children = [child for child in self._children if child.name != name]
         is_chief = name == self._chief
-        reader = threading.Thread(target=self._read, args=(name, process, lines, is_chief), daemon=True)
-        self._children.append(Child(name, is_chief, process, lines, reader))
+        reader = threading.Thread(target=self._read, args=(name, process, output, is_chief), daemon=True)
+        self._children.append(Child(name, is_chief, process, output, reader))
         return self._children[-1]
 
-    def _read(self, name: str, process: Process, lines: collections.deque[str], is_chief: bool) -> None:
+    def _read(self, name: str, process: Process, output: TaskOutput, is_chief: bool) -> None:
         for is_error, line in lines_of(process):
             if is_chief and not is_error and line.startswith(PROGRESS_BEGINS):
                 self._console.progress(line)
                 if self._schedule:
                     self._events.put(("step", step_of(line)))
                 continue
-            lines.append(line)
-            show = self._console.error if is_error else self._console.line
-            show(line if is_chief else f"[{name}] {line}")
+            # A task that hears of the job's failure warns of it, and of the signal by which the launcher ends it.
+            is_echo = self._failed is not None and is_error and line.startswith(WARNING_BEGINS)
+            if output.add(is_error, line) and not is_echo:
+                self._show(name, is_chief, is_error, line)
         self._events.put(("exit", name))
         process.wait()
+
+    def _show(self, name: str, is_chief: bool, is_error: bool, line: str) -> None:
+        show = self._console.error if is_error else self._console.line
+        show(line if is_chief else f"[{name}] {line}")
 
     def _watch(self) -> int:
         """Handles events until every child has ended; returns the exit code of the job."""
@@ -150,16 +154,25 @@ class Launcher:
                 return
         self._running.discard(name)
         if self._is_shutting_down or (code == EXIT_DONE and not child.is_chief):
+            self._show_held_back(child)
             return
         # The chief decides that the job is done; a worker that missed the outcome must not wait for more steps.
         self._failed = child if code != EXIT_DONE else None
+        if self._failed is None:
+            self._show_held_back(child)
         self._begin_shutdown(GRACE_SECS)
         self._terminate_soon()
 
+    def _show_held_back(self, child: Child) -> None:
+        """Shows the error of a task, unless it repeats the cause for which the job ends."""
+        cause = self._failed.output.error if self._failed is not None else ""
+        if not cause or cause not in child.output.error:
+            for line in child.output.held_back:
+                self._show(child.name, child.is_chief, True, line)
+
     def _write_error(self, child: Child, code: int) -> None:
         """Writes the error of a child that could not do so itself, because a signal ended it or it never ran."""
-        lines = [line for line in child.lines if line.strip()]
-        cause = describe_exit(code) + (f": {cause_in(lines)}" if lines else "")
+        cause = f"{describe_exit(code)}: {child.output.cause()}"
         exit_code = code if code > 0 else exit_code_of_signal(-code)
         ErrorFile(self._log_dir, child.name).write(f"{child.name} {cause}", "", exit_code)
 
@@ -191,6 +204,7 @@ class Launcher:
         if delay is None:
             return False
         times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.max_restarts}"
+        self._show_held_back(child)
         line = f"{child.name} {describe_exit(code)}; it will restart in {delay:g}s (restart {times})"
         self._console.error(f"ps_train: {line}")
         self.events_file.add("lost", child.name, line)
@@ -232,10 +246,14 @@ class Launcher:
 
     def _report(self, child: Child) -> int:
         code = child.process.wait()
-        lines = [line for line in child.lines if line.strip()] or ["it printed nothing"]
-        if len(lines) > 1:
+        lines = list(child.output.lines)[-_SHOWN_LINES:]
+        if lines and (child.output.error or len(lines) > 1):  # else the line below has the only one
             self._console.error(f"ps_train: the last lines of {child.name}:")
-            for line in lines[-_SHOWN_LINES:]:
+            for line in lines:
                 self._console.error(f"  {line}")
-        self._console.error(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {cause_in(lines)}")
+        for line in child.output.frames():
+            self._console.error(line)
+        if not (child.output.error and is_reported()):  # else the fit that started this process raises it
+            cause = child.output.cause()
+            self._console.error(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {cause}")
         return code if code > 0 else EXIT_FAILED

@@ -11,6 +11,7 @@ library only.
 from __future__ import annotations
 
 import codecs
+import collections
 import io
 import os
 import selectors
@@ -18,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ps_train.launch.fork import Process
-from ps_train.runtime.console import ERROR_BEGINS
+from ps_train.runtime.console import ERROR_BEGINS, FRAMES_BEGIN
 
 _CHUNK = 1 << 16
 _POLL_SECS = 0.2
@@ -80,7 +81,44 @@ class _Lines:
         return lines
 
 
-def cause_in(lines: Sequence[str]) -> str:
-    """Returns the last error line of a child's output; TensorFlow's own log may have written lines after it."""
-    errors = [line.removeprefix(ERROR_BEGINS) for line in lines if line.startswith(ERROR_BEGINS)]
-    return errors[-1] if errors else lines[-1]
+class TaskOutput:
+    """The output of a task as its launcher remembers it.
+
+    The error that ends a task, and the frames of the user's code before it, are held back until the task has ended:
+    the launcher shows the cause of a failed job once.
+
+    Args:
+      last: number of the last lines that are kept.
+
+    Attributes:
+      lines: the last lines, without empty ones and those held back.
+      held_back: the lines that are not shown yet.
+      error: the text of the last error; "" without one.
+    """
+
+    def __init__(self, last: int) -> None:
+        self.lines: collections.deque[str] = collections.deque(maxlen=last)
+        self.held_back: list[str] = []
+        self.error = ""
+        self._in_frames = False
+
+    def add(self, is_error: bool, line: str) -> bool:
+        """Takes in a line; returns True if it is to be shown now."""
+        if is_error and line.startswith(ERROR_BEGINS):
+            self.error, self._in_frames = line.removeprefix(ERROR_BEGINS), False
+        elif is_error and line.startswith(FRAMES_BEGIN):
+            self._in_frames = True
+        elif not (is_error and self._in_frames):
+            if line.strip():
+                self.lines.append(line)
+            return True
+        self.held_back.append(line)
+        return False
+
+    def frames(self) -> list[str]:
+        """Returns the lines before the error that show frames of the user's code."""
+        return [line for line in self.held_back if not line.startswith(ERROR_BEGINS)]
+
+    def cause(self) -> str:
+        """Returns the error, or else the last line; other threads may have written lines after the error."""
+        return self.error or (self.lines[-1].strip() if self.lines else "it printed nothing")

@@ -36,6 +36,8 @@ class TaskLog:
     def __init__(self, directory: str, task: str) -> None:
         path = os.path.join(directory, f"{task.replace(':', '_')}.log")
         self._copies: list[subprocess.Popen[bytes]] = []
+        self._output = f"log_dir={directory}"
+        self._errors = os.dup(2)
         sys.stdout.flush()
         sys.stderr.flush()
         try:
@@ -63,11 +65,22 @@ class TaskLog:
                 # PYTHONUNBUFFERED writes a line and its end apart: a line of the other stream comes between them.
                 stream.reconfigure(line_buffering=True, write_through=False)
 
-    def close(self) -> None:
-        """Waits until the copies are complete; the process must write nothing more."""
+    def close(self) -> str:
+        """Waits until the copies are complete; the process must write nothing more to its standard streams.
+
+        Returns:
+          The flag if the log is not complete, else "".
+        """
         null = os.open(os.devnull, os.O_WRONLY)
         for number, copy in enumerate(self._copies, 1):
             os.dup2(null, number)
             with contextlib.suppress(subprocess.TimeoutExpired):  # a process of the user's still writes
                 copy.wait(_CLOSE_SECS)
         os.close(null)
+        # A copy whose reader is gone ends by SIGPIPE, with another code.
+        return self._output if any(copy.returncode == 1 for copy in self._copies) else ""
+
+    def error(self, text: str) -> None:
+        """Writes a line to the standard error that the process had before."""
+        with contextlib.suppress(OSError):
+            os.write(self._errors, f"{text}\n".encode())

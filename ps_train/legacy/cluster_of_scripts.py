@@ -8,7 +8,6 @@ the ps are then ended.  The first failure ends all tasks and is reported as the 
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import os
@@ -22,7 +21,7 @@ from ps_train.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.launch import fork
 from ps_train.launch.child_process import describe_exit, start_process
 from ps_train.launch.fork import Process
-from ps_train.launch.output import lines_of
+from ps_train.launch.output import TaskOutput, lines_of
 from ps_train.launch.port_reservation import PortReservation
 from ps_train.legacy.script_flags import defined_flags, script_texts, task_flags, tf_config
 from ps_train.legacy.script_process import run_forked_script
@@ -70,11 +69,11 @@ class ScriptJob:
 
 @dataclasses.dataclass
 class _Task:
-    """A started task: its process and the last lines that it printed."""
+    """A started task: its process and what it has printed."""
 
     name: str
     process: Process
-    lines: collections.deque[str]
+    output: TaskOutput
 
     @property
     def is_ps(self) -> bool:
@@ -150,14 +149,13 @@ class _ClusterRun:
         command = ["ps_train.run", *(["--compat"] if compat else []), script, *arguments]
         process = start_process(work, command, environment, held)
         name = f"{job_name}:{index}"
-        self._tasks[name] = _Task(name, process, collections.deque(maxlen=_LAST_LINES))
+        self._tasks[name] = _Task(name, process, TaskOutput(_LAST_LINES))
 
     def _read(self, task: _Task) -> None:
         for is_error, line in lines_of(task.process):
-            if line.strip():
-                task.lines.append(line)
-            show = self._console.error if is_error else self._console.line
-            show(f"[{task.name}] {line}")
+            if task.output.add(is_error, line):
+                show = self._console.error if is_error else self._console.line
+                show(f"[{task.name}] {line}")
         task.process.wait()
         self._events.put((task.name, 0))
 
@@ -176,12 +174,20 @@ class _ClusterRun:
             running.discard(name)
             task = self._tasks[name]
             if self._is_ending:
+                self._show_held_back(task)
                 continue
             if task.process.wait() != EXIT_DONE:
                 self._failed = task
                 self._end_tasks(signal.SIGTERM, GRACE_SECS)
             elif all(other.startswith("ps:") for other in running):
                 self._end_tasks(None, PS_GRACE_SECS)
+
+    def _show_held_back(self, task: _Task) -> None:
+        """Shows the error of a task, unless it repeats the cause for which the job ends."""
+        cause = self._failed.output.error if self._failed is not None else ""
+        if not cause or cause not in task.output.error:
+            for line in task.output.held_back:
+                self._console.error(f"[{task.name}] {line}")
 
     def _forward(self, signum: int) -> None:
         """Forwards the first signal; the second one kills."""
@@ -209,10 +215,8 @@ class _ClusterRun:
         if self._failed is None:
             return EXIT_DONE
         code = self._failed.process.wait()
-        last = self._failed.lines[-1] if self._failed.lines else "it printed nothing"
-        self._console.error(
-            f"ps_train: {self._failed.name} {describe_exit(code)}, and so the job failed: {last.strip()}"
-        )
+        cause = self._failed.output.cause()
+        self._console.error(f"ps_train: {self._failed.name} {describe_exit(code)}, and so the job failed: {cause}")
         return code if code > 0 else exit_code_of_signal(-code) if code else EXIT_FAILED
 
 

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from ps_train.errors import ConfigError
+from ps_train.errors import ConfigError, headline
 from ps_train.hidden_modules import watch
 from ps_train.launch.parent import die_with_launcher
 from ps_train.runtime.console import ERROR_BEGINS
@@ -29,7 +29,7 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
       arguments: its arguments.
       compat: gives it the facade of TensorFlow 1's modules.
     """
-    die_with_launcher()
+    has_launcher = die_with_launcher()
     sys.argv = [script, *arguments]
     folder = os.path.dirname(os.path.abspath(script))
     sys.path[0:1] = [folder]
@@ -41,12 +41,14 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
             facade.install()
         runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
-        return _exit_code(error)
+        return _exit_code(error, has_launcher)
     except ConfigError as error:  # such as a public address: its text says all, and a restart does not help
         print(f"{ERROR_BEGINS}{error}", file=sys.stderr)
         return error.exit_code
-    except BaseException:
+    except BaseException as error:
         sys.excepthook(*sys.exc_info())
+        if has_launcher:  # which tells the cause; a thread may print after this
+            print(f"{ERROR_BEGINS}{headline(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -64,8 +66,8 @@ def run_forked_script(script: str, arguments: Sequence[str], compat: bool) -> in
     return code
 
 
-def _exit_code(error: SystemExit) -> int:
+def _exit_code(error: SystemExit, has_launcher: bool) -> int:
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    print(error.code, file=sys.stderr)
+    print(f"{ERROR_BEGINS if has_launcher else ''}{error.code}", file=sys.stderr)
     return 1

@@ -19,6 +19,7 @@ from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.coordination.heartbeat import Heartbeat
+from ps_train.errors import headline
 from ps_train.http_server import HttpServer, Route
 from ps_train.network_interfaces import is_loopback
 from ps_train.observe import prometheus
@@ -102,8 +103,9 @@ class JobObserver:
             with open(path + ".new", "w", encoding="utf-8") as file:
                 file.write(page(self.board.status(), self.board.history()))
             os.replace(path + ".new", path)
-        except Exception:
-            log.debug("%s could not be written", _REPORT, exc_info=True)
+        except Exception as error:
+            log.warning("%s could not be written: %s", os.path.join(self._directory, _REPORT), headline(error))
+            log.debug("the report", exc_info=True)
 
     def stop(self) -> None:
         """Ends the server, for a process that goes on after its task."""

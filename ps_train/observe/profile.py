@@ -16,6 +16,7 @@ from ps_train.cluster.ps_clocks import PsClocks
 from ps_train.config.output_fields import parse_profile
 from ps_train.config.validators import is_number
 from ps_train.coordination.kv_store import KeyValueStore
+from ps_train.runtime.lost_outputs import lose
 from ps_train.runtime.polling import poll_until
 from ps_train.runtime.step_record import StepRecord, table_of
 from ps_train.runtime.step_tracer import StepTracer, TracedCall
@@ -97,7 +98,10 @@ class Profile:
             elif record is not None:
                 _publish(self._store(), record)
         except Exception as error:  # a ps is gone, or the disk is full: training goes on
-            log.warning("the profile of %s is lost: %s", self._task, error)
+            if self._directory:
+                lose(f"profile={self._text}", error)
+            else:
+                log.warning("the profile of %s is lost: %s", self._task, error)
 
     def _store(self) -> KeyValueStore:
         return KeyValueStore(self._targets()[0], "ps:0", table="ps_train_profile")

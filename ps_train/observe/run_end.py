@@ -11,7 +11,7 @@ from typing import Any
 
 from ps_train.config.job import Job
 from ps_train.data.split import no_examples
-from ps_train.errors import JobFailedError
+from ps_train.errors import JobFailedError, SaveError
 from ps_train.observe.health import warnings
 from ps_train.observe.observer import JobObserver
 from ps_train.observe.result import RunSummary
@@ -81,12 +81,21 @@ def check_trained(job: Job, source: str, gave_up: str, steps: int, examples: flo
 
 
 def write_result(directory: str, result: dict[str, Any]) -> str:
-    """Writes result.json atomically; returns its path."""
+    """Writes result.json atomically; returns its path.
+
+    Raises:
+      SaveError: it cannot be written.
+    """
     path = os.path.join(directory, "result.json")
-    with open(path + ".new", "w") as file:
-        json.dump(result, file, indent=2)
-        file.write("\n")
-    os.replace(path + ".new", path)
+    try:
+        with open(path + ".new", "w") as file:
+            json.dump(result, file, indent=2)
+            file.write("\n")
+        os.replace(path + ".new", path)
+    except OSError as error:
+        raise SaveError(
+            f"{path} could not be written ({error.strerror}): the model is saved; make room and start again."
+        ) from error
     return path
 
 

@@ -5,8 +5,8 @@
     console.error("ps_train: error: ...")       # errors and warnings: standard error
     console.progress(Progress(...).text())
 
-Standard library only, since the launcher uses it too.  The launcher recognises its children's progress and error lines
-by their prefixes.
+Standard library only, since the launcher uses it too.  The launcher recognises its children's progress, warning and
+error lines, and the frames before an error, by their prefixes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from ps_train.runtime.progress_line import fit
 
 PROGRESS_BEGINS = "step "
 ERROR_BEGINS = "ps_train: error: "
+WARNING_BEGINS = "warning: "
+FRAMES_BEGIN = "Your code (--verbose shows all frames):"
 
 
 def step_of(line: str) -> int:

@@ -30,12 +30,19 @@ class ReportedError(NamedTuple):
     text: str
 
 
-def report_error(error: BaseException) -> None:
-    """Adds an error to the file, if a fit started this process."""
+def report_error(error: BaseException) -> bool:
+    """Adds an error to the file, if a fit started this process; returns True if it did."""
     path = os.environ.get(REPORT_VARIABLE)
     if path:
         with contextlib.suppress(OSError), open(path, "a") as file:  # one write, so lines of processes do not mix
             file.write(json.dumps([type(error).__name__, headline(error)]) + "\n")
+            return True
+    return False
+
+
+def is_reported() -> bool:
+    """Returns True if a fit started this process and will raise what a task of the job has reported."""
+    return bool(read_errors(os.environ.get(REPORT_VARIABLE, "")))
 
 
 def read_errors(path: str) -> list[ReportedError]:

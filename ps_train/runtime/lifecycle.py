@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.errors import ConfigError
+from ps_train.runtime.lost_outputs import lose
 
 KINDS = ("started", "joined", "lost", "restarted", "saved", "restored", "fault", "evaluated", "ended")
 """The kinds of events."""
@@ -68,6 +69,7 @@ class Recorder(logging.Handler):
         self._events: collections.deque[Event] = collections.deque(maxlen=_MOST_EVENTS)
         self._lines: collections.deque[dict[str, Any]] = collections.deque(maxlen=_MOST_LINES)
         self._changes = threading.Lock()
+        self._output = f"events_json={events_json}"
         try:
             self._file = open(events_json, "a") if events_json else None  # noqa: SIM115  (open until the process ends)
         except OSError as error:
@@ -89,16 +91,19 @@ class Recorder(logging.Handler):
             self._lines.append({"time": now, "level": level, "text": text[:_MOST_CHARACTERS]})
 
     def add(self, found: Event) -> None:
-        """Keeps an event, and writes it to the file; a full disk loses it."""
+        """Keeps an event, and writes it to the file; a full disk loses it, which is told."""
         found = dataclasses.replace(found, text=found.text[:_MOST_CHARACTERS])
+        refused: OSError | None = None
         with self._changes:
             self._events.append(found)
             if self._file is not None:
                 try:
                     self._file.write(json.dumps(dataclasses.asdict(found)) + "\n")
                     self._file.flush()
-                except OSError:
-                    pass
+                except OSError as error:
+                    refused = error
+        if refused is not None:  # its warning comes back to this handler
+            lose(self._output, refused)
 
     def events(self) -> list[Event]:
         """Returns the newest events, oldest first."""

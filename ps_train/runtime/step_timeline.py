@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from ps_train.errors import ConfigError
+from ps_train.runtime.lost_outputs import lose
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,11 +38,12 @@ class StepTimeline:
             os.makedirs(directory, exist_ok=True)
             path = os.path.join(directory, task.replace(":", "-") + ".csv")
             self._file = open(path, "w")  # noqa: SIM115  (it stays open as long as the process lives)
+            self._write("step,began,ended")
         except OSError as error:
             raise ConfigError(
                 f"timeline_dir={directory} cannot be written to ({error.strerror}): use another directory."
             ) from None
-        self._write("step,began,ended")
+        self._output = f"timeline_dir={directory}"
 
     def timed(self, run: Callable[P, T]) -> Callable[P, T]:
         """Returns the same function, timed; each call that returns is a step."""
@@ -49,7 +51,10 @@ class StepTimeline:
         def timed(*args: P.args, **kwargs: P.kwargs) -> T:
             began = time.time()
             result = run(*args, **kwargs)
-            self._write(f"{self._steps},{began:.6f},{time.time():.6f}")
+            try:
+                self._write(f"{self._steps},{began:.6f},{time.time():.6f}")
+            except OSError as error:
+                lose(self._output, error)
             self._steps += 1
             return result
 

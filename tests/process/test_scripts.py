@@ -100,7 +100,9 @@ def test_point_89_each_task_gets_tf_config_and_the_flags_that_the_script_defines
 
 def test_point_89_the_first_failure_is_the_cause_and_ends_all(processes, tmp_path):
     text = "import json, os, sys, threading\ntask = json.loads(os.environ['TF_CONFIG'])['task']\n"
-    text += "if task == {'type': 'worker', 'index': 1}:\n    raise ValueError('no such column')\n"
+    text += "if task == {'type': 'worker', 'index': 1}:\n"
+    text += "    threading.Thread(target=lambda: [print('a thread still prints', n) for n in range(500)]).start()\n"
+    text += "    raise ValueError('no such column')\n"
     text += "threading.Event().wait()\n"
     done = run(processes, *CLUSTER, write(tmp_path, text))
     assert done.wait(60) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -119,6 +120,16 @@ def test_events_are_written_one_json_object_a_line(processes: Processes, tmp_pat
     kinds = [event["kind"] for event in events]
     assert (kinds[0], kinds[-1]) == ("started", "ended")
     assert {"joined", "saved"} <= set(kinds)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_job_whose_events_are_lost_is_not_ended_with_0(processes: Processes, tmp_path):
+    flags = ("--num_ps=1", "--num_workers=1", "--max_steps=20", "--events_json=/dev/full", f"--model_dir={tmp_path}")
+    job = processes.run(*DIGITS, *flags)
+    assert job.wait(150) == 2
+    assert job.output.count("events_json=/dev/full cannot be written: No space left on device") == 1
+    assert "not all of its outputs are written: events_json=/dev/full (No space left on device)" in job.lines[-1]
+    assert json.loads((tmp_path / "result.json").read_text())["global_step"] == 20
 
 
 def test_a_port_that_is_taken_ends_the_job_with_2_before_it_trains(processes: Processes, tmp_path):

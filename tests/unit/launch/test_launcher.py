@@ -16,6 +16,7 @@ from ps_train.config.fault_spec import Schedule, parse
 from ps_train.launch.launcher import Launcher
 from ps_train.launch.restart_policy import RestartPolicy
 from ps_train.runtime.console import Console
+from ps_train.runtime.error_report import REPORT_VARIABLE
 
 
 class Job:
@@ -68,6 +69,48 @@ def test_the_first_failure_is_the_cause_and_gives_the_exit_code(tmp_path: pathli
     assert last == "ps_train: ps:0 failed with exit code 7, and so the job failed: no room"
     found = json.loads((tmp_path / "ps_0.error.json").read_text())
     assert found["cause"] == "ps:0 failed with exit code 7: no room" and found["exit_code"] == 7
+
+
+FAILS = "echo 'Your code (--verbose shows all frames):' >&2; echo '  in deeper' >&2; echo 'ps_train: error: no w' >&2; "
+
+
+def test_the_cause_is_shown_once_and_nothing_of_the_tasks_that_the_launcher_ended(tmp_path: pathlib.Path) -> None:
+    job = Job(
+        tmp_path,
+        ps_0="trap 'echo warning: ps:0 got signal 15 >&2; echo saved; exit 143' TERM; while :; do sleep 0.05; done",
+        worker_0=FAILS + "sleep 0.5; exit 2",
+        worker_1=FAILS + "echo late; exit 2",
+        worker_2="sleep 0.5; echo 'ps_train: error: the job failed: worker:1: no w' >&2; exit 1",
+        worker_3="sleep 0.5; echo 'ps_train: error: something else' >&2; exit 1",
+    )
+    assert job.run() == 2
+    assert sorted(job.out.getvalue().splitlines()) == ["[ps:0] saved", "[worker:1] late"]
+    assert job.errors.getvalue().splitlines() == [
+        "[worker:3] ps_train: error: something else",
+        "ps_train: the last lines of worker:1:",
+        "  late",
+        "Your code (--verbose shows all frames):",
+        "  in deeper",
+        "ps_train: worker:1 failed with exit code 2, and so the job failed: no w",
+    ]
+
+
+def test_the_error_of_a_task_that_restarts_is_shown_before_that(tmp_path: pathlib.Path) -> None:
+    job = Job(
+        tmp_path, ps_0="sleep 60", worker_0="test $RESTARTS = 1 && exit 0; echo 'ps_train: error: oh' >&2; exit 1"
+    )
+    assert job.run(max_restarts=1) == 0
+    first, second = job.errors.getvalue().splitlines()
+    assert first == "ps_train: error: oh" and "it will restart in 0.5s" in second
+
+
+def test_a_fit_that_raises_the_cause_does_not_show_it_too(tmp_path: pathlib.Path, monkeypatch) -> None:
+    report = tmp_path / "errors.jsonl"
+    monkeypatch.setenv(REPORT_VARIABLE, str(report))
+    job = Job(tmp_path, worker_0=f"echo '[\"ModelError\", \"oh\"]' > {report}; echo 'ps_train: error: oh' >&2; exit 2")
+    assert job.run() == 2 and job.errors.getvalue() == ""
+    job = Job(tmp_path, worker_0="kill -KILL $$")  # has reported nothing
+    assert job.run() == 1 and "was ended by signal 9" in job.errors.getvalue()
 
 
 def test_a_task_that_a_signal_ended_has_an_error_file(tmp_path: pathlib.Path) -> None:

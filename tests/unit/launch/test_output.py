@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ps_train.launch.output import cause_in, lines_of
+from ps_train.launch.output import TaskOutput, lines_of
 
 PROGRAM = r"""
 import os
@@ -39,8 +39,23 @@ def test_a_line_may_be_long() -> None:
     [
         (["ps_train: error: the disk is full", "2026-01-01 W tensorflow: noise"], "the disk is full"),
         (["ps_train: error: first", "ps_train: error: last", "noise"], "last"),
-        (["Segmentation fault"], "Segmentation fault"),
+        (["ps_train: error: first", *(f"a thread says {number}" for number in range(9))], "first"),
+        (["Segmentation fault", ""], "Segmentation fault"),
+        ([], "it printed nothing"),
     ],
 )
 def test_the_cause_is_the_last_error_of_ours_or_the_last_line(lines, cause):
-    assert cause_in(lines) == cause
+    output = TaskOutput(3)
+    for line in lines:
+        output.add(True, line)
+    assert output.cause() == cause
+
+
+def test_an_error_and_the_frames_before_it_are_held_back():
+    output = TaskOutput(9)
+    frames = ["Your code (--verbose shows all frames):", '  File "net.py", line 3, in forward', "    oh()"]
+    lines = [(True, "warning: slow"), *((True, line) for line in frames), (False, "ps_train: error: not really")]
+    lines += [(True, "ps_train: error: oh"), (True, "late")]
+    shown = [line for is_error, line in lines if output.add(is_error, line)]
+    assert shown == ["warning: slow", "ps_train: error: not really", "late"] == list(output.lines)
+    assert output.held_back == [*frames, "ps_train: error: oh"] and output.frames() == frames

@@ -18,8 +18,9 @@ os.write(2, b"by a library\\n")
 if sys.argv[2] == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
 print("the last words", flush=True)
-log.close()
+lost = log.close()
 print("after the end", flush=True)
+log.error(f"lost: {lost}")
 os._exit(0)
 """
 
@@ -30,9 +31,17 @@ def run(directory: pathlib.Path, how: str) -> subprocess.CompletedProcess[str]:
 
 def test_it_is_a_copy_of_both_streams_which_stay_apart(tmp_path: pathlib.Path) -> None:
     done = run(tmp_path / "a" / "b", "ends")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "by Python\nthe last words\n", "by a library\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "by Python\nthe last words\n", "by a library\nlost: \n")
     lines = (tmp_path / "a" / "b" / "worker_3.log").read_text().splitlines()
     assert sorted(lines) == ["by Python", "by a library", "the last words"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_log_on_a_full_disk_is_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "worker_3.log").symlink_to("/dev/full")
+    done = run(tmp_path, "ends")
+    assert done.stdout == "by Python\nthe last words\n" and "by a library\n" in done.stderr
+    assert done.stderr.endswith(f"lost: log_dir={tmp_path}\n")
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])

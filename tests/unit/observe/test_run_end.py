@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
+import pytest
+
+from ps_train.errors import SaveError
 from ps_train.observe.run_end import advice, metrics_line, read_result_step, write_result
 
 
@@ -27,3 +31,10 @@ def test_the_advice_names_the_directories_in_a_form_for_the_shell() -> None:
     assert look.endswith("tensorboard --logdir='/my models/m'")
     assert "--export_dir=DIR" in serve
     assert advice("/m", "/exported", 200)[2].endswith("tensorflow_model_server --model_base_path=/exported")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_result_that_cannot_be_written_is_an_error_with_its_path(tmp_path):
+    (tmp_path / "result.json.new").symlink_to("/dev/full")
+    with pytest.raises(SaveError, match=r"result.json could not be written \(No space left on device\)"):
+        write_result(str(tmp_path), {"global_step": 3})
