@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import os
 import queue
+import re
 import signal
 import threading
 import time
@@ -36,6 +37,9 @@ GRACE_SECS = 10.0
 
 _POLL_SECS = 0.2
 _LAST_LINES = 5
+
+_ECHO = re.compile(r"got signal \d+[:;]|the job was stopped by a signal")
+"""A warning of a task that the launcher ends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +157,8 @@ class _ClusterRun:
 
     def _read(self, task: _Task) -> None:
         for is_error, line in lines_of(task.process):
-            if task.output.add(is_error, line):
+            is_echo = self._failed is not None and is_error and _ECHO.search(line)
+            if task.output.add(is_error, line) and not is_echo:
                 show = self._console.error if is_error else self._console.line
                 show(f"[{task.name}] {line}")
         task.process.wait()
