@@ -191,6 +191,7 @@ STANDARD += [
     "runtime.malloc",
     "runtime.error_report",
     "runtime.lifecycle",
+    "runtime.lost_outputs",
     "cluster",
     "cluster.spec",
     "model_file",
