@@ -55,7 +55,7 @@ def check_shapes(what: str, targets: Any, inputs: Mapping[str, tf.Tensor]) -> No
       ModelError: an operation makes [batch, batch] of [batch, 1] and [batch].
     """
     named = {name: tensor for name, tensor in inputs.items() if tensor.shape.rank}
-    sizes = {tensor.shape[0] for tensor in named.values()}
+    sizes = {tf.compat.dimension_value(tensor.shape[0]) for tensor in named.values()}
     ops = [target if isinstance(target, tf.Operation) else target.op for target in tf.nest.flatten(targets)]
     needed = _ancestors(ops)
     suspects = [pair for op in needed for pair in _pairs(op) if pair.may_cross(sizes)]
@@ -202,7 +202,7 @@ class _ShapesOfBatch:
     """
 
     def __init__(self, graph: tf.Graph, named: Mapping[str, tf.Tensor]) -> None:
-        self._graph, self._sizes = tf.Graph(), {tensor.shape[0] for tensor in named.values()}
+        self._graph, self._sizes = tf.Graph(), {tf.compat.dimension_value(tensor.shape[0]) for tensor in named.values()}
         with self._graph.as_default():
             inputs = {
                 tensor.name: v1.placeholder(tensor.dtype, [_BATCH, *tensor.shape[1:]], "ps_train/input")
