@@ -21,6 +21,8 @@ from ps_train.legacy.cluster_of_scripts import ScriptJob
 from ps_train.legacy.script_process import run_script
 from ps_train.network_interfaces import ALLOW_VARIABLE, refuse_public_ports
 from ps_train.runtime.console import ERROR_BEGINS, Console
+from ps_train.runtime.deprecations import ALL
+from ps_train.runtime.deprecations import VARIABLE as DEPRECATIONS
 
 __all__ = ["main"]
 
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
             if not os.path.isfile(given.script):
                 console.error(f"{ERROR_BEGINS}the script {given.script} is not there: give the path of a file.")
                 return EXIT_CONFIG
+            if given.verbose:
+                os.environ[DEPRECATIONS] = ALL
             return run_script(given.script, given.arguments, given.compat)
         refuse_public_ports("the cluster of the script")  # also where its servers are TensorFlow's own
         job = ScriptJob(
@@ -51,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             has_chief=given.chief,
             has_evaluator=given.evaluator,
             compat=given.compat,
+            verbose=given.verbose,
         )
         return cluster_of_scripts.run(job, cluster_of_scripts.current_environment(), console)
     except PsTrainError as error:
@@ -65,6 +70,11 @@ def _parser() -> CommandParser:
     parser.add_argument("--chief", action="store_true", help="the first worker is the job `chief` in TF_CONFIG")
     parser.add_argument("--evaluator", action="store_true", help="starts an evaluator besides, as in TF_CONFIG")
     parser.add_argument("--compat", action="store_true", help="gives the script TensorFlow 1's names")
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="every task shows TensorFlow's warnings of deprecated names, not the first alone",
+    )
     parser.add_argument(
         "--allow_public_ports", action="store_true", help="starts although this machine has a public address"
     )

@@ -33,6 +33,11 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
         return self.max_workers > 0
 
     @property
+    def last_step(self) -> int | None:
+        """Returns the global step at which the job ends; None if it has no known end."""
+        return self.max_steps if self.max_steps < NO_LIMIT else None
+
+    @property
     def final_export_dir(self) -> str:
         """Returns export_dir if the chief exports the model at the end, else ""."""
         return self.export_dir if self.export == "final" else ""

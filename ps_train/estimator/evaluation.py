@@ -93,6 +93,12 @@ def evaluate(
         return dict(last.final_ops_values)
 
 
+def described(results: Mapping[str, Any]) -> str:
+    """Returns the results of an evaluation in one line."""
+    shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()) if not isinstance(value, bytes))
+    return f"evaluation at global step {results[GLOBAL_STEP]}: {shown}"
+
+
 def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | None) -> None:
     """Writes the results of an evaluation into the event file of a directory.
 
@@ -109,8 +115,7 @@ def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | N
         summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, tf.string))
         if (run := run_of(checkpoint))[0]:
             summary.value.append(run_value(run))
-    shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()) if not isinstance(value, bytes))
-    log.info("evaluation at global step %d: %s", step, shown)
+    log.info("%s", described(results))
     with tf.Graph().as_default():  # a writer can not be made in eager mode
         writer = v1.summary.FileWriterCache.get(directory)
         if not os.path.exists(directory):  # moved, with the run that it belongs to

@@ -16,6 +16,7 @@ from ps_train.config.job import Job
 from ps_train.coordination.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.errors import PsTrainError, UnreachableError, exit_code_of_signal
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
+from ps_train.estimator.evaluation import described
 from ps_train.roles.evaluator import job_failure
 from ps_train.specs.estimator_like import EstimatorLike
 from ps_train.specs.eval_spec import EvalSpec
@@ -74,13 +75,18 @@ class EvaluatorLoop:
                 next_evaluation = begun + self._spec.throttle_secs
             else:
                 self._sleep(_LOOK_SECS)
-        log.info("the evaluator ends, because max_steps is reached")
+        self._tell_end("max_steps is reached")
         return None
+
+    def _tell_end(self, reason: str) -> None:
+        """Shows the last result as the last line."""
+        last = self._evaluator.last
+        log.info("the evaluator ends, because %s; %s", reason, described(last.metrics) if last else "no evaluation")
 
     def _end(self, ended: Status | PsTrainError) -> None:
         if not isinstance(ended, PsTrainError) and ended.state not in (RunState.FAILED, RunState.STOPPED):
-            log.info("the evaluator ends, because the run has ended")
-            return self._evaluator.finish()
+            self._evaluator.finish()
+            return self._tell_end("the run has ended")
         self._evaluator.evaluate_latest()
         if isinstance(ended, PsTrainError):
             raise ended

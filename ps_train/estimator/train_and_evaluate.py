@@ -22,6 +22,7 @@ from ps_train.coordination.run_status import RunState, StatusFile
 from ps_train.errors import EXIT_CONFIG, EXIT_FAILED, PsTrainError, exit_code_of_signal, headline
 from ps_train.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.estimator.evaluator_loop import EvaluatorLoop
+from ps_train.runtime.deprecations import limit_deprecations
 from ps_train.specs.estimator_like import EstimatorLike, check_estimator
 from ps_train.specs.eval_spec import EvalSpec
 from ps_train.specs.train_spec import TrainSpec
@@ -58,6 +59,7 @@ def train_and_evaluate(
         if not isinstance(value, kind):
             raise TypeError(f"{name}={value!r} is of type {type(value).__name__}: use {kind.__name__}(...).")
     config = estimator.config
+    limit_deprecations(is_first=getattr(config, "is_chief", True))
     if not config.cluster_spec and config.task_type != "evaluator":
         return _train_locally(estimator, train_spec, eval_spec)
     _run_task(estimator, train_spec, eval_spec)

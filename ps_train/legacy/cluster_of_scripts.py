@@ -27,6 +27,8 @@ from ps_train.launch.port_reservation import PortReservation
 from ps_train.legacy.script_flags import defined_flags, script_texts, task_flags, tf_config
 from ps_train.legacy.script_process import run_forked_script
 from ps_train.runtime.console import Console
+from ps_train.runtime.deprecations import ALL, NONE
+from ps_train.runtime.deprecations import VARIABLE as DEPRECATIONS
 from ps_train.runtime.tf_import import import_tensorflow
 
 PS_GRACE_SECS = 5.0
@@ -54,6 +56,7 @@ class ScriptJob:
       has_chief: whether the first worker is a job `chief` of its own.
       has_evaluator: whether there is an evaluator besides.
       compat: whether the script gets the facade of TensorFlow 1's modules.
+      verbose: whether every task shows TensorFlow's warnings of deprecated names, not the first one alone.
     """
 
     script: str
@@ -63,6 +66,7 @@ class ScriptJob:
     has_chief: bool = False
     has_evaluator: bool = False
     compat: bool = False
+    verbose: bool = False
 
     def job_sizes(self) -> dict[str, int]:
         """Returns the number of tasks of each job of the cluster."""
@@ -147,12 +151,16 @@ class _ClusterRun:
         self, cluster: Mapping[str, list[str]], job_name: str, index: int, environ: Mapping[str, str], held: int | None
     ) -> None:
         environment = {**environ, "TF_CONFIG": tf_config(cluster, job_name, index)}
+        name = f"{job_name}:{index}"
+        if self._job.verbose:
+            environment[DEPRECATIONS] = ALL
+        elif name != ("chief:0" if self._job.has_chief else "worker:0"):
+            environment.setdefault(DEPRECATIONS, NONE)
         script, compat, given = self._job.script, self._job.compat, self._job.arguments
         arguments = [*given, *task_flags(defined_flags(self._texts), given, cluster, job_name, index)]
         work = functools.partial(run_forked_script, script, arguments, compat)
         command = ["ps_train.run", *(["--compat"] if compat else []), script, *arguments]
         process = start_process(work, command, environment, held)
-        name = f"{job_name}:{index}"
         self._tasks[name] = _Task(name, process, TaskOutput(_LAST_LINES))
 
     def _read(self, task: _Task) -> None:

@@ -19,6 +19,7 @@ from ps_train.errors import ConfigError, headline
 from ps_train.hidden_modules import watch
 from ps_train.launch.parent import die_with_launcher
 from ps_train.runtime.console import ERROR_BEGINS
+from ps_train.runtime.deprecations import limit_deprecations
 
 
 def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
@@ -30,6 +31,7 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
       compat: gives it the facade of TensorFlow 1's modules.
     """
     has_launcher = die_with_launcher()
+    limit_deprecations(is_first=True)
     sys.argv = [script, *arguments]
     folder = os.path.dirname(os.path.abspath(script))
     sys.path[0:1] = [folder]

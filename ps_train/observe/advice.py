@@ -1,11 +1,12 @@
 """Advice of the rules of health: the flag or the action that helps, for a value over its limit.
 
-Each function takes the status, the job, the task and the value, and returns the end of a sentence.
+Each function takes the status, the job, the task and the value, and returns the end of a sentence.  No advice proposes
+what the job has already, or what cannot be set beside its other flags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.config.job import Job
@@ -23,18 +24,20 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         parts = {name: secs + found[name] for name, secs in parts.items()}
     largest = max(parts, key=lambda name: parts[name])
     if largest == "wait":
-        use = (
-            "--backup_workers=1, --update=bounded"
-            if job.update == "sync"
-            else f"--max_steps_ahead={job.max_steps_ahead + 4}"
-        )
-        return f"most of it is waiting for other workers: use {use} or --update=async"
+        if job.update == "sync":
+            use = [f"--backup_workers={job.backup_workers + 1}", "--update=bounded", "--update=async"]
+        elif job.update == "bounded":
+            use = [f"--max_steps_ahead={job.max_steps_ahead + 4}", "--update=async"]
+        else:
+            use = ["fewer workers"]
+        return f"most of it is waiting for other workers: use {_either(use)}"
     if largest == "update":
         return "most of it is the update on the ps: add a ps (--num_ps), or use a simpler optimizer"
-    more = ", --prefetch_pulls=1" if job.update == "async" and not job.prefetch_pulls else ""
     size = job.batch_sizes.lower
-    following = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
-    return f"a larger --batch_size{following}, --accumulate=4{more} lets each {largest} serve more examples"
+    larger = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
+    means = [f"a larger --batch_size{larger}", *_accumulate(job)]
+    means += ["--prefetch_pulls=1"] if job.update == "async" and not job.prefetch_pulls else []
+    return f"{_either(means)} lets each {largest} serve more examples"
 
 
 def device(status: Status, job: Job, task: str, value: float) -> str:
@@ -44,14 +47,15 @@ def device(status: Status, job: Job, task: str, value: float) -> str:
 
 def conflicts(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a high rate of conflicting updates."""
-    return "fewer workers, --accumulate=4, or --update=bounded makes fewer updates meet newer values"
+    means = ["fewer workers", *_accumulate(job), *_bounded(job)]
+    return f"{_either(means)} makes fewer updates meet newer values"
 
 
 def staleness(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for stale updates."""
-    if job.update == "bounded":
-        return "a smaller --max_steps_ahead keeps workers closer together"
-    return "--update=bounded, or --sharding=dynamic and fewer workers, keeps workers closer together"
+    means = ["a smaller --max_steps_ahead"] if job.update == "bounded" and job.max_steps_ahead > 0 else _bounded(job)
+    means += ["--sharding=dynamic and fewer workers"] if _may_be_dynamic(job) else ["fewer workers"]
+    return f"{_either(means)} keeps workers closer together"
 
 
 def input(status: Status, job: Job, task: str, value: float) -> str:
@@ -69,10 +73,9 @@ def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
 
 def ps_network(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose network is full."""
-    smaller = "--accumulate=4 makes"
-    if job.pull_codec == job.push_codec == "none":
-        smaller = "--pull_codec=bfloat16 and --push_codec=bfloat16, or --accumulate=4, make"
-    return f"{_one_more_ps(status)} shares its traffic; {smaller} less of it"
+    codecs = [f"--{name}=bfloat16" for name in ("pull_codec", "push_codec") if getattr(job, name) == "none"]
+    means = [*([" and ".join(codecs)] if codecs else []), *_accumulate(job)] or ["a larger --batch_size"]
+    return f"{_one_more_ps(status)} shares its traffic; {_either(means)} makes less of it"
 
 
 def balance(status: Status, job: Job, task: str, value: float) -> str:
@@ -89,14 +92,16 @@ def skipped(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for gradients that are not finite."""
     if job.scales_loss:
         return "the first overflows of float16 find the loss scale; if they go on, --compute_dtype=bfloat16"
-    return "a smaller --learning_rate, or --clip_global_norm; check the data for NaN"
+    means = ["a smaller --learning_rate"]
+    means += ["--clip_global_norm" if job.clip_global_norm is None else "a smaller --clip_global_norm"]
+    return f"{_either(means)}; check the data for NaN"
 
 
 def dropped(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for gradients that came too late."""
-    if job.update == "sync":
-        return "fewer --backup_workers, or replace the slow worker: its work is lost"
-    return "a larger --max_staleness, or replace the slow worker: its work is lost"
+    means = ["fewer --backup_workers"] if job.backup_workers else []
+    means += ["a larger --max_staleness"] if job.max_staleness is not None else []
+    return f"{_either([*means, 'replace the slow worker'])}: its work is lost"
 
 
 def unsaved(status: Status, job: Job, task: str, value: float) -> str:
@@ -113,9 +118,31 @@ def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a worker that is slower than the others."""
     worker = next((worker for worker in status["workers"] if worker["task"] == task), None)
     where = worker["location"] if worker else task
+    look = f"look at the machine of {where}"
     if job.update == "sync":
-        return f"look at the machine of {where}; --backup_workers=1 goes on without the slowest"
-    return f"look at the machine of {where}; --sharding=dynamic gives it less data"
+        return f"{look}; --backup_workers={job.backup_workers + 1} goes on without the slowest"
+    return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(job) else look
+
+
+def _either(means: Sequence[str]) -> str:
+    """Returns a choice in words: "a, b or c"."""
+    return " or ".join(filter(None, [", ".join(means[:-1]), means[-1]]))
+
+
+def _accumulate(job: Job) -> list[str]:
+    """Returns the flag that pushes less often; [] where it is not possible."""
+    return [] if job.is_dynamic else [f"--accumulate={max(4, 2 * job.accumulate)}"]
+
+
+def _bounded(job: Job) -> list[str]:
+    """Returns the flag that makes updates meet newer values; [] where it is set."""
+    if job.prefetch_pulls:  # which is not possible with --update=bounded, and makes values older
+        return ["--prefetch_pulls=0"]
+    return [] if job.update == "bounded" else ["--update=bounded"]
+
+
+def _may_be_dynamic(job: Job) -> bool:
+    return not job.is_dynamic and job.accumulate == 1
 
 
 def _one_more_ps(status: Status) -> str:

@@ -21,7 +21,6 @@ from ps_train import __version__
 from ps_train.checkpoint.counter_values import RunCounterValues
 from ps_train.cluster.spec import Cluster
 from ps_train.config.job import Job
-from ps_train.config.job_values import NO_LIMIT
 from ps_train.coordination.records import TaskState
 from ps_train.measured_network import read_network
 from ps_train.observe.eval_events import EvalLog
@@ -129,7 +128,7 @@ class Board:
             "cause": end[1] if end else None,
             "start_time": self._start,
             "elapsed_secs": ended - self._start,
-            **_of_progress(progress, self._job.max_steps, end is not None),
+            **_of_progress(progress, self._job.last_step, end is not None),
             "metrics": self._metrics or self._evaluations.newest(),
             **_of_counters(counters),
             "step_time": self.tasks.step_times(),
@@ -162,8 +161,7 @@ class Board:
         return _STATES.get(own, "training")
 
 
-def _of_progress(progress: Progress | None, max_steps: int, has_ended: bool) -> dict[str, Any]:
-    last = max_steps if max_steps < NO_LIMIT else None
+def _of_progress(progress: Progress | None, last: int | None, has_ended: bool) -> dict[str, Any]:
     if progress is None:
         names = ("step", "loss", "steps_per_sec", "examples_per_sec", "eta_secs")
         return {"max_steps": last, **dict.fromkeys(names)}

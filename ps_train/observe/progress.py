@@ -150,7 +150,7 @@ class ProgressHook(v1.train.SessionRunHook):
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None
         size = None if counters.batch_size is None else int(counters.batch_size)
-        self._show(Progress(step, self._job.max_steps, self.loss, *rates, mean, share, size), counters)
+        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, size), counters)
         values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
         if self.loss is not None:
             values["loss"] = self.loss

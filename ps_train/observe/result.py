@@ -46,7 +46,8 @@ class RunSummary:
             f"{self.examples_made / self.wall_secs:.0f} examples/s"
         ]
         if self.step < job.max_steps:
-            lines.append(f"{early_end_reason} at step {self.step} of {job.max_steps}")
+            of_all = "" if job.last_step is None else f" of {job.last_step}"
+            lines.append(f"{early_end_reason} at step {self.step}{of_all}")
         if self.counters.skipped:
             lines.append(f"{self.counters.skipped} gradients were skipped because they were not finite")
         if self.saving:

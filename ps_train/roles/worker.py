@@ -21,7 +21,7 @@ from ps_train.cluster.resolver import ClusterResolver
 from ps_train.cluster.spec import Cluster
 from ps_train.cluster.towers import find_towers
 from ps_train.config.job import Job
-from ps_train.config.job_values import NO_LIMIT, described
+from ps_train.config.job_values import described
 from ps_train.config.task import Task
 from ps_train.coordination import records
 from ps_train.coordination.connect import connect_all_ps, patient, retry_until
@@ -202,8 +202,7 @@ def _check_as_chief(model: Model, job: Job, variables: ModelVariables, source: D
 
 def _train_as_chief(training: WorkerTraining, chief: ChiefDuties, context: TrainingContext) -> int:
     """Supervises a chief; writes the status of the run into model_dir, where an evaluator reads it."""
-    last_step = context.job.max_steps if context.job.max_steps < NO_LIMIT else 0
-    status = StatusFile(context.directory, context.heartbeat.process_id, last_step)
+    status = StatusFile(context.directory, context.heartbeat.process_id, context.job.last_step or 0)
     status.begin()
     try:
         code = _supervise(training, chief, context)

@@ -27,7 +27,7 @@ FRAMES_BEGIN = "Your code (--verbose shows all frames):"
 
 def step_of(line: str) -> int:
     """Returns the global step of a progress line."""
-    return int(line[len(PROGRESS_BEGINS) :].partition("/")[0])
+    return int(line[len(PROGRESS_BEGINS) :].partition(" ")[0].partition("/")[0])
 
 
 _USUAL_COLUMNS = 80
@@ -100,7 +100,7 @@ class Progress:
 
     Attributes:
       step: the global step.
-      max_steps: the global step at which the run ends.
+      max_steps: the global step at which the run ends; None if it has no known end.
       loss: the last loss; None before the first step.
       steps_per_sec: global steps per second.
       examples_per_sec: examples of all workers per second.
@@ -111,7 +111,7 @@ class Progress:
     """
 
     step: int
-    max_steps: int
+    max_steps: int | None
     loss: float | None
     steps_per_sec: float
     examples_per_sec: float
@@ -121,15 +121,19 @@ class Progress:
 
     def text(self) -> str:
         """Returns the progress line."""
-        loss = "-" if self.loss is None else f"{self.loss:.4f}"
-        left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
-        stale = "" if self.staleness is None else f"staleness {self.staleness:.2f}  "
-        stale += "" if self.waiting is None else f"waiting {self.waiting:.0%}  "
-        stale += "" if self.batch_size is None else f"batch {self.batch_size}  "
-        return (
-            f"{PROGRESS_BEGINS}{self.step}/{self.max_steps}  loss {loss}  {self.steps_per_sec:.0f} global steps/s  "
-            f"{self.examples_per_sec:.0f} examples/s  {stale}ETA {_duration(left)}"
-        )
+        parts = [
+            f"{PROGRESS_BEGINS}{self.step}" + ("" if self.max_steps is None else f"/{self.max_steps}"),
+            "loss -" if self.loss is None else f"loss {self.loss:.4f}",
+            f"{self.steps_per_sec:.0f} global steps/s",
+            f"{self.examples_per_sec:.0f} examples/s",
+        ]
+        parts += [] if self.staleness is None else [f"staleness {self.staleness:.2f}"]
+        parts += [] if self.waiting is None else [f"waiting {self.waiting:.0%}"]
+        parts += [] if self.batch_size is None else [f"batch {self.batch_size}"]
+        if self.max_steps is not None:
+            left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
+            parts.append(f"ETA {_duration(left)}")
+        return "  ".join(parts)
 
 
 class ConsoleHandler(logging.Handler):

@@ -28,11 +28,11 @@ def fit(text: str, width: int) -> str:
     """
     room = max(1, width - 1)  # a terminal may go to the next line after a character in its last column
     share = _share(text)
-    if share is None:
+    if share is None and not re.match(r"step \d+  ", text):
         return text[:room]
     for parts, gap, shortest_bar in _variants(text.split(_GAP)):
         line = gap.join(parts)
-        if not shortest_bar:
+        if not shortest_bar or share is None:
             if len(line) <= room:
                 return line
         elif (left := room - len(line) - len("[] ")) >= shortest_bar:

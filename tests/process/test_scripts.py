@@ -65,6 +65,7 @@ def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_
     assert done.wait(200) == 0, done.output
     assert steps_in(processes.directory / "model") == 200
     assert "trains with TensorFlow's own means" not in done.output and "[chief:0] ps:1 " in done.output
+    assert {line.partition("]")[0] for line in done.lines if "is deprecated" in line} == {"[chief:0"}
     evaluated = re.findall(r"global step 200: auc = ([\d.]+)", done.output)
     assert evaluated and float(evaluated[-1]) > 0.65
     names = {name for name, _ in tf.train.list_variables(str(processes.directory / "model"))}

@@ -120,6 +120,23 @@ def test_point_37_it_ends_with_a_run_that_is_done_below_max_steps(tmp_path, max_
     assert (evaluating.exporter.steps(False), evaluating.exporter.steps(True)) == ([10], [20])
 
 
+@pytest.mark.parametrize("is_at_max_steps", [False, True])
+def test_its_last_line_is_its_result(tmp_path, caplog, is_at_max_steps):
+    caplog.set_level("INFO")
+    evaluating = Evaluating(tmp_path)
+    evaluating.save_at({1: 100 if is_at_max_steps else 60})
+    evaluating.ends_at(3, RunState.DONE)
+    evaluating.loop.run()
+    reason = "max_steps is reached" if is_at_max_steps else "the run has ended"
+    assert (
+        caplog.records[-1]
+        .getMessage()
+        .startswith(
+            f"the evaluator ends, because {reason}; evaluation at global step {100 if is_at_max_steps else 60}: "
+        )
+    )
+
+
 def test_point_37_a_last_checkpoint_that_is_already_evaluated_is_exported_as_the_final_one(tmp_path):
     evaluating = Evaluating(tmp_path)
     evaluating.save_at({1: 10})

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from ps_train.runtime.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress
+from ps_train.runtime.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress, step_of
 
 
 class Terminal(io.StringIO):
@@ -39,6 +39,11 @@ class TestProgressText:
         text = progress()
         for part in ("500/2000", "loss 0.2500", "100 global steps/s", "3200 examples/s", "ETA 0:15"):
             assert part in text
+
+    def test_without_a_known_end_there_is_no_time_left(self):
+        text = progress(max_steps=None)
+        assert text == "step 500  loss 0.2500  100 global steps/s  3200 examples/s"
+        assert step_of(text) == step_of(progress()) == 500
 
     def test_it_begins_with_what_the_launcher_looks_for(self):
         assert progress().startswith(PROGRESS_BEGINS)

@@ -17,10 +17,21 @@ def line(width, **values):
 
 @pytest.mark.parametrize("width", [*range(1, 60), 80, 100, 132, 500])
 @pytest.mark.parametrize(
-    "values", [{}, {"loss": None, "steps_per_sec": 0.0}, {"step": 9_999_999, "max_steps": 10**8, "loss": 1e30}]
+    "values",
+    [
+        {},
+        {"max_steps": None},
+        {"loss": None, "steps_per_sec": 0.0},
+        {"step": 9_999_999, "max_steps": 10**8, "loss": 1e30},
+    ],
 )
 def test_it_is_narrower_than_the_terminal(width, values):
     assert 0 < len(line(width, **values)) <= max(1, width - 1)
+
+
+def test_without_a_known_end_there_is_no_bar_and_parts_are_left_out_as_ever():
+    assert line(500, max_steps=None) == "step 500  loss 0.2500  800 global steps/s  25600 examples/s  staleness 0.76"
+    assert line(50, max_steps=None) == "step 500  loss 0.2500  25600 examples/s"
 
 
 def test_80_columns_show_a_bar_and_what_matters_most_in_full():
