@@ -69,6 +69,8 @@ def _array(name: str, values: Any) -> np.ndarray[Any, Any]:
     Raises:
       DataError: they are no array of numbers or texts with a row for each example.
     """
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise DataError(f"{name} of Arrays is a sparse {type(values).__name__}: give matrix.toarray().")
     if values is None or isinstance(values, Mapping | str | bytes):
         kind = "None" if values is None else f"a {type(values).__name__}"
         raise DataError(f"{name} of Arrays is {kind}: give a numpy array with a row for each example.")

@@ -25,10 +25,11 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.named_inputs import remember_inputs
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
+from ps_train.data.wrong_data import wrong_data
 from ps_train.dynamic_batches import DynamicBatches
 from ps_train.errors import ModelError
 from ps_train.example_rows import count_of, gather_rows
-from ps_train.user_code import shown, user_code
+from ps_train.user_code import user_code
 
 _SHARED_NAME = "ps_train_input"
 
@@ -268,10 +269,7 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf
         except (RuntimeError, ValueError):  # TensorFlow raises them for a dataset of another graph
             raise ModelError("data() must make a new tf.data.Dataset in every call: create it inside data().") from None
     if not isinstance(data, Arrays):
-        raise ModelError(
-            f"data() returned {shown(data)}: return ps_train.Arrays, a tf.data.Dataset of single (features, labels) "
-            "examples, or a Stream."
-        )
+        raise wrong_data(data)
     arrays = (data.features, data.labels)
     placeholders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
     array_feeds = dict(zip(tf.nest.flatten(placeholders), tf.nest.flatten(arrays), strict=True))

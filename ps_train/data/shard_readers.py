@@ -17,10 +17,12 @@ import tensorflow as tf
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
+from ps_train.data.batched import Batched
 from ps_train.data.pipeline import DataSource, derived_seed
 from ps_train.data.shard_layout import EPOCH, Assignment, ShardLayout, default_shard_size, order_name, order_of
 from ps_train.data.split import Split, no_examples
 from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.data.wrong_data import wrong_data
 from ps_train.errors import ConfigError
 from ps_train.example_rows import count_of, gather_rows, one_row_of_zeros
 
@@ -138,11 +140,14 @@ def reader_of(data: Any, job: Job) -> Reader:
     Raises:
       ConfigError: the data cannot be cut into shards, or the job sets `shard_examples` for a Stream.
       DataError: the stream has no pieces.
+      ModelError: the data are of another type.
     """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
         size = job.shard_examples or default_shard_size(len(data), job.batch_sizes.upper)
         return ArraysReader(data, ShardLayout(len(data), size, seed))
+    if not isinstance(data, Stream | tf.data.Dataset | Batched):
+        raise wrong_data(data)
     pieces = data.pieces() if isinstance(data, Stream) else None
     if pieces is None:
         raise ConfigError(
