@@ -413,6 +413,6 @@ def shown(value: object) -> str:
         text = " ".join(repr(value).split())
     except Exception:
         text = ""
-    kind = type(value).__name__
+    kind = "str" if isinstance(value, str) else type(value).__name__  # the name of an optimizer is one, too
     text = text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
     return f"{kind} {text}" if text and not text.startswith(("<", kind)) else text or kind

@@ -53,9 +53,7 @@ def _conversion(data: Any) -> str:
     if isinstance(data, Mapping):
         return "a dict of arrays is the features of ps_train.Arrays(features, labels)"
     if isinstance(data, str | os.PathLike):
-        return (
-            "for files of text: ps_train.TextLines(files, parse); for TFRecord files: ps_train.TFRecords(files, parse)"
-        )
+        return "for text: ps_train.TextLines(files, parse); for TFRecord files: ps_train.TFRecords(files, parse)"
     if isinstance(data, tuple) and len(data) == 2:
         return "for (features, labels): ps_train.Arrays(*data)"
     if isinstance(data, list | tuple) and data:

@@ -115,7 +115,7 @@ def test_a_generator_becomes_a_dataset():
         ([1, 2], "with the labels: ps_train.Arrays(features, labels)"),
         (COLUMNS, "a dict of arrays is the features of ps_train.Arrays(features, labels)"),
         ({"a": [1, 2]}, "a dict of arrays is the features of ps_train.Arrays(features, labels)"),
-        ("train.csv", "for files of text: ps_train.TextLines(files, parse)"),
+        ("train.csv", "for text: ps_train.TextLines(files, parse)"),
         (pathlib.Path("train.csv"), "for TFRecord files: ps_train.TFRecords(files, parse)"),
         (of("pandas", "Series"), "a Series is one column"),
         (of("polars.dataframe.frame", "DataFrame"), 'ps_train.Arrays(df.drop("label").to_dict(), df["label"])'),
