@@ -35,16 +35,16 @@ class BinaryLabels(NamedTuple):
 
 
 class LabelValuesHook(v1.train.SessionRunHook):
-    """Warns once if the labels of a binary cross-entropy are outside of 0 to 1 in one of the first steps with hooks."""
+    """Warns once if the labels of a binary cross-entropy are outside of 0 to 1 in one of the first steps with hooks.
+
+    It is made while the graph of the step can still change: a training graph is finalized before its first session.
+    """
 
     def __init__(self) -> None:
-        self._found: list[BinaryLabels] = []
-        self._left = _CHECKED_STEPS
-
-    def begin(self) -> None:
-        """Finds the cross-entropies in the graph."""
         graph = v1.get_default_graph()
         self._found = [found for found in binary_labels(graph) if graph.is_fetchable(found.values)]
+        self._ranges = [[tf.reduce_min(found.values), tf.reduce_max(found.values)] for found in self._found]
+        self._left = _CHECKED_STEPS
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs | None:
         """Fetches the labels; the graph may be finalized already, so nothing can be added to it."""

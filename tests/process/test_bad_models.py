@@ -64,6 +64,13 @@ def test_values_that_are_not_finite_are_named_before_the_loss_is_not_finite_eith
     assert run.wait(90) == 1, run.output
     assert "warning: features of the train data has 1 values that are NaN or infinite" in run.output
     assert "not a finite number" in run.lines[-1] and "Traceback" not in run.output
+    assert "(1 in features); correct the data" in run.lines[-1] and "learning_rate" not in run.lines[-1]
+
+
+def test_labels_that_a_binary_cross_entropy_cannot_use_are_warned_of_and_train(processes: Processes) -> None:
+    run = processes.run(MODELS + "Signs", f"--model_dir={processes.directory}/m", "--max_steps=20", "--num_workers=1")
+    assert run.wait(90) == 0, run.output
+    assert "gets labels from -1 to 1 and needs 0 to 1" in run.output and "bad_models.py, line " in run.output
 
 
 @pytest.mark.parametrize("model", ["OtherNames", "Lists"])

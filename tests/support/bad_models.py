@@ -92,3 +92,14 @@ class NestedFeatures(Linear):
 
     def forward(self, features, training):
         return super().forward(features[0], training)
+
+
+class Signs(Linear):
+    """Its labels are -1 and 1 in a cross-entropy that needs 0 and 1."""
+
+    def data(self, split, data_dir):
+        arrays = super().data(split, data_dir)
+        return Arrays(arrays.features, np.sign(arrays.labels))
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs))

@@ -35,16 +35,25 @@ OTHERS = {
 }
 
 
-def warnings(loss, labels, caplog, steps=5):
+class PlainSession(v1.train.SessionCreator):
+    """Makes a session without changing the graph."""
+
+    def create_session(self):
+        return v1.Session()
+
+
+def warnings(loss, labels, caplog):
     """The warnings of some steps with the labels of each."""
     with tf.Graph().as_default():
         x, y = v1.placeholder(tf.float32, [None, 1]), v1.placeholder(tf.int64, [None, 1])
         remember_inputs({"x": x}, {"click": y})
         value = tf.reduce_mean(loss(x, tf.cast(y, tf.float32)))
         gradient = tf.gradients(value, x)
+        hooks = [LabelValuesHook()]
+        v1.get_default_graph().finalize()  # as a training graph is before its first session
         with (
             caplog.at_level(logging.WARNING, logger="ps_train"),
-            v1.train.MonitoredSession(hooks=[LabelValuesHook()]) as session,
+            v1.train.MonitoredSession(PlainSession(), hooks) as session,
         ):
             for batch in labels:
                 session.run([value, gradient], {x: np.ones([len(batch), 1]), y: np.reshape(batch, [-1, 1])})
