@@ -54,7 +54,6 @@ FLAGS = [
     ("--max_step=7", "unknown flag 'max_step'", "max_steps", LINE),
     ("--steps=7", "unknown flag 'steps'", "--helpfull"),
     ("-max_step 7", "unknown flag 'max_step'", "max_steps"),
-    ("--inject=kill:ps:0@5", "--inject", "use --inject_fault"),
     ("train", 'positional argument "train"', "--name=value"),
     ("--max_steps 7 8", 'positional argument "8"'),
     ("--verbose false", 'positional argument "false"'),

@@ -70,7 +70,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
             | {"heartbeat_age_secs": 0.4, "is_chief": index == 0, "steps_per_sec": 6.0, "examples_per_sec": 192.0}
             for index, name in enumerate(names)
         ],
-        "save": {"count": 2, "last_step": 1000, "hold_secs_mean": 0.004, "hold_secs_max": 0.006},
+        "save": {"count": 2, "last_step": 1000, "hold_secs_mean": 0.004, "hold_secs_max": 0.006, "late": 0},
         "events": [
             {"time": NOW - 100 + index, "kind": kind, "task": names[0], "text": f"{kind}: event {index}"}
             for index, kind in enumerate(kinds)
