@@ -86,8 +86,9 @@ class Model:
     def metrics(self, outputs: Any, labels: Any) -> Mapping[str, tuple[tf.Tensor, tf.Tensor]]:
         """Returns name to `(value, update)` pair, as made by `tf.compat.v1.metrics`; evaluated on the test split.
 
-        Variables in METRIC_VARIABLES must hold sums over examples, as TensorFlow's do.  Workers evaluate shards of the
-        test split, and these sums are added up.  If metrics make other local variables, the chief evaluates alone.
+        Workers evaluate shards of the test split.  Variables in METRIC_VARIABLES that are sums over examples, as
+        TensorFlow's are, or maxima or minima, are put together.  If metrics make other local variables, or assign
+        other values, the chief evaluates alone.
 
         Args:
           outputs: the outputs of `forward`.

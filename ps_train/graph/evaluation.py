@@ -82,7 +82,7 @@ class EvalGraph:
       batches: the batches of the test data.
       metrics: name to `(value, update)`, as the model returns them.
       count: local variable with the number of examples that the metrics are of.
-      metric_sums: the sums behind the metrics; None if the metrics are not made of sums alone.
+      metric_sums: the totals behind the metrics; None if these cannot be put together.
     """
 
     graph: tf.Graph
@@ -140,7 +140,7 @@ def build_eval_graph(
             substitution = substituting_variables(copies, variables)
             metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
             _start_with_all_ps(batches, model_variables, plan)
-            sums = make_metric_sums([count, *metric_variables], shard) if metric_variables else None
+            sums = make_metric_sums(count, metric_variables, shard)
         return EvalGraph(graph, batches, metrics, count, sums) if metrics else None
 
 

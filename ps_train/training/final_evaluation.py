@@ -3,7 +3,7 @@
     metrics = EvalCoordinator(context).score(sessions)       # the chief
     EvalWorker(context).update(sessions)                     # the other workers, repeatedly
 
-The chief publishes the assignment of shards in the store, scores one shard itself, and adds up the sums that the
+The chief publishes the assignment of shards in the store, scores one shard itself, and merges the totals that the
 workers publish on ps 0.  If a worker fails or dies, the chief scores its shard too.  So the result always covers all
 test data.
 """
@@ -139,24 +139,24 @@ class EvalCoordinator:
         )
         self._context.stores[0].set(records.SCORING, assignment.to_json())
         began = time.monotonic()
-        sums = self._sum_of_shard(session, graph)
+        totals = [self._totals_of_shard(session, graph)]
         deadline = time.monotonic() + max(self._context.job.finish_timeout_secs, 2 * (time.monotonic() - began))
         for task, index in assignment.shares.items():
             if self._is_submitted(assignment, task, deadline):
-                sums = sums + session.run(graph.metric_sums.of_shard[index])
+                totals.append(session.run(graph.metric_sums.of_shard[index]))
             else:
                 log.info("the chief scores the shard of %s too", task)
-                sums = sums + self._score_alone(sessions, DataShard(index, assignment.count))
-        session.run(graph.metric_sums.load, {graph.metric_sums.feed: sums})
+                totals.append(self._score_alone(sessions, DataShard(index, assignment.count)))
+        session.run(graph.metric_sums.load, {graph.metric_sums.feed: graph.metric_sums.merged(totals)})
         return metric_values(session, graph)
 
     def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Any:
         graph = self._graphs.build(shard)
         assert graph is not None
-        return self._sum_of_shard(sessions.open(graph.graph), graph)
+        return self._totals_of_shard(sessions.open(graph.graph), graph)
 
-    def _sum_of_shard(self, session: v1.Session, graph: EvalGraph) -> Any:
-        """Returns the metric sums of the graph's shard, float64 [n]."""
+    def _totals_of_shard(self, session: v1.Session, graph: EvalGraph) -> Any:
+        """Returns the metrics' totals of the graph's shard, float64 [n]."""
         assert graph.metric_sums is not None
         run_batches(session, graph, self._limit)
         return session.run(graph.metric_sums.vector)
