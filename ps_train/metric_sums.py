@@ -79,7 +79,7 @@ def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> 
         name = variables[found.index(None)].op.name
         log.info("the metrics' variable %s is not a sum, maximum or minimum: the chief scores alone", name)
         return None
-    variables, kinds = [count, *variables], [_SUM, *found]
+    variables, kinds = [count, *variables], np.array([_SUM, *found])
     shapes = [variable.shape.as_list() for variable in variables]
     sizes = [math.prod(shape) for shape in shapes]
     vector = tf.concat([tf.cast(tf.reshape(v.read_value(), [-1]), tf.float64) for v in variables], axis=0)
