@@ -9,9 +9,12 @@ import TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+import functools
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -226,3 +229,56 @@ def sync_settings(optimizer: Any) -> SyncSettings:
     if hasattr(optimizer, "replicas_to_aggregate"):
         return SyncSettings(optimizer.optimizer, optimizer.replicas_to_aggregate, optimizer.total_num_replicas)
     return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)
+
+
+_takes_checkpoint_values: contextvars.ContextVar[Any] = contextvars.ContextVar("takes_checkpoint_values", default=None)
+
+
+@contextlib.contextmanager
+def checkpoint_values_taken(take: Any, variables: Any) -> Iterator[None]:
+    """Calls `take` for each variable that `tf.train.init_from_checkpoint` initializes in the body.
+
+    The public function changes the initializer of a variable in its own graph, and has no way to ask what it would do.
+
+    Args:
+      take: a function of the variable, the path of the checkpoint and the name there; None: the function does nothing.
+      variables: returns name to variable, for those that TensorFlow does not know by their names.
+    """
+    _hook_checkpoint_values()
+    token = _takes_checkpoint_values.set((take, variables))
+    try:
+        yield
+    finally:
+        _takes_checkpoint_values.reset(token)
+
+
+@functools.cache
+def _hook_checkpoint_values() -> None:
+    """Puts functions before two of TensorFlow's, once; outside of `checkpoint_values_taken` they change nothing."""
+    utils = importlib.import_module("tensorflow.python.training.checkpoint_utils")
+    scopes = importlib.import_module("tensorflow.python.ops.variable_scope")
+    assign_all, assign = utils._init_from_checkpoint, utils._set_variable_or_list_initializer
+
+    def init_from_checkpoint(checkpoint: Any, assignment_map: Any) -> None:
+        taking = _takes_checkpoint_values.get()
+        if taking is None:
+            assign_all(checkpoint, assignment_map)
+        elif taking[0] is not None:
+            known = scopes._get_default_variable_store()._vars
+            added = {name: variable for name, variable in taking[1]().items() if name not in known}
+            known.update(added)
+            try:
+                assign_all(checkpoint, assignment_map)
+            finally:
+                for name in added:
+                    del known[name]
+
+    def set_initializer(variable: Any, checkpoint: str, name: str) -> None:
+        taking = _takes_checkpoint_values.get()
+        if taking is None:
+            assign(variable, checkpoint, name)
+        else:
+            taking[0](variable[0] if isinstance(variable, list | tuple) else variable, checkpoint, name)
+
+    for name, function in {assign_all.__name__: init_from_checkpoint, assign.__name__: set_initializer}.items():
+        setattr(utils, name, function)

@@ -1,4 +1,6 @@
-"""Initial values that the chief sends to the ps, because only it may have them: the rows that a table begins with.
+"""Initial values that the chief sends to the ps, because only it may have them.
+
+They are the rows that a table begins with, and values of other checkpoints (`tf.train.init_from_checkpoint`).
 
     values = InitialValues(model_variables, plan, variables, device, seed=1)
     values.write(session)                   # after the variables are initialized
@@ -8,19 +10,29 @@ The values are fed in parts, so they are in no graph and may be larger than Tens
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.checkpoint.chunked_io import Chunk, split_into_chunks
+from ps_train.checkpoint.contents import DAMAGED_ERRORS, damaged_error
+from ps_train.checkpoint.glob_free import glob_free
 from ps_train.cluster.calls import CHUNK_CALL
 from ps_train.embeddings.given_rows import indices_at
+from ps_train.embeddings.plain_vocabulary import AFTER_RESTORE
 from ps_train.embeddings.row_update import scatter_rows
 from ps_train.placement.initialization import CHUNK_BYTES
 from ps_train.placement.plan import Plan, Slice
 from ps_train.placement.trace import ModelVariables, VariableTrace
-from ps_train.placement.variables import ps_device
+from ps_train.placement.variables import CheckpointEntry, ps_device, slice_spec
+
+log = logging.getLogger(__name__)
+
+_OF_PS_TRAIN = "ps_train/examples"
+"""Key of every checkpoint that this package's engine writes; its tables have the order of `row_order.py`."""
 
 
 class InitialValues:
@@ -42,17 +54,65 @@ class InitialValues:
             self._tables = [
                 _GivenRows(variable, plan.slices_of(name), variables)
                 for name, variable in model_variables.variables.items()
-                if variable.given is not None
+                if variable.given is not None or _is_by_id(variable)
             ]
+            entries: dict[str, list[CheckpointEntry]] = {}
+            for name, variable in model_variables.variables.items():
+                if variable.checkpoint is not None and not _is_by_id(variable):
+                    path, key = variable.checkpoint
+                    entries.setdefault(path, []).extend(
+                        CheckpointEntry(key, slice_spec(plan, piece), variables[piece.name])
+                        for piece in plan.slices_of(name)
+                    )
+            self._checkpoints = [_OtherCheckpoint(path, some) for path, some in entries.items()]
+        self._after = tf.group(*v1.get_collection(AFTER_RESTORE))
 
     def write(self, session: v1.Session) -> None:
         """Writes the values into the variables, which are initialized.
 
         Raises:
-          ModelError: the rows that a function gives do not fit its table.
+          ModelError: the rows that a function gives do not fit its table, or a checkpoint cannot be read.
         """
         for table in self._tables:
             table.write(session, self._seed)
+        for checkpoint in self._checkpoints:
+            checkpoint.write(session)
+        if self._checkpoints:
+            session.run(self._after, options=CHUNK_CALL)
+
+
+class _OtherCheckpoint:
+    """The values of one checkpoint of another training."""
+
+    def __init__(self, path: str, entries: list[CheckpointEntry]) -> None:
+        self._path, self._file = path, v1.placeholder(tf.string, [], "other_checkpoint")
+        self._runs = [run for chunk in split_into_chunks(entries, CHUNK_BYTES) for run in self._restoring(chunk)]
+
+    def _restoring(self, chunk: Chunk) -> list[tuple[tf.Operation, Mapping[Any, Any]]]:
+        values = tf.raw_ops.RestoreV2(
+            prefix=self._file,
+            tensor_names=[entry.key for entry in chunk.entries],
+            shape_and_slices=chunk.specs,
+            dtypes=[entry.variable.dtype.base_dtype for entry in chunk.entries],
+        )
+        written = chunk.write(values)
+        return [(written, feeds) for feeds in chunk.feeds]
+
+    def write(self, session: v1.Session) -> None:
+        try:
+            with glob_free(self._path) as readable:
+                for operation, feeds in self._runs:
+                    session.run(operation, {**feeds, self._file: readable}, CHUNK_CALL)
+        except DAMAGED_ERRORS as error:
+            raise damaged_error(self._path, error) from None
+
+
+def _is_by_id(variable: VariableTrace) -> bool:
+    """Returns True if a table begins with a tensor whose row i is that of id i: one of TensorFlow's own."""
+    table, value = variable.table, variable.checkpoint
+    if table is None or value is None or table.has_natural_order:
+        return False
+    return not tf.train.load_checkpoint(value.path).has_tensor(_OF_PS_TRAIN)
 
 
 class _GivenRows:
@@ -72,7 +132,12 @@ class _GivenRows:
     def write(self, session: v1.Session, seed: int) -> None:
         table = self._variable.table
         assert table is not None
-        rows = self._variable.given_rows(seed)
+        value = self._variable.checkpoint
+        if value is None:
+            rows = self._variable.given_rows(seed)
+        else:
+            log.info("row i of %s in %s becomes that of id i of table %s", value.key, value.path, table.name)
+            rows = tf.train.load_checkpoint(value.path).get_tensor(value.key)
         most = max(1, CHUNK_BYTES * len(rows) // rows.nbytes)
         for piece, operation in self._writes:
             for first in range(0, piece.shape[0], most):

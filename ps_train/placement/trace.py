@@ -13,7 +13,7 @@ import dataclasses
 import logging
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -46,6 +46,13 @@ from ps_train.user_code import user_code
 log = logging.getLogger(__name__)
 
 
+class CheckpointValue(NamedTuple):
+    """A tensor of a checkpoint that a variable begins with: `tf.train.init_from_checkpoint`."""
+
+    path: str
+    key: str
+
+
 @dataclasses.dataclass(frozen=True)
 class VariableTrace:
     """One variable as the model made it.
@@ -59,6 +66,7 @@ class VariableTrace:
       assigned: True if the model assigns it in forward() or loss(); see `transport/model_state.py`.
       given: the source of the rows that a table begins with (`embeddings/given_rows.py`), with an `InitialTensor` for
         a tensor; None for other initial values.
+      checkpoint: the tensor of another checkpoint that the variable begins with, which precedes the other sources.
     """
 
     spec: VariableSpec
@@ -69,6 +77,7 @@ class VariableTrace:
     table: Table | None = None
     assigned: bool = False
     given: Any = None
+    checkpoint: CheckpointValue | None = None
 
     @property
     def has_row_initializer(self) -> bool:
@@ -185,7 +194,9 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
         inputs, created, given = dense_inputs(batches.features, batches.labels), dict[str, Any](), dict[str, Any]()
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
-        with variables_provided_by(_recorder(traces, created, given)), _python_seed(seed), overriding_global_step(step):
+        begun = dict[str, CheckpointValue]()
+        provided = variables_provided_by(_recorder(traces, created, given), _taker(created, begun))
+        with provided, _python_seed(seed), overriding_global_step(step):
             loss = traced_loss(model, batches)
         check_shapes("the loss", loss, inputs)
         tables = declared_tables(graph)
@@ -210,10 +221,49 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
     for name in assigned:
         spec = dataclasses.replace(traces[name].spec, divisible=False)
         traces[name] = dataclasses.replace(traces[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
+    for name, value in begun.items():
+        traces[name] = dataclasses.replace(traces[name], checkpoint=value, given=None)
     for name, table in tables.items():
         if table.is_open:
+            _check_vocabulary(name, begun)
             traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
     return ModelVariables(traces, uses_global_step)
+
+
+def _taker(created: Mapping[str, Any], begun: dict[str, CheckpointValue]) -> Callable[[Any, str, str], None]:
+    """Returns a function that records the variables which begin with values of a checkpoint."""
+
+    def take(variable: Any, path: str, key: str) -> None:
+        name = str(variable.name).partition(":")[0]
+        if not isinstance(variable, ModelVariable):
+            name = next((known for known, one in created.items() if one is variable), "")
+        if not name:
+            raise ModelError(
+                f"init_from_checkpoint is given variable {variable.op.name}, which each worker keeps for itself: give "
+                "it variables of the model."
+            )
+        reader = tf.train.load_checkpoint(path)
+        shape, dtype = reader.get_variable_to_shape_map()[key], reader.get_variable_to_dtype_map()[key]
+        wanted, kind = created[name].shape.as_list(), created[name].dtype.base_dtype
+        if shape != wanted or dtype != kind:
+            raise ValueError(
+                f"Variable {name} ({kind.name} {wanted}) doesn't match tensor {key} ({dtype.name} {shape}) of "
+                f"checkpoint {path}."
+            )
+        begun[name] = CheckpointValue(path, key)
+
+    return take
+
+
+def _check_vocabulary(name: str, begun: Mapping[str, CheckpointValue]) -> None:
+    """Raises ModelError if only some variables of an open vocabulary begin with values of a checkpoint."""
+    parts = [name, *(f"{name}/{part}" for part in (KEYS, USED, UPDATE_COUNT))]
+    missing = [part for part in parts if part not in begun]
+    if 0 < len(missing) < len(parts):
+        raise ModelError(
+            f"init_from_checkpoint is given a part of table {name}, which has capacity, but not {', '.join(missing)}: "
+            "give all of its variables, from a checkpoint of ps_train, or none."
+        )
 
 
 def _given_rows(name: str, table: Table) -> Any:

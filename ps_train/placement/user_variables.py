@@ -22,7 +22,7 @@ from ps_train.embeddings.given_rows import values_come_later
 from ps_train.embeddings.row_source import declared_tables
 from ps_train.errors import ModelError
 from ps_train.placement.model_variable import ModelVariable
-from ps_train.private_tf import reset_keras_names
+from ps_train.private_tf import checkpoint_values_taken, reset_keras_names
 
 Getter = Callable[..., Any]
 
@@ -54,7 +54,7 @@ class UnknownVariableError(ModelError):
 
 
 @contextlib.contextmanager
-def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
+def variables_provided_by(get: Getter, take: Callable[..., None] | None = None) -> Iterator[ModelBuild]:
     """Calls `get` for every variable that a model makes in the body, except for local variables.
 
     A local variable is made once in the default graph, even if the model is built there several times.
@@ -62,6 +62,8 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
     Args:
       get: takes (getter, name, *args, **kwargs) and returns the object for the model; `getter` makes TensorFlow's own
         variable.  It raises UnknownVariableError for a variable that has no value.
+      take: takes what `init_from_checkpoint` initializes (see `private_tf.checkpoint_values_taken`); None: the graph is
+        not initialized, so this is left out.
 
     Raises:
       ModelError: a variable cannot be provided.
@@ -75,6 +77,7 @@ def variables_provided_by(get: Getter) -> Iterator[ModelBuild]:
             tf.variable_creator_scope(build.of_variable),
             _only_tensors_of_this_graph(),
             values_come_later(),
+            checkpoint_values_taken(take, build.named_variables),
         ):
             reset_keras_names()  # each construction has the same names
             build.set_collections()
@@ -139,6 +142,10 @@ class ModelBuild:
         if is_variable or (name in self._tables and not reuse):
             raise ModelError(f"a variable and a table of ps_train.embeddings are both called {name}: rename one.")
         self._tables.add(name)
+
+    def named_variables(self) -> dict[str, Any]:
+        """Returns the variables of get_variable calls by name, as the model was given them."""
+        return {name: found for name, found in self._given.items() if name not in self._creator_names}
 
     def show(self, name: str, stand_in: Any) -> None:
         """Puts an object into the variable collections, in the place of the variable of this name."""

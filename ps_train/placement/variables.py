@@ -150,7 +150,7 @@ def checkpoint_entries(
       key_of: see `OptimizerGroups`.
       slot_key_of: see `OptimizerGroups`.
     """
-    entries = [CheckpointEntry(piece.variable, _spec(plan, piece), variables[piece.name]) for piece in plan.slices]
+    entries = [CheckpointEntry(piece.variable, slice_spec(plan, piece), variables[piece.name]) for piece in plan.slices]
     shared: dict[str, dict[int, Any]] = {}
     for ps, groups in sorted(optimizer_variables.items()):
         pieces = plan.slices_on(ps)
@@ -181,10 +181,10 @@ def _slot_entry(plan: Plan, piece: Slice, slot: Any, group: str, key_of: SlotKey
     part = dataclasses.replace(piece, shape=tuple(slot.shape.as_list()))
     if piece.count > 1 and part.shape[:1] != piece.shape[:1]:
         return CheckpointEntry(key_of(group, piece.name, kind), "", slot)  # not row by row, so no other slice shares it
-    return CheckpointEntry(key_of(group, piece.variable, kind), _spec(plan, part), slot)
+    return CheckpointEntry(key_of(group, piece.variable, kind), slice_spec(plan, part), slot)
 
 
-def _spec(plan: Plan, piece: Slice) -> str:
+def slice_spec(plan: Plan, piece: Slice) -> str:
     """Returns TensorFlow's notation of a slice: the full shape, then `begin,size` of each dimension."""
     if piece.count == 1:
         return ""

@@ -20,6 +20,7 @@ from ps_train.errors import ModelError
 from ps_train.model import Model
 from ps_train.placement.model_variable import ModelVariable
 from ps_train.placement.user_variables import current_build
+from ps_train.private_tf import checkpoint_values_taken
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.counted_step import counted_step
@@ -59,7 +60,8 @@ class CapturedModel(Model):
         """Returns the specification that the model_fn makes for a batch."""
         recorder = OptimizerRecorder(_name_of, _source_of)
         step = v1.train.get_global_step()
-        with self._giving_rows(), counted_step(), recorder.recording():
+        # The first checkpoint has the values of other checkpoints; see initial_checkpoint.py.
+        with self._giving_rows(), counted_step(), recorder.recording(), checkpoint_values_taken(None, dict):
             spec = self._program.model_fn(features.features, features.labels, TRAIN)
         self._check_same(recorder)
         self._recorder, self._step, self._spec = recorder, step, spec

@@ -21,6 +21,7 @@ from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import training_batches
 from ps_train.embeddings.given_rows import values_come_later
 from ps_train.placement.pairwise_shapes import check_shapes
+from ps_train.private_tf import checkpoint_values_taken
 from ps_train.programs.batches import batched_input
 from ps_train.programs.capture_error import CaptureError
 from ps_train.programs.counted_step import check_counting
@@ -89,7 +90,9 @@ def survey_program(program: Program) -> Survey:
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
         setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
-        with v1.device(setter), values_come_later(), made.watching(), recorder.recording():
+        taken: list[Any] = []
+        taking = checkpoint_values_taken(lambda *value: taken.append(value), dict)
+        with v1.device(setter), values_come_later(), taking, made.watching(), recorder.recording():
             spec = _spec_of(program, batches.features, recorder)
         check_shapes("the loss", spec.loss, dense_inputs(batches.features, None))  # a mistake with every engine
         _check_updates(recorder.applied)
@@ -106,7 +109,7 @@ def survey_program(program: Program) -> Survey:
             partitioned=frozenset(made.partitioned),
             sync=recorder.sync,
             has_hooks=has_hooks,
-            has_initial_values=_has_initial_values(program, spec, made.initializers),
+            has_initial_values=bool(taken) or _has_initial_values(program, spec, made.initializers),
         )
 
 
