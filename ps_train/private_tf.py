@@ -280,5 +280,8 @@ def _hook_checkpoint_values() -> None:
         else:
             taking[0](variable[0] if isinstance(variable, list | tuple) else variable, checkpoint, name)
 
-    for name, function in {assign_all.__name__: init_from_checkpoint, assign.__name__: set_initializer}.items():
+    for name, function in (
+        ("_init_from_checkpoint", init_from_checkpoint),
+        ("_set_variable_or_list_initializer", set_initializer),
+    ):
         setattr(utils, name, function)

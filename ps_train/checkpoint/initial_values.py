@@ -112,7 +112,10 @@ def _is_by_id(variable: VariableTrace) -> bool:
     table, value = variable.table, variable.checkpoint
     if table is None or value is None or table.has_natural_order:
         return False
-    return not tf.train.load_checkpoint(value.path).has_tensor(_OF_PS_TRAIN)
+    of_ps_train = tf.train.load_checkpoint(value.path).has_tensor(_OF_PS_TRAIN)
+    order = "in ps_train's order of rows" if of_ps_train else "row i as that of id i"
+    log.info("table %s takes %s of checkpoint %s, %s", table.name, value.key, value.path, order)
+    return not of_ps_train
 
 
 class _GivenRows:
@@ -136,7 +139,6 @@ class _GivenRows:
         if value is None:
             rows = self._variable.given_rows(seed)
         else:
-            log.info("row i of %s in %s becomes that of id i of table %s", value.key, value.path, table.name)
             rows = tf.train.load_checkpoint(value.path).get_tensor(value.key)
         most = max(1, CHUNK_BYTES * len(rows) // rows.nbytes)
         for piece, operation in self._writes:

@@ -24,6 +24,7 @@ COVERED_BY = {
     "graph/worker_step.py": "tests/cluster/test_modes.py",
     "graph/ps_state.py": "tests/cluster/test_modes.py",
     "graph/backward.py": "tests/cluster/test_gradients.py",
+    "metric_sums.py": "tests/cluster/graph/test_evaluation.py",
     "roles/model_check.py": "tests/unit/test_model_errors.py",
     "updates/base.py": "tests/cluster/test_modes.py",
     "updates/gradient_accumulator.py": "tests/cluster/updates/test_synchronous.py",

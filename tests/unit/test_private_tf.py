@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import pathlib
 import types
 from collections.abc import Callable, Iterator
@@ -121,6 +122,14 @@ def sync() -> Any:
     return v1.train.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1, 2)
 
 
+def checkpoint_utils() -> Any:
+    return importlib.import_module("tensorflow.python.training.checkpoint_utils")
+
+
+def variable_store() -> Any:
+    return importlib.import_module("tensorflow.python.ops.variable_scope")._get_default_variable_store()
+
+
 class Symbol(NamedTuple):
     """A private name.
 
@@ -136,6 +145,7 @@ class Symbol(NamedTuple):
 
 
 OPTIMIZER = "ps_train.optimizers and a model's own optimizers"
+NO_CHECKPOINT = "init_from_checkpoint is refused in a model"
 OPERATION, BASE = (lambda: tf.Operation), (lambda: v1.train.Optimizer)
 SYMBOLS = [
     Symbol("_update_input", "lookups of a step cannot be answered together", has("_update_input", OPERATION)),
@@ -204,6 +214,12 @@ SYMBOLS = [
         "checkpoints after a resume are not at multiples",
         has("_timer", lambda: v1.train.CheckpointSaverHook("m", save_steps=1)),
     ),
+    Symbol("_init_from_checkpoint", NO_CHECKPOINT, has("_init_from_checkpoint", checkpoint_utils)),
+    Symbol(
+        "_set_variable_or_list_initializer", NO_CHECKPOINT, has("_set_variable_or_list_initializer", checkpoint_utils)
+    ),
+    Symbol("_get_default_variable_store", NO_CHECKPOINT, lambda: variable_store()._vars == {}),
+    Symbol("_vars", NO_CHECKPOINT, lambda: variable_store()._vars == {}),
     Symbol("_class", "copies of a step name nodes that are not copied", copies_have_their_colocation),
     Symbol("__inference", "a step draws the same numbers in each copy", functions_have_a_name_with("__inference")),
     Symbol("__forward", "a step draws the same numbers in each copy", functions_have_a_name_with("__forward")),
@@ -288,6 +304,27 @@ class TestUse:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)
         assert private_tf.sync_settings(outer) == (inner, 3, 4)
+
+    def test_what_init_from_checkpoint_would_do_is_told_and_only_in_the_body(self, tmp_path: pathlib.Path) -> None:
+        with tf.Graph().as_default(), v1.Session() as session:
+            weight = v1.get_variable("w", initializer=[1.0, 2.0], use_resource=True)
+            session.run(weight.initializer)
+            path = v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+        told: list[Any] = []
+        with tf.Graph().as_default():
+            weight, first = v1.get_variable("w", [2], use_resource=True), tf.zeros([2])
+            other = v1.Variable(first, name="other")
+            for take in (lambda *value: told.append(value), None):
+                with private_tf.checkpoint_values_taken(take, lambda: {"known": other}):
+                    v1.train.init_from_checkpoint(path, [("w", "w"), ("w", [weight]), ("w", "known")])
+            assert told == [(weight, path, "w"), (weight, path, "w"), (other, path, "w")]
+            with pytest.raises(ValueError, match="Assignment map"):
+                v1.train.init_from_checkpoint(path, {"w": "known"})
+            v1.train.init_from_checkpoint(path, {"w": "w"})
+            with v1.Session() as session:
+                session.run(weight.initializer)
+                assert session.run(weight).tolist() == [1.0, 2.0]
+        assert len(told) == 3
 
     def test_an_operation_runs_after_others(self) -> None:
         variable = resource("w")

@@ -18,9 +18,10 @@ from ps_train.estimator.estimator import Estimator
 from ps_train.programs.capture_error import NanLossError
 from ps_train.programs.captured_training import train
 from ps_train.programs.program import Program
+from ps_train.programs.survey import survey_program
 from ps_train.specs.run_config import RunConfig
 from tests.support import estimators
-from tests.support.programs import input_fn, minimize, network, plain_values, program_of, spec_of, step
+from tests.support.programs import ROWS, embedding, input_fn, minimize, network, plain_values, program_of, spec_of, step
 
 
 def config(**changes: Any) -> Any:
@@ -152,6 +153,57 @@ def test_points_62_and_64_initial_values_come_from_elsewhere_once(tmp_path: path
         assert value.shape == values_at(program, 10)[name].shape
     assert train(dataclasses.replace(program, max_steps=12)) == 12
     assert calls == ["init_fn"]
+
+
+def old_checkpoint(directory: pathlib.Path, values: dict[str, np.ndarray]) -> str:
+    with tf.Graph().as_default(), v1.Session() as session:
+        for name, value in values.items():
+            v1.get_variable(name, initializer=tf.constant(value))
+        session.run(v1.global_variables_initializer())
+        return str(v1.train.Saver().save(session, str(directory / "model.ckpt"), 70))
+
+
+def test_init_from_checkpoint_in_a_model_fn_gives_the_first_values_once(tmp_path: pathlib.Path) -> None:
+    random = np.random.default_rng(9)
+    values = {
+        "old/kernel": random.normal(size=(9, 1)).astype(np.float32),
+        "embedding": random.normal(size=(ROWS, 4)).astype(np.float32),
+        "state": np.float32(3.5),
+    }
+    path = old_checkpoint(tmp_path, values)
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        looked_up = tf.reduce_mean(tf.nn.embedding_lookup(embedding(), features["ids"]), 1)
+        outputs = network(features, looked_up)
+        state = v1.get_variable("state", [], trainable=False)
+        (kernel,) = [one for one in v1.trainable_variables() if one.op.name == "dense/kernel"]
+        v1.train.init_from_checkpoint(path, {"old/kernel": kernel, "embedding": "embedding", "state": state})
+        loss = tf.reduce_mean((outputs - labels) ** 2)
+        return spec_of(loss, minimize(loss))
+
+    program = program_in(tmp_path, Program(model_fn, input_fn, config(), ""))
+    assert set(survey_program(program).looked_up) == {"embedding"}
+    assert train(program) == 10
+    first, last = values_at(program, 0), values_at(program, 10)
+    for ours, theirs in {"dense/kernel": "old/kernel", "embedding": "embedding", "state": "state"}.items():
+        assert np.array_equal(first[ours], values[theirs]), ours
+    assert not np.array_equal(last["dense/kernel"], first["dense/kernel"]) and last["state"] == np.float32(3.5)
+    old_checkpoint(tmp_path, {name: value + 1 for name, value in values.items()})  # a resumed training ignores it
+    assert train(dataclasses.replace(program, max_steps=11)) == 11
+    resumed = values_at(program, 11)
+    assert np.abs(resumed["dense/kernel"] - last["dense/kernel"]).max() < 0.2 and resumed["state"] == np.float32(3.5)
+
+
+def test_wrong_names_for_init_from_checkpoint_are_the_programs_own_error(tmp_path: pathlib.Path) -> None:
+    path = old_checkpoint(tmp_path, {"w": np.zeros(3, np.float32)})
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        outputs = network(features, tf.zeros([8, 4]))
+        v1.train.init_from_checkpoint(path, {"dense/": "dense/"})
+        return spec_of(tf.reduce_mean(outputs), minimize(tf.reduce_mean(outputs)))
+
+    with pytest.raises(ValueError, match=r"Tensor dense/bias .* is not found in .* checkpoint"):
+        train(program_in(tmp_path, Program(model_fn, input_fn, config(), "")))
 
 
 def test_point_65_the_end_of_the_input_ends_the_training(tmp_path: pathlib.Path) -> None:
