@@ -50,15 +50,16 @@ class InitialValues:
         self, model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], device: str, seed: int
     ) -> None:
         self._seed = seed
+        by_id = {name for name, variable in model_variables.variables.items() if _is_by_id(variable)}
         with tf.device(device), tf.device("/device:CPU:0"):
             self._tables = [
                 _GivenRows(variable, plan.slices_of(name), variables)
                 for name, variable in model_variables.variables.items()
-                if variable.given is not None or _is_by_id(variable)
+                if variable.given is not None or name in by_id
             ]
             entries: dict[str, list[CheckpointEntry]] = {}
             for name, variable in model_variables.variables.items():
-                if variable.checkpoint is not None and not _is_by_id(variable):
+                if variable.checkpoint is not None and name not in by_id:
                     path, key = variable.checkpoint
                     entries.setdefault(path, []).extend(
                         CheckpointEntry(key, slice_spec(plan, piece), variables[piece.name])
