@@ -221,12 +221,12 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
     for name in assigned:
         spec = dataclasses.replace(traces[name].spec, divisible=False)
         traces[name] = dataclasses.replace(traces[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
-    for name, value in begun.items():
-        traces[name] = dataclasses.replace(traces[name], checkpoint=value, given=None)
     for name, table in tables.items():
         if table.is_open:
             _check_vocabulary(name, begun)
             traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
+    for name, value in begun.items():
+        traces[name] = dataclasses.replace(traces[name], checkpoint=value, given=None)
     return ModelVariables(traces, uses_global_step)
 
 

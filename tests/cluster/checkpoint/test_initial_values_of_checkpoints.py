@@ -159,3 +159,39 @@ def test_another_dtype_is_refused(tmp_path) -> None:
         ModelError, match=r"Variable net/b \(float32 \[3\]\) doesn't match tensor net/b \(float64 \[3\]\)"
     ):
         started(lambda _: v1.train.init_from_checkpoint(path, {"net/b": "net/b"}))
+
+
+class Users(Linear):
+    """A table with an open vocabulary; the output is the sum of an id's row."""
+
+    def __init__(self, assignment: Any = None, path: str = "") -> None:
+        self.assignment, self.path = assignment, path
+
+    def data(self, split, data_dir):
+        return Arrays(np.arange(40, dtype=np.int64) * 1001, np.ones(40, np.float32))
+
+    def forward(self, features, training):
+        rows = embeddings.lookup("users", features, capacity=100, dimension=2)
+        if self.assignment is not None:
+            v1.train.init_from_checkpoint(self.path, self.assignment)
+        return tf.reduce_sum(rows, 1) + 0.0 * v1.get_variable("w", [])
+
+    def metrics(self, outputs, labels):
+        return {"loss": v1.metrics.mean((outputs - labels) ** 2)}
+
+
+def test_an_open_vocabulary_begins_with_all_of_its_variables_or_none(tmp_path) -> None:
+    fields = {"optimizer": "adagrad", "learning_rate": 0.5, "batch_size": 20}
+    old = InProcessCluster(Users(), 2, 1, tmp_path, **fields)
+    old.start()
+    before = old.score()["loss"]
+    old.train(20)
+    assert old.checkpoints is not None
+    old.checkpoints.save(old.sessions[0])
+    new = InProcessCluster(Users({"/": "/"}, str(tmp_path)), 1, 1, **fields)
+    new.start()
+    assert new.score() == old.score() and new.score()["loss"] < 0.1 * before
+    new.train(2)
+    assert new.score()["loss"] <= old.score()["loss"], "ids have the rows that they had"
+    with pytest.raises(ModelError, match="a part of table users, which has capacity, but not users/"):
+        InProcessCluster(Users({"users": "users"}, str(tmp_path)), 1, 1, **fields)
