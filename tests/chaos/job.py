@@ -36,7 +36,9 @@ class StormJob:
     def place(self, task: str, elsewhere: bool) -> None:
         """Gives a new task an address, and a task that moves another one."""
         if elsewhere or task not in self._addresses:
-            self._addresses[task] = f"127.0.0.1:{free_ports(1)[0]}"
+            # A port that is free now may be that of a task which has not started yet.
+            found = (f"127.0.0.1:{port}" for port in iter(lambda: free_ports(1)[0], None))
+            self._addresses[task] = next(address for address in found if address not in self._addresses.values())
             self._write()
 
     def flags(self, task: str) -> list[str]:

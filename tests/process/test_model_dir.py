@@ -15,7 +15,8 @@ SHORT = ("--num_ps=1", "--num_workers=1", "--model=tests.support.models:Linear")
 
 
 def error_of(process: Process) -> str:
-    return next(line for line in process.lines if line.startswith("ps_train: error: "))
+    """The line of the launcher that has the cause."""
+    return next(line for line in process.lines if line.startswith("ps_train: worker:0 failed with exit code 2"))
 
 
 def steps_in(directory: pathlib.Path) -> set[int]:

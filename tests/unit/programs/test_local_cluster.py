@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.ports import release_held_port
 from ps_train.config.job import Job
 from ps_train.config.task import Task
 from ps_train.errors import JobFailedError
@@ -66,6 +67,7 @@ def test_the_addresses_can_be_served_on(monkeypatch: pytest.MonkeyPatch) -> None
     role.may_end.set()
     monkeypatch.setattr(module, "ps", role)
     with local_cluster(CONFIG, None) as own:  # type: ignore[arg-type]
+        release_held_port(int(own.cluster_spec.task_address("worker", 0).rpartition(":")[2]))
         assert v1.train.Server(own.cluster_spec, "worker", 0).target
 
 

@@ -34,7 +34,6 @@ class Plain(ps_train.Model):
     [
         ({"max_step": 3}, ["'max_step'", "max_steps", "--helpfull"]),
         ({"zebra": 3}, ["'zebra'", "--helpfull"]),
-        ({"staleness": 3}, ["staleness", "--max_steps_ahead"]),
         ({"max_steps": 0}, ["max_steps=0", "fit()", "at least 1"]),
         ({"max_steps": "many"}, ["max_steps", "many", "fit()"]),
         ({"max_steps": 1.5}, ["max_steps", "1.5", "fit()"]),

@@ -32,6 +32,7 @@ class Told(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def told():
+    lost_outputs._lost.clear()  # of other tests of this process
     handler = Told()
     lost_outputs.log.addHandler(handler)
     yield handler.texts
