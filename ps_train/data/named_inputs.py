@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.batched import Batch
+from ps_train.data.stream import own_text
 from ps_train.errors import DataError
 from ps_train.user_code import operations_of, place_of
 
@@ -67,7 +68,7 @@ def inputs_of(graph: tf.Graph) -> list[tuple[str, tf.Tensor]]:
 
 def label_error(error: tf.errors.OpError) -> DataError | None:
     """Returns the labels' fault behind an error of `session.run`: a class that a sparse softmax does not have."""
-    found = _NO_CLASS.search(str(error))
+    found = _NO_CLASS.search(own_text(error))
     if not found:
         return None
     ops = [op for op in operations_of(error) if op.type == "SparseSoftmaxCrossEntropyWithLogits"]

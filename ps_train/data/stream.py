@@ -100,18 +100,24 @@ def pipeline_error(text: str) -> Exception:
     return ValueError(f"{_PREFIX}{text}\n")
 
 
+def own_text(error: Exception) -> str:
+    """Returns an error's text without the recent log lines of other calls, which TensorFlow adds to it."""
+    return str(error).partition("Recent warning and error logs:")[0]
+
+
 def data_error(error: Exception) -> DataError | None:
     """Returns the data's fault behind an error of `session.run`, or None if there is none.
 
     It is that of a `pipeline_error`, that examples cannot be batched, or that a TFRecord file is damaged.
     """
-    if found := re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", str(error)):  # an assertion adds brackets
+    text = own_text(error)
+    if found := re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", text):  # an assertion adds brackets
         return DataError(found[1])
-    if found := _UNEQUAL.search(str(error)):
+    if found := _UNEQUAL.search(text):
         return DataError(
             f"examples differ in shape, such as {found[1]} and {found[2]}: give all the same shape, or let the dataset "
             "end with .ragged_batch(64).unbatch(), which makes such values ragged."
         )
-    if found := _DAMAGED.search(str(error)):
+    if found := _DAMAGED.search(text):
         return DataError(f"a TFRecord file is damaged, or compressed in another way ({found[0]}): replace it.")
     return None

@@ -126,7 +126,7 @@ def _parts(*names: str) -> Callable[[Status, Job], Iterable[Measured]]:
 
 def _is_small(status: Status) -> bool:
     """Returns True for a small model with short steps: most of such a step is calls, and no setting changes that."""
-    secs = [found["secs"] for found in status["step_time"].values()]
+    secs = [found["secs"] for found in status["step_time"].values() if "secs" in found]
     size = sum(ps["variable_bytes"] for ps in status["ps"])
     return size < _SMALL_BYTES and bool(secs) and statistics.median(secs) < _SHORT_STEP_SECS
 

@@ -98,7 +98,7 @@ class Profile:
             elif record is not None:
                 _publish(self._store(), record)
         except Exception as error:  # a ps is gone, or the disk is full: training goes on
-            if self._directory:
+            if self._directory and isinstance(error, OSError):
                 lose(f"profile={self._text}", error)
             else:
                 log.warning("the profile of %s is lost: %s", self._task, error)

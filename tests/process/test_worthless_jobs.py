@@ -23,7 +23,9 @@ def result_of(processes: Processes) -> dict[str, object]:
 
 
 def error_of(process: Process) -> str:
-    return next(line for line in process.lines if line.startswith("ps_train: error: "))
+    """The line that has the cause: of the program itself, or of the launcher."""
+    causes = ("ps_train: error: ", "ps_train: worker:")
+    return next(line for line in process.lines if line.startswith(causes) and "the last lines" not in line)
 
 
 @pytest.mark.parametrize(

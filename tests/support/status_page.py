@@ -67,7 +67,13 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         ],
         "workers": [
             {"task": name, "location": f"{name} on host-a, pid {42 + index}", "state": "training", **resources}
-            | {"heartbeat_age_secs": 0.4, "is_chief": index == 0, "steps_per_sec": 6.0, "examples_per_sec": 192.0}
+            | {
+                "heartbeat_age_secs": 0.4,
+                "is_chief": index == 0,
+                "steps": 600,
+                "steps_per_sec": 6.0,
+                "examples_per_sec": 192.0,
+            }
             for index, name in enumerate(names)
         ],
         "save": {"count": 2, "last_step": 1000, "hold_secs_mean": 0.004, "hold_secs_max": 0.006, "late": 0},

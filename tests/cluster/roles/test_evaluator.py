@@ -66,7 +66,10 @@ class Directory:
                 v1.get_variable(names[1], initializer=np.float32(step)),
             ]
             session.run(v1.global_variables_initializer())
-            v1.train.Saver(variables).save(session, str(self.path / "model.ckpt"), step, write_meta_graph=False)
+            path = v1.train.Saver(variables).save(session, str(self.path / "model.ckpt"), step, write_meta_graph=False)
+        # A chief's list has all checkpoints; that of a new saver has only its own.
+        kept = sorted(str(index.with_suffix("")) for index in self.path.glob("model.ckpt-*.index"))
+        v1.train.update_checkpoint_state(str(self.path), path, [*(one for one in kept if one != path), path])
 
     def damage(self, step: int) -> None:
         for data in self.path.glob(f"model.ckpt-{step}.data-*"):

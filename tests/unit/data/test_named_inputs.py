@@ -7,7 +7,15 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.batched import Batch
-from ps_train.data.named_inputs import dense_inputs, input_name, inputs_of, name_of, named_inputs, remember_inputs
+from ps_train.data.named_inputs import (
+    dense_inputs,
+    input_name,
+    inputs_of,
+    label_error,
+    name_of,
+    named_inputs,
+    remember_inputs,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +59,13 @@ def test_a_graph_remembers_its_inputs(graph):
     remember_inputs({"age": x}, y)
     assert inputs_of(graph) == [("feature age", x), ("labels", y)]
     assert input_name(tf.identity(x)) == "feature age"
+
+
+def test_a_label_in_the_log_lines_of_another_call_is_not_the_cause():
+    fault = "Received a label value of -1 which is outside the valid range of [0, 3)."
+    own = tf.errors.InvalidArgumentError(None, None, fault)
+    other = tf.errors.InvalidArgumentError(
+        None, None, f"indices[0] = 7 is not in [0, 3)\nRecent warning and error logs:\n  OP_REQUIRES failed: {fault}"
+    )
+    assert "the value -1" in str(label_error(own))
+    assert label_error(other) is None
