@@ -92,7 +92,7 @@ class _Trial:
     """
 
     def __init__(self, data: Data) -> None:
-        from ps_train.model import load_model
+        from ps_train.modeling.model import load_model
 
         self._data, self._model = data, load_model(data.model, {})
         self._train: Any = self._model.data("train", "")
@@ -104,8 +104,8 @@ class _Trial:
         import tensorflow as tf
         import tensorflow.compat.v1 as v1
 
-        from ps_train.placement.plain import is_trained, plain_graph
-        from ps_train.updates.apply_gradients import optimizer_groups
+        from ps_train.engine.updates.apply_gradients import optimizer_groups
+        from ps_train.engine.variables.plain_graph import is_trained, plain_graph
 
         job = Job(optimizer=optimizer, optimizer_arg=(f"initial_accumulator_value={start}",))
         with tf.Graph().as_default(), v1.Session() as session:

@@ -36,9 +36,9 @@ def measure(codec: str, length: int) -> dict[str, float]:
     import tensorflow as tf
     import tensorflow.compat.v1 as v1
 
-    from ps_train.runtime.local_state import collect_local_state
-    from ps_train.transport.codecs.feedback import ErrorFeedback
-    from ps_train.transport.codecs.named import codec_of
+    from ps_train.engine.transport.codecs.feedback import ErrorFeedback
+    from ps_train.engine.transport.coding import codec_of
+    from ps_train.engine.variables.worker_state import collect_local_state
 
     chosen = codec_of(codec)
     assert chosen is not None

@@ -17,7 +17,7 @@ from benchmarks.run import Measured, measure
 from benchmarks.summary import short
 from benchmarks.table import markdown
 from benchmarks.workloads import workload_class
-from ps_train.event_model import Costs, recommended_ps, steps_per_sec, workers_at_saturation
+from ps_train.observe.status.event_model import Costs, recommended_ps, steps_per_sec, workers_at_saturation
 
 WORKLOAD = "sleeper"
 NUM_PS = (1, 2)

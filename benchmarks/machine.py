@@ -9,7 +9,7 @@ import platform
 import re
 import subprocess
 
-from ps_train.runtime.instruction_set import INSTRUCTIONS, instructions
+from ps_train.base.process_stats import INSTRUCTIONS, instructions
 
 
 def machine(torch_python: str = "") -> dict[str, str | int]:

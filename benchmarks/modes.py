@@ -118,10 +118,10 @@ def read_clocks(path: pathlib.Path) -> list[Step]:
 
 def _first_good(model_dir: pathlib.Path) -> tuple[int, float] | None:
     """Step and time of the first checkpoint that scores ACCURACY on the test split."""
-    from ps_train.checkpoint.run_checkpoints import checkpoints_in
     from ps_train.data.pipeline import DataSource
+    from ps_train.engine.checkpoint.run_checkpoints import checkpoints_in
     from ps_train.models.digits import Digits
-    from ps_train.roles.evaluator import score
+    from ps_train.training.tasks.evaluator import score
 
     model = Digits()
     source = DataSource(lambda: model.data("test", ""))

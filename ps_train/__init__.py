@@ -9,7 +9,7 @@ asked for (PEP 562), so that `import ps_train` does not import TensorFlow.
 
 from __future__ import annotations
 
-from ps_train import hidden_modules
+from ps_train.base import hidden_modules
 
 hidden_modules.watch()  # before the first import that a user's file could answer
 
@@ -17,14 +17,19 @@ import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, train
-    from ps_train.config.job import Job
-    from ps_train.config.task import Task
+    from ps_train import data
+    from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
+    from ps_train.commands import doctor, launch
+    from ps_train.commands.firewall import command
+    from ps_train.commands.launch.fit import FitResult, fit
+    from ps_train.compat import estimator
+    from ps_train.compat.scripts import command
+    from ps_train.compat.train import names
+    from ps_train.config.job import Job, Task
     from ps_train.data.arrays import Arrays
-    from ps_train.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
-    from ps_train.model import Model
-    from ps_train.record_files import TextLines, TFRecords
-    from ps_train.roles.fit import FitResult, fit
+    from ps_train.data.record_files import TextLines, TFRecords
+    from ps_train.modeling import metrics, optimizers, tables
+    from ps_train.modeling.model import Model
 
 __version__ = "0.1.0"
 
@@ -59,19 +64,19 @@ __all__ = [
 
 _HOMES = {
     "Arrays": "ps_train.data.arrays",
-    "ConfigError": "ps_train.errors",
-    "DataError": "ps_train.errors",
-    "FitResult": "ps_train.roles.fit",
+    "ConfigError": "ps_train.base.errors",
+    "DataError": "ps_train.base.errors",
+    "FitResult": "ps_train.commands.launch.fit",
     "Job": "ps_train.config.job",
-    "Model": "ps_train.model",
-    "ModelError": "ps_train.errors",
-    "PsTrainError": "ps_train.errors",
-    "RefusedError": "ps_train.errors",
-    "TFRecords": "ps_train.record_files",
-    "Task": "ps_train.config.task",
-    "TextLines": "ps_train.record_files",
-    "TrainingError": "ps_train.errors",
-    "fit": "ps_train.roles.fit",
+    "Model": "ps_train.modeling.model",
+    "ModelError": "ps_train.base.errors",
+    "PsTrainError": "ps_train.base.errors",
+    "RefusedError": "ps_train.base.errors",
+    "TFRecords": "ps_train.data.record_files",
+    "Task": "ps_train.config.job",
+    "TextLines": "ps_train.data.record_files",
+    "TrainingError": "ps_train.base.errors",
+    "fit": "ps_train.commands.launch.fit",
 }
 
 

@@ -14,26 +14,25 @@ import traceback
 from collections.abc import Callable
 
 from ps_train import __version__
-from ps_train.cluster.from_environment import origin, parse_flags, unused_ranks
-from ps_train.cluster.ports import check_port
-from ps_train.cluster.spec import Cluster
+from ps_train.base import gc_control, malloc
+from ps_train.base.console import ERROR_BEGINS, FRAMES_BEGIN, Console, ConsoleHandler
+from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.base.lost_outputs import check_outputs
+from ps_train.base.network_interfaces import refuse_public_ports
+from ps_train.base.tf_import import import_tensorflow
+from ps_train.base.user_code import describe, frames_text
+from ps_train.cluster.addresses import environment
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.from_environment import origin, parse_flags, unused_ranks
+from ps_train.cluster.addresses.ports import check_port
+from ps_train.commands.launch.child_process import die_with_launcher, stop_with_parent
+from ps_train.commands.launch.preflight import check_local_job, check_task, flags_without_effect
+from ps_train.commands.launch.task_log import TaskLog
 from ps_train.config import flags
-from ps_train.config.job import Job
+from ps_train.config.error_report import ErrorFile, report_error
+from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
-from ps_train.config.task import Task
-from ps_train.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
-from ps_train.launch.no_effect import flags_without_effect
-from ps_train.launch.parent import die_with_launcher, stop_with_parent
-from ps_train.launch.preflight import check_local_job, check_task
-from ps_train.launch.task_log import TaskLog
-from ps_train.network_interfaces import refuse_public_ports
-from ps_train.runtime import environment, gc_control, malloc
-from ps_train.runtime.console import ERROR_BEGINS, FRAMES_BEGIN, Console, ConsoleHandler
-from ps_train.runtime.error_report import ErrorFile, report_error
-from ps_train.runtime.lost_outputs import check_outputs
-from ps_train.runtime.tf_import import import_tensorflow
-from ps_train.user_code import describe, frames_text
 
 _PR_SET_NAME = 15  # sys/prctl.h
 _NO_FILE = ErrorFile("", "")
@@ -94,8 +93,8 @@ def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile =
 def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     job, task = parsed.job, parsed.task
     if task.job_name == "local":
-        from ps_train.launch import local
-        from ps_train.launch.child_process import ForkTarget
+        from ps_train.commands.launch import local
+        from ps_train.commands.launch.child_process import ForkTarget
 
         check_local_job(job, has_job_name="job_name" in parsed.given)
         refuse_public_ports("the job", job.allow_public_ports)
@@ -116,8 +115,8 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     if task.job_name != "evaluator":
         refuse_public_ports(str(task), job.allow_public_ports)
         check_port(Cluster.of(job).address(task), task)  # before TensorFlow, whose import takes seconds
-    from ps_train.roles.health import serve_health
-    from ps_train.runtime.signals import exit_on_signals
+    from ps_train.base.signals import exit_on_signals
+    from ps_train.training.tasks.health_port import serve_health
 
     exit_on_signals()
     if not _has_launcher:
@@ -125,11 +124,11 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     gc_control.disable()
     import_tensorflow(job.verbose)
     if task.job_name == "ps":
-        from ps_train.roles import ps as role
+        from ps_train.training.tasks import ps as role
     elif task.job_name == "evaluator":
-        from ps_train.roles import evaluator as role  # type: ignore[no-redef]
+        from ps_train.training.tasks import evaluator as role  # type: ignore[no-redef]
     else:
-        from ps_train.roles import worker as role  # type: ignore[no-redef]
+        from ps_train.training.tasks import worker as role  # type: ignore[no-redef]
     code = role.run(job, task, console)
     if code == EXIT_DONE:
         check_outputs()
@@ -160,16 +159,16 @@ def _import_for_children(job: Job) -> None:
     environment.apply(environment.import_environment(job, os.environ), os.environ)
     gc_control.disable()
     import_tensorflow(job.verbose)
-    from ps_train.roles import ps, worker  # noqa: F401
+    from ps_train.training.tasks import ps, worker  # noqa: F401
 
     gc_control.freeze()
 
 
 def _check_model(job: Job) -> int:
     """Imports the model and makes it once, and checks where it exports to; returns the exit code."""
-    from ps_train.checkpoint.export import prepare_export
-    from ps_train.model import load_model
-    from ps_train.runtime.file_systems import check_file_systems
+    from ps_train.config.file_systems import check_file_systems
+    from ps_train.engine.checkpoint.export import prepare_export
+    from ps_train.modeling.model import load_model
 
     load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)

@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from ps_train.network_interfaces import ALLOW_VARIABLE, public_addresses
+from ps_train.base.network_interfaces import ALLOW_VARIABLE, public_addresses
 
 if public_addresses():
     os.environ[ALLOW_VARIABLE] = "1"

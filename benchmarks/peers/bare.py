@@ -15,17 +15,16 @@ import tensorflow.compat.v1 as v1
 from benchmarks.peers.crossings import say_rpcs
 from benchmarks.peers.speech import Marks, parse
 from benchmarks.workloads import load
-from ps_train.cluster.server import device_of, session_config, start_server
-from ps_train.cluster.spec import Cluster
-from ps_train.config.job import Job
-from ps_train.config.task import Task
+from ps_train.base import gc_control
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.sessions.server import device_of, session_config, start_server
+from ps_train.config.job import Job, Task
 from ps_train.data.pipeline import DataSource
-from ps_train.graph.spec import GraphSpec
-from ps_train.graph.train_step import TrainStep, build_train_step
-from ps_train.placement.plan import make_plan
-from ps_train.placement.trace import trace
-from ps_train.runtime import gc_control
-from ps_train.updates.base import Replica
+from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.train_step import TrainStep, build_train_step
+from ps_train.engine.updates.base import Replica
+from ps_train.engine.variables.plan import make_plan
+from ps_train.engine.variables.trace import trace
 
 
 def main() -> None:

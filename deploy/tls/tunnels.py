@@ -28,9 +28,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from ps_train.cluster.spec import Address, Cluster
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.config.flags import parse
-from ps_train.errors import ConfigError
 
 FIRST_PORT = 21000
 """The first loopback port: below the ports that Linux gives to outgoing connections."""

@@ -20,9 +20,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from ps_train.cluster.spec import Cluster
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.flags import parse
-from ps_train.errors import ConfigError
 
 PORT = 51820
 _KEY = re.compile(r"[A-Za-z0-9+/]{43}=")

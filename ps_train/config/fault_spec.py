@@ -13,7 +13,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from ps_train.errors import ConfigError
+from ps_train.base.errors import ConfigError
 
 FORMS = "kill:TASK@STEP, stop:TASK@STEP, stop:TASK@STEP+SECONDSs, slow:worker:IxFACTOR, drop_push:SHARE"
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.validators import Check, anything
-from ps_train.errors import ConfigError
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
 _MOST, _MOST_SECS = 2**63 - 1, 10**9

@@ -15,8 +15,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from ps_train.errors import ConfigError
-from ps_train.untrusted import read_text
+from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import read_text
 
 _QUOTED = re.compile(r"""(?P<name>--?\w+)(?:\s*=\s*|\s+)(?P<quote>["'])(?P<value>.*?)(?P=quote)\s*(?:(?:#|//\s).*)?""")
 _MOST_BYTES, _MOST_FILES, _MOST_DEPTH = 1 << 20, 1000, 20

@@ -15,14 +15,13 @@ from typing import Any
 
 from absl import flags
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, parse_value, repeated_fields, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
-from ps_train.config.job import Job
+from ps_train.config.job import Job, Task
 from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
-from ps_train.config.task import Task
 from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
-from ps_train.errors import ConfigError
 
 _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
 _REPEATED = repeated_fields(Job)

@@ -15,13 +15,34 @@ import json
 import os
 from typing import Any
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.fault_spec import parse
-from ps_train.config.fields import check_fields, item_key, job_fields, source_of
+from ps_train.config.fields import check_fields, item_key, job_field, job_fields, source_of
 from ps_train.config.job_values import JobValues
 from ps_train.config.optimizer_arguments import OptimizerName, values_of
 from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path
 from ps_train.config.validation import validate_combinations
-from ps_train.errors import ConfigError
+from ps_train.config.validators import at_least, one_of, optional
+
+JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Job name and task index of a process: `Task("ps", 0)` is written ps:0."""
+
+    job_name: str = job_field("local", "task", "What this process is.", one_of(JOB_NAMES), common=True)
+    task_index: int | None = job_field(
+        None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), common=True
+    )
+
+    def with_default_index(self) -> Task:
+        """Returns the task with the index 0 if it has none."""
+        return self if self.task_index is not None else dataclasses.replace(self, task_index=0)
+
+    def __str__(self) -> str:
+        return f"{self.job_name}:{self.task_index}"
+
 
 HELD_PORT_VARIABLE = "PS_TRAIN_HELD_PORT_FD"
 """Environment variable: the socket, inherited from the launcher, that reserves the task's port."""

@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from ps_train.base.errors import ModelError
 from ps_train.config.fields import shown, source_of
-from ps_train.errors import ModelError
 
 _KINDS = {bool: "bool: true or false", int: "int: a whole number", float: "float: a number"}
 

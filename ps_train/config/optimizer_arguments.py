@@ -11,9 +11,9 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.fields import item_key, shown, source_of
 from ps_train.config.validators import Check, above, at_least
-from ps_train.errors import ConfigError
 
 Value = float | bool
 

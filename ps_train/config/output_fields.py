@@ -6,9 +6,18 @@ import dataclasses
 import re
 
 from ps_train.config.fields import job_field
-from ps_train.config.limits import HEALTH_RULES, parse_limits
 from ps_train.config.metric_rule import parse_early_stop, parse_export
-from ps_train.config.validators import Check, above, at_least, integer_or, is_parsed_by, one_of, optional
+from ps_train.config.validators import (
+    HEALTH_RULES,
+    Check,
+    above,
+    at_least,
+    integer_or,
+    is_parsed_by,
+    one_of,
+    optional,
+    parse_limits,
+)
 
 _RECOVERIES = ("partial", "consistent")
 _MOST_PROFILED = 1000

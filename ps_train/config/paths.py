@@ -4,7 +4,7 @@
     local_path("model_dir", "gs://bucket/1", "")       # raises ConfigError
 
 Checkpoints, status files and timelines need the operating system's own file functions.  Data and exports go through
-TensorFlow, so they may be on every file system that TensorFlow has (`runtime/file_systems.py`).
+TensorFlow, so they may be on every file system that TensorFlow has (`config/file_systems.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 
-from ps_train.errors import ConfigError
+from ps_train.base.errors import ConfigError
 
 LOCAL_PATHS = ("model_dir", "timeline_dir", "cluster_file", "log_dir")
 """Flags whose paths must be local."""

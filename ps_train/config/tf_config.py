@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import UntrustedError, parse_json, read_text, shown
 from ps_train.config.validators import is_number
-from ps_train.errors import ConfigError
-from ps_train.untrusted import UntrustedError, parse_json, read_text, shown
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.job_values import JobValues, described
-from ps_train.errors import ConfigError
 
 
 def validate_combinations(job: JobValues) -> None:

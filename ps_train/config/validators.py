@@ -7,8 +7,31 @@ check.holds(0), check.allowed          # False, "a number of at least 1"
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
+
+HEALTH_RULES = (
+    "sync_share", "device_secs", "conflict_rate", "staleness", "input_share", "ps_cpu", "ps_network", "balance",
+    "ps_memory", "skipped", "dropped", "unsaved_secs", "hold_share", "slow_worker",
+)  # fmt: skip
+"""Names of the rules of health, which `observe/status/health.py` defines."""
+
+
+def parse_limits(text: str) -> dict[str, float]:
+    """Returns the limits by the names of their rules.
+
+    Raises:
+      ValueError: a part is not RULE:NUMBER, or names no rule, or one twice.
+    """
+    found: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition(":")
+        limit = float(number)
+        if name not in HEALTH_RULES or name in found or not math.isfinite(limit) or limit < 0:
+            raise ValueError(part)
+        found[name] = limit
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

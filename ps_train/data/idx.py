@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ps_train.errors import DataError
+from ps_train.base.errors import DataError
 
 __all__ = ["load"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.batched import Batch
+from ps_train.base.errors import DataError
+from ps_train.base.user_code import operations_of, place_of
+from ps_train.data.arrays import Batch
 from ps_train.data.stream import own_text
-from ps_train.errors import DataError
-from ps_train.user_code import operations_of, place_of
 
 _NO_CLASS = re.compile(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 _REMEMBERED = "ps_train/inputs"

@@ -19,17 +19,16 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.arrays import Arrays
-from ps_train.data.batched import Batched
+from ps_train.base.errors import ModelError
+from ps_train.base.user_code import user_code
+from ps_train.data.arrays import Arrays, Batched
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.named_inputs import remember_inputs
 from ps_train.data.split import Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.data.wrong_data import wrong_data
-from ps_train.dynamic_batches import DynamicBatches
-from ps_train.errors import ModelError
-from ps_train.example_rows import count_of, gather_rows
-from ps_train.user_code import user_code
 
 _SHARED_NAME = "ps_train_input"
 
@@ -87,7 +86,7 @@ class Batches:
       examples: float32 scalar, number of examples that the batch stands for: its size, or 0 after the end.
       initializer: the operation that (re)starts the input.
       get_next_op: the operation that reads the batch from the input.
-      progress: int64 [3], the batch's part of its shard under dynamic sharding, else None; see `data/shard_batches.py`.
+      progress: int64 [3], the batch's part of its shard under dynamic sharding, else None; see `data/shards/shard_batches.py`.
       ended: set when all input has been read; None if the end is not observed.
       cardinality: int64 scalar, the number of batches or `split.UNKNOWN` or `split.INFINITE`; None: known to be finite.
       name: name of the data in errors.

@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import DataError, ModelError
 from ps_train.data.arrays import Arrays
-from ps_train.errors import DataError, ModelError
 
 UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 INFINITE = tf.data.experimental.INFINITE_CARDINALITY

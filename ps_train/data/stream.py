@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ps_train.errors import DataError
+from ps_train.base.errors import DataError
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from ps_train.base.errors import DataError
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.stream import no_autograph, pipeline_error
-from ps_train.errors import DataError
 
 BLOCK_BYTES = 1 << 18
 """Bytes of one read: enough to make the call's cost negligible, and few enough to shuffle blocks well."""

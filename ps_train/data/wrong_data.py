@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.errors import ModelError
-from ps_train.user_code import shown
+from ps_train.base.errors import ModelError
+from ps_train.base.user_code import shown
 
 ALLOWED = (
     "return ps_train.Arrays, ps_train.TFRecords, ps_train.TextLines, a tf.data.Dataset of single (features, labels) "

@@ -1,1 +1,1 @@
-"""The training thread of a worker or the chief: one session after the other."""
+"""TODO ps_train/training."""

@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 
-from ps_train.cluster.spec import Cluster
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.flags import parse
-from ps_train.config.task import Task
+from ps_train.config.job import Task
 from tests.chaos.job import StormJob
 from tests.chaos.storm import NEVER, Kind, Storm
 from tests.chaos.weather import weather

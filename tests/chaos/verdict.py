@@ -24,7 +24,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import tensorflow as tf
 
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.chaos.storm import EPOCHS
 from tests.support.processes import Process, Processes
 from tests.support.stormy import HOT

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ps_train import Job
-from ps_train.batch_size_control import BatchSizeHook, batch_size_hooks, learning_rate_divisor
-from ps_train.batch_size_policy import BatchSizePolicy
+from ps_train.engine.updates.batch_size_control import BatchSizeHook, batch_size_hooks, learning_rate_divisor
+from ps_train.engine.updates.batch_size_policy import BatchSizePolicy
 from tests.support.cluster import InProcessCluster
 from tests.support.models import Linear
 

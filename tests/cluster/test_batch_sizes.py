@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
 
-from ps_train.model import make_optimizer
+from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.models import Linear

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
-from ps_train.errors import ModelError
-from ps_train.roles import evaluator
+from ps_train.training.tasks import evaluator
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.user_models import STEPS, UserModel, check_export, check_scores, check_training

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint import files
-from ps_train.errors import ModelError
+from ps_train.base.errors import ModelError
+from ps_train.engine.checkpoint import files
 from tests.support.cluster import InProcessCluster
 from tests.support.dtypes import Averaging
 from tests.support.long import long

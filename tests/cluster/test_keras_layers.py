@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
-from ps_train.errors import ModelError
-from ps_train.placement.trace import trace
+from ps_train.engine.variables.trace import trace
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.user_models import UserModel, check_export, check_scores, check_training

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.model import make_optimizer
-from ps_train.runtime.loss_scale import FIRST
-from ps_train.updates.finite import NOT_FINITE
+from ps_train.engine.updates.push_guard import NOT_FINITE
+from ps_train.engine.variables.precision import FIRST
+from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
 from tests.support.mixed import MixedBags, Normalized, Perceptron, Plain, ScaledDescent, Steep

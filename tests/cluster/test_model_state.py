@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
-from ps_train.errors import ModelError
-from ps_train.placement.trace import trace
+from ps_train.engine.variables.trace import trace
 from tests.support.cluster import InProcessCluster, batches_of
 from tests.support.long import long
 from tests.support.models import Linear

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.model import make_optimizer
-from ps_train.training.loop import LoopExit
-from ps_train.updates.finite import NOT_FINITE
+from ps_train.engine.updates.push_guard import NOT_FINITE
+from ps_train.modeling.model import make_optimizer
+from ps_train.training.loop.loop import LoopExit
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.loops import pace_for, run_worker

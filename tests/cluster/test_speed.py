@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.server import session_config
-from ps_train.cluster.spec import Cluster
-from ps_train.config.task import Task
-from tests.cluster.transport.test_dense import Deep
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.sessions.server import session_config
+from ps_train.config.job import Task
+from tests.cluster.engine.transport.test_dense import Deep
 from tests.support.cluster import InProcessCluster
 from tests.support.servers import POOL
 

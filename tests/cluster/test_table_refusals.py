@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
-from ps_train.errors import ConfigError, DataError, ModelError
+from ps_train.base.errors import ConfigError, DataError, ModelError
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.loops import SharedBudget, run_worker

@@ -10,9 +10,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.pipeline import DataSource
-from ps_train.model import make_optimizer
-from ps_train.placement import initialization
-from ps_train.roles.evaluator import score
+from ps_train.engine.variables import initialization
+from ps_train.modeling.model import make_optimizer
+from ps_train.training.tasks.evaluator import score
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
 from tests.support.tables import (

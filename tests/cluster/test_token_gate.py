@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.placement.mutex import with_mutex
-from ps_train.token_gate import TokenGate
+from ps_train.engine.updates.token_gate import TokenGate
+from ps_train.engine.variables.mutex import with_mutex
 from tests.support.processes import eventually
 
 

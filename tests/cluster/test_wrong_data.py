@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 import ps_train
-from ps_train.errors import EXIT_CONFIG, DataError, DivergedError
+from ps_train.base.errors import EXIT_CONFIG, DataError, DivergedError
 from tests.support.cluster import InProcessCluster
 from tests.support.loops import SharedBudget, run_worker
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ps_train import __version__
-from ps_train.cluster.from_environment import parse_flags
+from ps_train.cluster.addresses.from_environment import parse_flags
 from tests.support.fork_server import ROOT
 
 DOCKER = ROOT / "deploy" / "docker"

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from ps_train import __version__
-from ps_train.cluster.from_environment import parse_flags
-from ps_train.cluster.spec import Cluster
+from ps_train.base.errors import EXIT_CONFIG, exit_code_of_signal
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.config.flags import ParsedFlags
-from ps_train.errors import EXIT_CONFIG, exit_code_of_signal
 from tests.support import manifests
 from tests.support.manifests import Document, find, flagfiles
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ps_train.cluster.from_environment import parse_flags
-from ps_train.errors import EXIT_CONFIG, exit_code_of_signal
+from ps_train.base.errors import EXIT_CONFIG, exit_code_of_signal
+from ps_train.cluster.addresses.from_environment import parse_flags
 from tests.support.fork_server import ROOT
 from tests.support.processes import Processes, eventually
 from tests.support.systemd import Systemd, skip_without_systemd

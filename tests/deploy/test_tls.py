@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.runtime.console import PROGRESS_BEGINS
+from ps_train.base.console import PROGRESS_BEGINS
 from tests.support import models, tls_probe
 from tests.support.fork_server import ROOT
 from tests.support.net_hosts import NetHosts, missing, net_hosts, wait_for_port

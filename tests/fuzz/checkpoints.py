@@ -63,8 +63,8 @@ def _read(path: str, values: dict[str, Any]) -> str:
     """Reads a checkpoint as a job does; returns what was wrong with the outcome."""
     import tensorflow.compat.v1 as v1
 
-    from ps_train.checkpoint import contents
-    from ps_train.errors import DamagedCheckpointError, ModelError
+    from ps_train.base.errors import DamagedCheckpointError, ModelError
+    from ps_train.engine.checkpoint import contents
 
     with v1.Graph().as_default(), v1.Session() as session:
         variables = {key: v1.get_variable(key.replace("/", "_"), initializer=value) for key, value in values.items()}

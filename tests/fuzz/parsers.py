@@ -17,28 +17,28 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ps_train.classic.membership import statuses_in
-from ps_train.classic.step_tickets import Ledger
-from ps_train.cluster import kubernetes, mpi, slurm
-from ps_train.cluster.spec import Cluster
+from ps_train.base.errors import ConfigError, PsTrainError, RefusedError
+from ps_train.base.lifecycle import Recorder
+from ps_train.base.untrusted import UntrustedError
+from ps_train.cluster.addresses import kubernetes, mpi, slurm
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership import kv_store, records
+from ps_train.cluster.membership.directory_lock import _holder_of
+from ps_train.cluster.membership.presence import statuses_in
+from ps_train.cluster.membership.run_status import read_status
+from ps_train.cluster.membership.step_budget import Ledger
+from ps_train.commands.doctor.transport import DoctorRecord
+from ps_train.compat.estimator.spec.cluster_config import read_cluster_config
+from ps_train.config.error_report import read_errors
 from ps_train.config.flags import parse
-from ps_train.coordination import kv_store, records
-from ps_train.coordination.directory_lock import _holder_of
-from ps_train.coordination.run_status import read_status
-from ps_train.doctor.transport import DoctorRecord
-from ps_train.errors import ConfigError, PsTrainError, RefusedError
-from ps_train.measured_network import read_network
-from ps_train.observe import prometheus
-from ps_train.observe.board import Board
-from ps_train.observe.eval_events import read_eval_metrics
-from ps_train.observe.launcher_events import LauncherEvents
-from ps_train.observe.run_end import read_result_step
-from ps_train.placement.plan import VariableSpec, make_plan
-from ps_train.runtime.error_report import read_errors
-from ps_train.runtime.lifecycle import Recorder
-from ps_train.runtime.step_record import StepRecord, table_of
-from ps_train.specs.cluster_config import read_cluster_config
-from ps_train.untrusted import UntrustedError
+from ps_train.engine.variables.plan import VariableSpec, make_plan
+from ps_train.observe.profile.step_record import StepRecord, table_of
+from ps_train.observe.progress.eval_events import read_eval_metrics
+from ps_train.observe.status import prometheus
+from ps_train.observe.status.board import Board
+from ps_train.observe.status.launcher_events import LauncherEvents
+from ps_train.observe.status.measured_network import read_network
+from ps_train.observe.status.run_end import read_result_step
 from tests.fuzz.documents import changed_bytes, json_texts, texts
 
 CLUSTER = {"ps": ["a:2222", "b:2222"], "worker": {"0": "c:2222", "3": "d:2222"}, "chief": ["e:2222"]}

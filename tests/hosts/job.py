@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.hosts.host import Host, Network
 from tests.hosts.updates import Torn, updates_in
 from tests.support.processes import Process, eventually

@@ -22,7 +22,7 @@ from tests.support.long import long
 HOUR = 3600
 HOLD = """
 import sys
-from ps_train.coordination.directory_lock import held_directory
+from ps_train.cluster.membership.directory_lock import held_directory
 with held_directory(sys.argv[1], "worker:0", 10):
     print("held")
 """

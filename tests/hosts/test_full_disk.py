@@ -7,7 +7,7 @@ import contextlib
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.hosts.host import Host, Network
 from tests.hosts.job import DONE_SECS, MODES, Job
 from tests.support.long import long

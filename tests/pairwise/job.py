@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from benchmarks.processes import free_ports
-from ps_train.observe.eval_events import EVAL_DIRECTORY, read_eval_metrics
+from ps_train.observe.progress.eval_events import EVAL_DIRECTORY, read_eval_metrics
 from tests.pairwise.factors import HOLD_STEP, RESUME_STEP, SAVE_STEPS, STEPS, Row
 from tests.support.processes import Process, Processes
 

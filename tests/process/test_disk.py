@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import tensorflow as tf
 
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.processes import Process, Processes, eventually
 
 COUNTING = ("--model=tests.support.models:Counting", "--num_workers=1", "--save_steps=10", "--log_secs=0.1")

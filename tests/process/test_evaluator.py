@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from ps_train.checkpoint.files import checkpoints_in
-from ps_train.coordination.run_status import read_status
+from ps_train.cluster.membership.run_status import read_status
+from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, children_of, eventually
 

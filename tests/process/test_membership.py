@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from ps_train.checkpoint.files import checkpoints_in
+from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 

@@ -96,7 +96,7 @@ def test_verbose_shows_all_frames(processes: Processes, model: str) -> None:
     arguments = [model, "--model_arg=raises=forward", f"--model_dir={processes.directory}/m", *SMALL[:2]]
     run = processes.run(*arguments, "--verbose")
     assert run.wait(60) == 2
-    assert "Traceback (most recent call last)" in run.output and "ps_train/placement/trace.py" in run.output
+    assert "Traceback (most recent call last)" in run.output and "ps_train/engine/variables/trace.py" in run.output
     assert "line 5, in deeper" in run.output
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ps_train.network_interfaces import ALLOW_VARIABLE
+from ps_train.base.network_interfaces import ALLOW_VARIABLE
 from tests.support.namespaces import hosts, needs_namespaces
 from tests.support.processes import ROOT, free_ports
 

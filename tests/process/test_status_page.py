@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ps_train.observe.page import page
+from ps_train.observe.status.page import page
 from tests.support.long import long
 from tests.support.processes import eventually
 from tests.support.status_page import (

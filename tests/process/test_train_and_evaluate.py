@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.processes import free_ports
-from ps_train.coordination.run_status import RunState, read_status
-from ps_train.observe.eval_events import read_eval_metrics
+from ps_train.cluster.membership.run_status import RunState, read_status
+from ps_train.observe.progress.eval_events import read_eval_metrics
 from tests.support.long import long
 from tests.support.processes import ROOT, Process, Processes
 
-pytest.importorskip("ps_train.estimator.estimator")
+pytest.importorskip("ps_train.compat.estimator.estimator")
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -27,14 +27,14 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 sys.path.insert(0, {root!r})
 import tensorflow as tf, tensorflow.compat.v1 as v1
 from ps_train.estimator import early_stopping
-from ps_train.estimator.estimator import Estimator
-from ps_train.specs.estimator_spec import EstimatorSpec
-from ps_train.specs.eval_spec import EvalSpec
+from ps_train.compat.estimator.estimator import Estimator
+from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
+from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.estimator.export import build_parsing_serving_input_receiver_fn
-from ps_train.specs.exporter import FinalExporter, LatestExporter
-from ps_train.specs.run_config import RunConfig
-from ps_train.estimator.train_and_evaluate import train_and_evaluate
-from ps_train.specs.train_spec import TrainSpec
+from ps_train.compat.estimator.spec.exporter import FinalExporter, LatestExporter
+from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.compat.estimator.train_and_evaluate import train_and_evaluate
+from ps_train.compat.estimator.spec.train_spec import TrainSpec
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
 SETTINGS = {settings!r}

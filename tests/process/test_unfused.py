@@ -23,9 +23,9 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 sys.path.insert(0, {root!r})
 import tensorflow as tf, tensorflow.compat.v1 as v1
 from ps_train.estimator import engines
-from ps_train.estimator.estimator import Estimator
-from ps_train.specs.estimator_spec import EstimatorSpec
-from ps_train.specs.run_config import RunConfig
+from ps_train.compat.estimator.estimator import Estimator
+from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
+from ps_train.compat.estimator.spec.run_config import RunConfig
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
 SETTINGS = {settings!r}

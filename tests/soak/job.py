@@ -22,7 +22,7 @@ from tests.support.processes import Process, Processes, command_of
 
 BATCH_SIZE = 4
 REFUSED = "a call was refused because of its id"
-"""What `ps_train/cluster/calls.py` logs."""
+"""What `ps_train/cluster/sessions/calls.py` logs."""
 
 STALL_SECS = 300.0
 """A job that shows no new step for so long hangs; start and end are slow on a busy machine."""

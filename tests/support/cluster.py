@@ -11,24 +11,23 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.checkpoint.async_saver import AsyncSaver
-from ps_train.checkpoint.files import Checkpoints
-from ps_train.cluster.server import device_of, session_config
-from ps_train.cluster.spec import Cluster
-from ps_train.cluster.towers import find_towers
-from ps_train.config.job import Job
-from ps_train.config.task import Task
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.sessions.server import device_of, session_config
+from ps_train.config.job import Job, Task
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
-from ps_train.graph.evaluation import EvalGraph, build_eval_graph, evaluate
-from ps_train.graph.spec import GraphSpec
-from ps_train.graph.train_step import TrainStep, build_train_step
-from ps_train.model import Model
-from ps_train.placement.plan import make_plan
-from ps_train.placement.trace import trace
-from ps_train.placement.variables import OF_PS
-from ps_train.training.saver_setup import make_savers
-from ps_train.updates.base import Replica
+from ps_train.engine.checkpoint.async_saver import AsyncSaver
+from ps_train.engine.checkpoint.files import Checkpoints
+from ps_train.engine.step.evaluation import EvalGraph, build_eval_graph, evaluate
+from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.towers import find_towers
+from ps_train.engine.step.train_step import TrainStep, build_train_step
+from ps_train.engine.updates.base import Replica
+from ps_train.engine.variables.plan import make_plan
+from ps_train.engine.variables.trace import trace
+from ps_train.engine.variables.variables import OF_PS
+from ps_train.modeling.model import Model
+from ps_train.training.loop.recovery import make_savers
 from tests.support.servers import POOL
 
 

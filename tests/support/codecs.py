@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.transport.codecs.codec import Codec
+from ps_train.engine.transport.codecs.codec import Codec
 
 
 class UsedCodec:

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from ps_train.model import Model
+from ps_train.modeling.model import Model
 from tests.support.cluster import InProcessCluster
 
 WIDTH = 900

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.estimator.estimator import Estimator
-from ps_train.specs.estimator_spec import EstimatorSpec
-from ps_train.specs.run_config import RunConfig
+from ps_train.compat.estimator.estimator import Estimator
+from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
+from ps_train.compat.estimator.spec.run_config import RunConfig
 
 X = np.random.RandomState(0).randn(64, 2).astype(np.float32)
 Y = X @ np.array([1, 2], np.float32)

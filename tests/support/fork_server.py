@@ -143,12 +143,12 @@ class ForkServer:
 def main() -> None:
     """The process that is copied: it has one thread, and never runs anything else."""
     from ps_train import __main__ as program
-    from ps_train.runtime import gc_control
-    from ps_train.runtime.tf_import import import_tensorflow
+    from ps_train.base import gc_control
+    from ps_train.base.tf_import import import_tensorflow
 
     gc_control.disable()
     import_tensorflow(verbose=False)
-    from ps_train.launch import local  # noqa: F401
+    from ps_train.commands.launch import local  # noqa: F401
 
     gc_control.freeze()
     requests = socket.socket(fileno=int(os.environ.pop(_FD)))

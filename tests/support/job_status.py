@@ -6,13 +6,13 @@ import time
 
 import numpy as np
 
-from ps_train.checkpoint.counter_values import RunCounterValues
-from ps_train.cluster.spec import Cluster
+from ps_train.base.console import Progress
+from ps_train.base.lifecycle import Recorder, attach
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Job
-from ps_train.observe.board import Board
-from ps_train.placement.plan import VariableSpec, make_plan
-from ps_train.runtime.console import Progress
-from ps_train.runtime.lifecycle import Recorder, attach
+from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.variables.plan import VariableSpec, make_plan
+from ps_train.observe.status.board import Board
 
 PS = ("a:1", "b:1")
 WORKERS = ("c:1", "d:1")

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
-from ps_train.embeddings.row_order import positions_of
+from ps_train.modeling.tables.row_order import positions_of
 
 
 def evaluated(build: Callable[[], Any]) -> Any:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ps_train.cluster.burst_size import BurstScheduler
-from ps_train.training.loop import TrainingLoop
-from ps_train.training.step_sources import LockstepSource, StepSource
+from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.loop import TrainingLoop
+from ps_train.training.loop.step_sources import LockstepSource, StepSource
 from tests.support.cluster import InProcessCluster
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.programs.captured_model import CapturedModel
-from ps_train.programs.program import Program
-from ps_train.programs.survey import Survey, survey_program
+from ps_train.compat.capture.captured_model import CapturedModel
+from ps_train.compat.capture.program import Program
+from ps_train.compat.capture.survey import Survey, survey_program
 from tests.support.cluster import InProcessCluster
 
 STEPS, BATCH, ROWS = 12, 8, 40

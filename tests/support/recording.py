@@ -10,11 +10,11 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
-from ps_train.cluster.burst_size import BurstScheduler
 from ps_train.data.stream import RandomAccessChunks, Stream
-from ps_train.training.loop import TrainingLoop
-from ps_train.training.shard_client import ShardClient
-from ps_train.training.step_sources import StepSource
+from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.loop import TrainingLoop
+from ps_train.training.loop.shard_client import ShardClient
+from ps_train.training.loop.step_sources import StepSource
 from tests.support.cluster import InProcessCluster
 
 

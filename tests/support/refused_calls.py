@@ -16,12 +16,11 @@ from urllib.parse import urlsplit
 import numpy as np
 import tensorflow as tf
 
-from ps_train.cluster.abandonable import run_within
-from ps_train.cluster.calls import UNBOUNDED_CALL
-from ps_train.cluster.stuck_calls import FIRST_SECS, LATER_SECS
-from ps_train.coordination.kv_store import KeyValueStore
-from ps_train.model import make_optimizer
-from ps_train.tcp_connections import shut_down_incoming
+from ps_train.base.tcp_connections import shut_down_incoming
+from ps_train.cluster.membership.kv_store import KeyValueStore
+from ps_train.cluster.sessions.abandonable import FIRST_SECS, LATER_SECS, run_within
+from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
+from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
 from tests.support.processes import eventually

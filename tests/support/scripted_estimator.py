@@ -9,8 +9,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ps_train.specs.exporter import Exporter
-from ps_train.specs.run_config import RunConfig
+from ps_train.compat.estimator.spec.exporter import Exporter
+from ps_train.compat.estimator.spec.run_config import RunConfig
 
 
 class Clock:

@@ -16,11 +16,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import Session
-from ps_train.cluster.server import start_server
-from ps_train.cluster.spec import Address
+from ps_train.base.polling import poll_until
+from ps_train.cluster.addresses.cluster import Address
+from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.server import start_server
 from ps_train.config.job import Job
-from ps_train.runtime.polling import poll_until
 from tests.support.processes import free_ports
 
 _RESET_SECS = 5.0

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ps_train.observe.page import csp, page
+from ps_train.observe.status.page import csp, page
 
 NOW = 1760000000.0
 HOSTILE = "</script><img src=x onerror=\"document.title='broken'\">\u2028<b>bold</b>&amp;"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ps_train.coordination import records
-from ps_train.coordination.records import TaskState, TaskStatus
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.records import TaskState, TaskStatus
 
 
 def task_status(task="worker:1", heartbeat=0, state=TaskState.TRAINING, process="a process"):

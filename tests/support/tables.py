@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, embeddings
 from ps_train.config.optimizer_arguments import ARGUMENTS
-from ps_train.embeddings.row_order import positions_of
+from ps_train.modeling.tables.row_order import positions_of
 from tests.support.models import Linear
 
 ROWS, DIMENSION, COMBINERS = 40, 3, ("sum", "mean", "sqrtn")

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ModelError
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource
-from ps_train.errors import ModelError
-from ps_train.model import Model
-from ps_train.placement.trace import trace
+from ps_train.engine.variables.trace import trace
+from ps_train.modeling.model import Model
 
 DATA = Arrays(np.ones((8, 4), np.float32), np.ones((8, 1), np.float32))
 

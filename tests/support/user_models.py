@@ -11,9 +11,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
-from ps_train.checkpoint.export import export, prepare_export
 from ps_train.data.pipeline import DataSource
-from ps_train.roles import evaluator
+from ps_train.engine.checkpoint.export import export, prepare_export
+from ps_train.training.tasks import evaluator
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 
 STEPS, BATCH, RATE = 4, 4, 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.calls import Session, SessionGroup
+from ps_train.cluster.sessions.calls import Session, SessionGroup
 from tests.support.servers import POOL
 
 

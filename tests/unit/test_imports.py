@@ -94,26 +94,24 @@ def ours(imports):
 
 
 def test_the_walk_finds_every_form_of_import():
-    source = (
-        "import ps_train.metrics\nfrom ps_train.placement import plan, variables\nfrom ps_train.model import Model\n"
-    )
+    source = "import ps_train.metrics\nfrom ps_train.engine.variables import plan, variables\nfrom ps_train.modeling.model import Model\n"
     source += (
         "from . import unroll\nfrom .forward import Stored\nfrom ..data.pipeline import Share\nimport numpy as np\n"
     )
     source += "def late():\n    from ps_train.launch import local\n    import os.path\n"
     assert imported_by(source, "graph.train_step", False) == {
         "ps_train.metrics",
-        "ps_train.placement.plan",
-        "ps_train.placement.variables",
-        "ps_train.model",
-        "ps_train.graph.unroll",
-        "ps_train.graph.forward",
+        "ps_train.engine.variables.plan",
+        "ps_train.engine.variables.variables",
+        "ps_train.modeling.model",
+        "ps_train.engine.step.unroll",
+        "ps_train.engine.step.forward",
         "ps_train.data.pipeline",
         "numpy",
-        "ps_train.launch.local",
+        "ps_train.commands.launch.local",
         "os.path",
     }
-    assert imported_by("from .base import Update\n", "updates", True) == {"ps_train.updates.base"}
+    assert imported_by("from .base import Update\n", "updates", True) == {"ps_train.engine.updates.base"}
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name])

@@ -20,31 +20,31 @@ LARGE = 40
 
 COVERED_BY = {
     # Parts of a graph that can be judged only in a whole graph.
-    "graph/train_step.py": "tests/cluster/test_modes.py",
-    "graph/worker_step.py": "tests/cluster/test_modes.py",
-    "graph/ps_state.py": "tests/cluster/test_modes.py",
-    "graph/backward.py": "tests/cluster/test_gradients.py",
-    "metric_sums.py": "tests/cluster/graph/test_evaluation.py",
-    "roles/model_check.py": "tests/unit/test_model_errors.py",
-    "updates/base.py": "tests/cluster/test_modes.py",
-    "updates/gradient_accumulator.py": "tests/cluster/updates/test_synchronous.py",
-    "embeddings/deferred_lookups.py": "tests/cluster/test_tables.py",
-    "embeddings/index.py": "tests/cluster/transport/test_vocabulary.py",
-    "embeddings/row_allocator.py": "tests/cluster/transport/test_vocabulary.py",
-    "checkpoint/shard_ownership.py": "tests/cluster/test_dynamic_sharding.py",
-    "transport/model_state.py": "tests/cluster/test_model_state.py",
-    "placement/initial_tensor.py": "tests/unit/placement/test_user_variables.py",
+    "engine/step/train_step.py": "tests/cluster/test_modes.py",
+    "engine/step/worker_step.py": "tests/cluster/test_modes.py",
+    "engine/step/ps_state.py": "tests/cluster/test_modes.py",
+    "engine/step/backward.py": "tests/cluster/test_gradients.py",
+    "metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",
+    "training/tasks/model_check.py": "tests/unit/modeling/test_model_errors.py",
+    "engine/updates/base.py": "tests/cluster/test_modes.py",
+    "engine/updates/gradient_accumulator.py": "tests/cluster/engine/updates/test_synchronous.py",
+    "modeling/tables/deferred_lookups.py": "tests/cluster/test_tables.py",
+    "modeling/tables/vocabulary_index.py": "tests/cluster/engine/transport/test_vocabulary.py",
+    "modeling/tables/row_allocator.py": "tests/cluster/engine/transport/test_vocabulary.py",
+    "engine/updates/shard_ownership.py": "tests/cluster/test_dynamic_sharding.py",
+    "engine/transport/model_state.py": "tests/cluster/test_model_state.py",
+    "engine/variables/initial_tensor.py": "tests/unit/engine/variables/test_user_variables.py",
     # Parts of a process that need real processes.
-    "training/worker_duties.py": "tests/process/test_output.py",
-    "training/session.py": "tests/process/test_recovery.py",
-    "training/context.py": "tests/process/test_training.py",
-    "training/recovery.py": "tests/process/test_recovery.py",
-    "training/final_evaluation.py": "tests/process/test_final_evaluation.py",
-    "launch/child_process.py": "tests/process/test_restarts.py",
+    "training/loop/worker_duties.py": "tests/process/test_output.py",
+    "training/loop/session.py": "tests/process/test_recovery.py",
+    "training/loop/task_context.py": "tests/process/test_training.py",
+    "training/loop/recovery.py": "tests/process/test_recovery.py",
+    "training/loop/final_evaluation.py": "tests/process/test_final_evaluation.py",
+    "commands/launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",
     # Tested through the two modules that use it.
-    "config/model_arguments.py": "tests/unit/test_model_file.py",
+    "config/model_arguments.py": "tests/unit/modeling/test_file_check.py",
 }
 """Large modules without a test file of their own, and the tests that cover them."""
 

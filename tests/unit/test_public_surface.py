@@ -113,13 +113,13 @@ def test_names_are_found_in_every_form_of_import():
 
 def test_what_is_private_is_found_in_every_part_of_a_document():
     text = "A `Stream` (`from ps_train.data import Stream, text_lines`), `--model=ps_train.models.digits:Ditigs`,\n"
-    text += "`ps_train.placement.plan`, `ps_train/graph/unroll.py`, `ps_train.Model.forward`.\n"
+    text += "`ps_train.engine.variables.plan`, `ps_train/engine/step/unroll.py`, `ps_train.Model.forward`.\n"
     text += "```python\nfrom ps_train import embeddings\n\nembeddings.look_up('a', ids)\n```\n"
     assert private(names_in_document(text)) == {
         "ps_train.data.text_lines",
         "ps_train.embeddings.look_up",
         "ps_train.models.digits.Ditigs",
-        "ps_train.placement.plan",
+        "ps_train.engine.variables.plan",
     }
 
 
@@ -157,13 +157,13 @@ def test_a_list_is_sorted_and_names_what_has_a_docstring(module):
 
 
 def test_a_module_that_no_list_names_is_private():
-    assert "ps_train.placement" not in MODULES and "ps_train.data.stream" not in MODULES
+    assert "ps_train.engine.variables" not in MODULES and "ps_train.data.stream" not in MODULES
     assert not is_public("ps_train.data.stream.Stream")
 
 
 def test_the_longer_paths_of_names_that_moved_work_as_well():
     from ps_train.data.stream import RandomAccessChunks, Stream, pipeline_error
-    from ps_train.embeddings.row_order import positions_of
+    from ps_train.modeling.tables.row_order import positions_of
 
     data, embeddings = MODULES["ps_train.data"], MODULES["ps_train.embeddings"]
     assert (Stream, RandomAccessChunks) == (data.Stream, data.RandomAccessChunks)
@@ -186,12 +186,12 @@ def test_the_table_of_architecture_is_what_the_lists_say():
 
 
 def test_the_package_is_imported_without_tensorflow():
-    assert imported_after("import ps_train; dir(ps_train)") == {"ps_train", "ps_train.hidden_modules"}
+    assert imported_after("import ps_train; dir(ps_train)") == {"ps_train", "ps_train.base.hidden_modules"}
 
 
 def test_data_are_described_without_tensorflow():
     found = imported_after("import ps_train; ps_train.Model, ps_train.data.criteo.load, ps_train.Job")
-    assert {"ps_train.model", "ps_train.data.stream"} <= found
+    assert {"ps_train.modeling.model", "ps_train.data.stream"} <= found
     assert not {name for name in found if name.partition(".")[0] == "tensorflow"}
 
 

@@ -19,8 +19,8 @@ import logging
 import pathlib
 import zlib
 
+from ps_train.base.errors import DataError
 from ps_train.data.criteo.format import COLUMNS
-from ps_train.errors import DataError
 
 log = logging.getLogger(__name__)
 

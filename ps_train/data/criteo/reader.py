@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.base.errors import DataError
 from ps_train.data.criteo.bad_lines import LINE, BadLines
 from ps_train.data.criteo.files import HOLD_OUT_EVERY, SplitFiles, SplitPart
 from ps_train.data.criteo.format import COLUMNS, INTEGERS, MAX_BAD_LINES
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 from ps_train.data.text_lines import BLOCK_BYTES, LineRange, line_blocks, line_dataset
-from ps_train.errors import DataError
 
 if TYPE_CHECKING:
     from ps_train.data.data_shard import DataShard

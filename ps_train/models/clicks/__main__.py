@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ps_train.command_parser import CommandParser
-from ps_train.errors import EXIT_DONE, ConfigError, DataError, PsTrainError
+from ps_train.base.command_parser import CommandParser
+from ps_train.base.errors import EXIT_DONE, ConfigError, DataError, PsTrainError
 from ps_train.models.clicks.synthetic import LINES, TEST_SHARE, best_scores, write_files
 
 _USAGE = """python -m ps_train.models.clicks --make DIRECTORY [--lines N] [--seed S] [--parts K] [--gz]

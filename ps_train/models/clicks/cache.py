@@ -11,7 +11,7 @@ import os
 import pathlib
 import shutil
 
-from ps_train.errors import DataError
+from ps_train.base.errors import DataError
 from ps_train.models.clicks.synthetic import LINES, write_files
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ps_train.base.errors import DataError
 from ps_train.data.criteo.files import files_of
 from ps_train.data.criteo.format import INTEGERS
-from ps_train.errors import DataError
 from ps_train.models.clicks.synthetic_model import Array, Clicks, SyntheticClickModel
 
 LINES = 300_000

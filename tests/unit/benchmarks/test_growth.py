@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.growth import calibrated
-from ps_train.event_model import steps_per_sec
+from ps_train.observe.status.event_model import steps_per_sec
 
 
 def test_costs_are_those_of_one_worker_and_of_the_most():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.codec_spec import CodecSpec, parse_codec
 from ps_train.config.job import Job
-from ps_train.errors import ConfigError
 
 
 def test_codecs_and_their_shares_are_read():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.fault_spec import Fault, Schedule, check_tasks, dropped_share, parse, slowdown_factor
 from ps_train.config.job import Job
-from ps_train.errors import ConfigError
 
 
 def test_every_form_is_understood() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ps_train.config.fields import job_fields
-from ps_train.config.job import Job
-from ps_train.config.task import Task
+from ps_train.config.job import Job, Task
 
 
 def test_every_option_has_help_and_a_section():

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from ps_train.base.errors import ConfigError
 from ps_train.config import flagfile
 from ps_train.config.flagfile import read_flagfile
-from ps_train.errors import ConfigError
 
 
 @pytest.fixture

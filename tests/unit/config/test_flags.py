@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ps_train.cluster.spec import Cluster
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config import flags
 from ps_train.config.fields import job_fields
-from ps_train.config.job import Job
-from ps_train.config.task import Task
+from ps_train.config.job import Job, Task
 from ps_train.config.training_fields import OPTIMIZERS
-from ps_train.errors import ConfigError
 
 PRESETS = sorted((pathlib.Path(__file__).parents[3] / "flags").glob("*.flags"))
 

@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from ps_train.config.job import Job
-from ps_train.config.task import Task
-from ps_train.errors import EXIT_CONFIG, ConfigError
+from ps_train.base.errors import EXIT_CONFIG, ConfigError
+from ps_train.config.job import Job, Task
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import json
 import pytest
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.membership.job_diff import diff_configs, job_fingerprint
 from ps_train.config import flags
 from ps_train.config.job import Job
 from ps_train.config.optimizer_arguments import ADAGRAD_START, ARGUMENTS, OptimizerName, values_of, with_defaults
-from ps_train.coordination.job_diff import diff_configs, job_fingerprint
-from ps_train.errors import ConfigError
 
 CLASSES = {
     "sgd": v1.train.GradientDescentOptimizer,

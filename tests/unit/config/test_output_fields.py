@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.config.output_fields import parse_profile
-from ps_train.errors import ConfigError
 
 
 @pytest.mark.parametrize(("text", "expected"), [("200:20", (200, 20)), ("0:1", (0, 1)), ("5:1000", (5, 1000))])

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path, scheme_of
-from ps_train.errors import ConfigError
 from tests.support.fork_server import ROOT
 
 LINE = " (from the command line)"

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from ps_train.cluster.spec import Address, Cluster
-from ps_train.config.job import Job
-from ps_train.config.task import Task
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.addresses.cluster import Address, Cluster
+from ps_train.config.job import Job, Task
 from ps_train.config.tf_config import parse_tf_config
-from ps_train.errors import ConfigError
 
 
 def tf_config(config):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
-from ps_train.errors import ConfigError
 
 
 @pytest.mark.parametrize(

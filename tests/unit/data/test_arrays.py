@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ps_train.base.errors import DataError
 from ps_train.data.arrays import Arrays
-from ps_train.errors import DataError
 
 NUMBERS = Arrays(np.arange(23, dtype=np.float32)[:, None] * 10, np.arange(23))
 

@@ -8,8 +8,8 @@ import struct
 import numpy as np
 import pytest
 
+from ps_train.base.errors import DataError
 from ps_train.data import idx
-from ps_train.errors import DataError
 
 IMAGES = np.arange(5 * 3 * 4, dtype=np.uint8).reshape(5, 3, 4)
 LABELS = np.array([3, 1, 4, 1, 5], np.uint8)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.batched import Batch
+from ps_train.data.arrays import Batch
 from ps_train.data.named_inputs import (
     dense_inputs,
     input_name,

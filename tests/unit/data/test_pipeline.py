@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ModelError
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import DataSource, derived_seed, evaluation_batches, training_batches
-from ps_train.errors import ModelError
 
 NUMBERS = Arrays(np.arange(23, dtype=np.float32)[:, None] * 10, np.arange(23))
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.base.errors import DataError, ModelError
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource
 from ps_train.data.split import UNKNOWN, Split, number_of
-from ps_train.errors import DataError, ModelError
 
 TRAIN, TEST = Split("train", "/no/such", epochs=0), Split("test", "/no/such")
 

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import DataError
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
 from ps_train.data.stream import Stream, data_error, pipeline_error
-from ps_train.errors import DataError
 
 ALONE = DataShard(0, 1)
 

@@ -14,10 +14,10 @@ import tensorflow.compat.v1 as v1
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ps_train.base.errors import DataError
 from ps_train.data.data_shard import DataShard
 from ps_train.data.stream import data_error
 from ps_train.data.text_lines import Blocks, gzip_shares, line_dataset, read_block, read_gzip
-from ps_train.errors import DataError
 from tests.support.long import long
 
 

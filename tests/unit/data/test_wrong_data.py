@@ -10,13 +10,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 import ps_train
+from ps_train.base.errors import DataError, ModelError
 from ps_train.config.job import Job
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import evaluation_batches, training_batches
-from ps_train.data.shard_readers import reader_of
+from ps_train.data.shards.shard_readers import reader_of
 from ps_train.data.wrong_data import ALLOWED, FRAME, GENERATOR, LOADER, PAIRS, ROWS, wrong_data
-from ps_train.errors import DataError, ModelError
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 Y = np.array([0.0, 1.0, 1.0, 0.0], np.float32)

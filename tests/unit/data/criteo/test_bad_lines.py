@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import DataError
 from ps_train.data.criteo.bad_lines import LINE, SHOWN, describe_error
 from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import training_batches
 from ps_train.data.stream import data_error
-from ps_train.errors import DataError
 
 GOOD = ["1", *"7" * 13, *["00ab12cd"] * 26]
 

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
+from ps_train.base.errors import DataError
 from ps_train.data.criteo.files import SplitPart, files_of
-from ps_train.errors import DataError
 
 LABELLED, UNLABELLED = "\t".join("1" * 40) + "\n", "\t".join("1" * 39) + "\n"
 

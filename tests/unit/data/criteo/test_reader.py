@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import DataError
 from ps_train.data import criteo
 from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo, from_hexadecimal
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import evaluation_batches, training_batches
-from ps_train.errors import DataError
 from tests.support.long import long
 
 ALONE = DataShard(0, 1)

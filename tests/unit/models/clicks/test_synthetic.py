@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import DataError
 from ps_train.data import criteo
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import training_batches
-from ps_train.errors import DataError
 from ps_train.models.clicks.synthetic import auc, best_scores, read, seed_of, write_files
 from ps_train.models.clicks.synthetic_model import SyntheticClickModel
 

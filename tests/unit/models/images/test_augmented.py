@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import training_batches
-from ps_train.data.shard_batches import ShardedBatches
-from ps_train.data.shard_layout import Assignment, progress_value
-from ps_train.data.shard_readers import reader_of
+from ps_train.data.shards.shard_batches import ShardedBatches
+from ps_train.data.shards.shard_layout import Assignment, progress_value
+from ps_train.data.shards.shard_readers import reader_of
 from ps_train.models.images import AugmentedImages, crop_and_flip
 
 COUNT = 700

@@ -1,0 +1,30 @@
+"""The parser of a command that has flags of its own: its errors are one line.
+
+parser = CommandParser("python -m ps_train.launch", description=__doc__)
+parser.add_argument("--hosts", required=True)
+parser.parse_args([])           # ConfigError: … --hosts: see python -m ps_train.launch --help.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from ps_train.base.errors import ConfigError
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that raises ConfigError with one line instead of ending the process, and takes no shortened flags.
+
+    Args:
+      prog: the command, as the user types it.
+      others: further arguments of the base class.
+    """
+
+    def __init__(self, prog: str, **others: Any) -> None:
+        others.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(prog, allow_abbrev=False, **others)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises ConfigError with the message and the command that explains the flags."""
+        raise ConfigError(f"{message}: see {self.prog} --help.")

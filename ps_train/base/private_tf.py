@@ -1,0 +1,287 @@
+"""Private names of TensorFlow, and of Keras: each one that the package uses, although it is not public API.
+
+No other module uses such a name, as `tests/unit/base/test_private_tf_uses.py` checks.  `tests/unit/base/test_private_tf.py` looks
+for each name in the installed TensorFlow, and says what breaks without it.
+
+All names were seen in TensorFlow 2.16.1, 2.18.1, 2.20.0 and 2.21.0, by these tests.  The import of this module does not
+import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+OVERRIDDEN = {
+    "_create_slots": "Optimizer: makes the slots before the first update",
+    "_prepare": "Optimizer: makes tensors of the hyperparameters before every update",
+    "_resource_apply_dense": "Optimizer: applies a dense gradient",
+    "_resource_apply_sparse": "Optimizer: applies the gradient of some rows, each of which occurs once",
+    "_shared_name": "Variable: the name of its slots and of its moving average",
+    "_save_slice_info": "Variable: None if it is not a slice; read when its slots are made",
+    "_should_act_as_resource_variable": "Variable: present if it is read by value; decides how its slots are made",
+    "_as_graph_element": "the tensor or operation that stands for an object in `session.run` and control dependencies",
+    "__tf_tensor__": "the tensor that stands for an object in operations",
+}
+"""Names that TensorFlow looks for in an object; classes of this package define them under exactly these names.
+
+The public API has no optimizer or variable that can be subclassed without them.
+"""
+
+COLOCATION = "_class"
+"""Attribute of a node: names of the nodes on whose device it is placed.  A copied node must lose it.
+
+The public API sets it (`Graph.colocate_with`) but does not remove it.
+"""
+
+FUNCTION_PREFIXES = ("__inference", "__forward")
+"""Beginnings of the names of a `tf.function`'s graphs.  An operation of such a type is a call of the function.
+
+The public API has no test for such an operation.
+"""
+
+KERAS_CODE = "keras.src"
+"""Package with the code of Keras.  While it cannot be imported, TensorFlow's import is done without Keras.
+
+The public package `keras` must be found, since TensorFlow adds it to its own search path.
+"""
+
+_GRADIENT_NAME = "_gradient_op_type"
+_CUSTOM_GRADIENT = b"CustomGradient-"
+_KERAS_NAMES = "keras.src.utils.naming"
+
+
+def set_input(op: tf.Operation, index: int, value: tf.Tensor) -> None:
+    """Replaces an input of an operation; the value must not depend on the operation.
+
+    The public API connects inputs only when an operation is made.  TensorFlow's own loops are built in this way.
+    """
+    op._update_input(index, value)
+
+
+def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None:
+    """Makes an operation that already exists run after others.
+
+    Public `tf.control_dependencies` applies only to operations that are made later.
+    """
+    op._add_control_inputs(before)
+
+
+def has_custom_gradient(op: tf.Operation) -> bool:
+    """Returns True if `tf.custom_gradient` made the operation, which joins results and arguments of a function.
+
+    The public API does not tell such an operation from the user's own `tf.identity_n`.
+    """
+    return op.type == "IdentityN" and op.node_def.attr[_GRADIENT_NAME].s.startswith(_CUSTOM_GRADIENT)
+
+
+def capture(graph: tf.Graph, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns a graph's own tensor for a tensor of another graph: the input of a function for it.
+
+    The graph must be that of a function if it is not the tensor's own.  The class of such graphs is private, and the
+    public API returns them as `tf.Graph`.
+    """
+    return tensor if tensor.graph is graph else graph.capture(tensor)
+
+
+def control_flow_context(graph: tf.Graph) -> Any:
+    """Returns the branch or loop of TensorFlow 1's control flow that a graph is building; None outside of them.
+
+    The public API tells functions (`tf.inside_function`), and not these.
+    """
+    return graph._get_control_flow_context()
+
+
+def rename_variable(variable: tf.Variable, name: str) -> None:
+    """Makes a variable report a name; its operations keep theirs.
+
+    TensorFlow derives names of other variables from it.  With the public API a variable's name is that of its
+    operation, which is unique in the graph, so two variables cannot report one name.
+    """
+    variable._handle_name = f"{name}:0"
+
+
+def share_slots(optimizer: Any, first: Any) -> None:
+    """Makes an optimizer use the slots of `first`, which may be the optimizer itself; it then has empty ones.
+
+    An optimizer makes slots of its own in the public API, so a second update could not use those of the first.
+    """
+    if optimizer is first:
+        optimizer._slots, optimizer._non_slot_dict = {}, {}
+    else:
+        optimizer._slots, optimizer._non_slot_dict = first._slots, first._non_slot_dict
+
+
+def skip_deduplication(optimizer: Any) -> None:
+    """Turns off the summing of duplicate rows, unless the optimizer's class has a way of its own.
+
+    The public API has no switch for it.
+    """
+    import tensorflow.compat.v1 as v1
+
+    usual = v1.train.Optimizer._resource_apply_sparse_duplicate_indices
+    if type(optimizer)._resource_apply_sparse_duplicate_indices is usual:
+        optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
+
+
+def make_slot(optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str) -> None:
+    """Makes a variable's slot with a shape and an initializer, unless the optimizer has it already.
+
+    The public API reads slots (`get_slot`) but does not make them.
+    """
+    dtype = variable.dtype.base_dtype
+    optimizer._get_or_make_slot_with_initializer(variable, initializer, shape, dtype, name, optimizer.get_name())
+
+
+def adagrad_rate(optimizer: Any) -> tf.Tensor:
+    """Returns the learning rate of an AdagradOptimizer during an update; the public API does not return it."""
+    return optimizer._learning_rate_tensor
+
+
+def momentum_of(optimizer: Any) -> tuple[Any, bool]:
+    """Returns the momentum of a MomentumOptimizer, and whether it is Nesterov's; the public API does not."""
+    return optimizer._momentum, optimizer._use_nesterov
+
+
+def learning_rate_of(optimizer: Any) -> Any:
+    """Returns the learning rate that a MomentumOptimizer was made with; the public API does not return it."""
+    return optimizer._learning_rate
+
+
+class AdamTerms(NamedTuple):
+    """Tensors and variables of an AdamOptimizer during an update."""
+
+    rate: tf.Tensor
+    beta1: tf.Tensor
+    beta2: tf.Tensor
+    epsilon: tf.Tensor
+    beta1_power: tf.Variable
+    beta2_power: tf.Variable
+
+
+def adam_terms(optimizer: Any) -> AdamTerms:
+    """Returns the terms of an AdamOptimizer during an update; the public API does not return them."""
+    powers = optimizer._get_beta_accumulators()
+    return AdamTerms(optimizer._lr_t, optimizer._beta1_t, optimizer._beta2_t, optimizer._epsilon_t, *powers)
+
+
+def add_saving_listener(hook: Any, listener: Any) -> None:
+    """Adds a listener to a CheckpointSaverHook that the user has made; the public API takes listeners only then."""
+    if listener not in hook._listeners:
+        hook._listeners.append(listener)
+
+
+def last_save(hook: Any) -> int | None:
+    """Returns the step from which a CheckpointSaverHook counts to its next save; None before the first one.
+
+    The public API has no access to the hook's timer.
+    """
+    return hook._timer.last_triggered_step()
+
+
+def count_saves_from(hook: Any, step: int) -> None:
+    """Makes a CheckpointSaverHook count from a step to its next save; see `last_save`."""
+    hook._timer.update_last_triggered_step(step)
+
+
+def reset_keras_names() -> None:
+    """Resets the numbers in the names of Keras layers, which Keras counts per process; Keras may be missing.
+
+    Public `keras.utils.clear_session` also forgets the user's state.
+    """
+    naming = sys.modules.get(_KERAS_NAMES)
+    if naming is not None:
+        naming.reset_uids()
+
+
+def resource_variable_base() -> Any:
+    """Returns the base class of resource variables, by which lookups know an object of which rows can be read.
+
+    The public API has no class that is only this base.
+    """
+    return importlib.import_module("tensorflow.python.ops.resource_variable_ops").BaseResourceVariable
+
+
+def feature_cache(features: Any) -> Any:
+    """Returns the transformed features that feature columns read from; layers of Keras alone make it publicly."""
+    module = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")
+    return module.FeatureTransformationCache(features)
+
+
+class SyncSettings(NamedTuple):
+    """The arguments of a SyncReplicasOptimizer: the optimizer inside, and the numbers of replicas."""
+
+    optimizer: Any
+    to_aggregate: int
+    total: int
+
+
+def sync_settings(optimizer: Any) -> SyncSettings:
+    """Returns the arguments of a SyncReplicasOptimizer; TensorFlow's own class has no public names for them."""
+    if hasattr(optimizer, "replicas_to_aggregate"):
+        return SyncSettings(optimizer.optimizer, optimizer.replicas_to_aggregate, optimizer.total_num_replicas)
+    return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)
+
+
+_takes_checkpoint_values: contextvars.ContextVar[Any] = contextvars.ContextVar("takes_checkpoint_values", default=None)
+
+
+@contextlib.contextmanager
+def checkpoint_values_taken(take: Any, variables: Any) -> Iterator[None]:
+    """Calls `take` for each variable that `tf.train.init_from_checkpoint` initializes in the body.
+
+    The public function changes the initializer of a variable in its own graph, and has no way to ask what it would do.
+
+    Args:
+      take: a function of the variable, the path of the checkpoint and the name there; None: the function does nothing.
+      variables: returns name to variable, for those that TensorFlow does not know by their names.
+    """
+    _hook_checkpoint_values()
+    token = _takes_checkpoint_values.set((take, variables))
+    try:
+        yield
+    finally:
+        _takes_checkpoint_values.reset(token)
+
+
+@functools.cache
+def _hook_checkpoint_values() -> None:
+    """Puts functions before two of TensorFlow's, once; outside of `checkpoint_values_taken` they change nothing."""
+    utils = importlib.import_module("tensorflow.python.training.checkpoint_utils")
+    scopes = importlib.import_module("tensorflow.python.ops.variable_scope")
+    assign_all, assign = utils._init_from_checkpoint, utils._set_variable_or_list_initializer
+
+    def init_from_checkpoint(checkpoint: Any, assignment_map: Any) -> None:
+        taking = _takes_checkpoint_values.get()
+        if taking is None:
+            assign_all(checkpoint, assignment_map)
+        elif taking[0] is not None:
+            known = scopes._get_default_variable_store()._vars
+            added = {name: variable for name, variable in taking[1]().items() if name not in known}
+            known.update(added)
+            try:
+                assign_all(checkpoint, assignment_map)
+            finally:
+                for name in added:
+                    del known[name]
+
+    def set_initializer(variable: Any, checkpoint: str, name: str) -> None:
+        taking = _takes_checkpoint_values.get()
+        if taking is None:
+            assign(variable, checkpoint, name)
+        else:
+            taking[0](variable[0] if isinstance(variable, list | tuple) else variable, checkpoint, name)
+
+    for name, function in (
+        ("_init_from_checkpoint", init_from_checkpoint),
+        ("_set_variable_or_list_initializer", set_initializer),
+    ):
+        setattr(utils, name, function)

@@ -1,0 +1,198 @@
+"""Lock of a model directory: a file in it that names the chief which writes there.
+
+    with held_directory("/models/run1", "worker:0", lease_secs=10) as lock:     # RefusedError names another holder
+        lock.watch(events.set_terminal_error)       # called if another process takes the directory over
+
+The rules are those of a task lease (`lease.py`).  The holder touches the file every second.  The lock is free as soon
+as its process has exited, as far as that can be seen from here, or when it has been silent for `lease_secs`.  Ages are
+measured by the file system's clock, so clocks are not compared between machines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from ps_train.base.errors import ConfigError, RefusedError
+from ps_train.base.process_ids import host_identity, process_exited
+from ps_train.base.untrusted import UntrustedError, read_text
+from ps_train.cluster.membership.records import TaskStatus, new_task_status
+
+log = logging.getLogger(__name__)
+
+NAME = "lock.json"
+BEAT_SECS = 1.0
+_LOOK_SECS = 0.1
+_FRESH_SECS = 3 * BEAT_SECS
+"""The age up to which the lock of a living process of this machine needs no second look."""
+
+
+@contextlib.contextmanager
+def held_directory(directory: str, task: str, lease_secs: float) -> Iterator[DirectoryLock]:
+    """Holds the lock of a directory within the body; without a local directory it holds none.
+
+    Raises:
+      RefusedError: another process holds it.
+    """
+    lock = DirectoryLock(directory, task, max(lease_secs, _FRESH_SECS))
+    if os.path.isdir(directory):
+        lock.acquire()
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+class DirectoryLock:
+    """The lock of one directory, for this process.
+
+    Args:
+      directory: the directory, which exists.
+      task: name of the task of this process.
+      lease_secs: seconds after which a silent holder loses the lock.
+
+    Attributes:
+      directory: the directory.
+    """
+
+    def __init__(self, directory: str, task: str, lease_secs: float) -> None:
+        self.directory, self._path = directory, os.path.join(directory, NAME)
+        self._text = new_task_status(task).to_json() + "\n"
+        self._lease_secs = lease_secs
+        self._released, self._is_held = threading.Event(), False
+        self._on_lost: Callable[[RefusedError], None] | None = None
+
+    def acquire(self) -> None:
+        """Waits until it is known whether the lock is free, and acquires it.
+
+        Raises:
+          RefusedError: a living process holds it.
+          ConfigError: the file is there and cannot be read.
+        """
+        since, first = time.monotonic(), self._read()
+        while not self._create():
+            found = self._read()
+            if found is None:
+                self._check_removed()
+                continue
+            text, touched = found
+            if text == self._text:
+                break
+            holder, age = _holder_of(text), self._now() - touched
+            if reason := self._free_reason(holder, max(age, time.monotonic() - since)):
+                self._take_over(text, f"{_location(holder)} {reason}")
+            elif found != first or (_is_here(holder) and age < _FRESH_SECS):
+                raise RefusedError(
+                    f"model_dir={self.directory} is in use by {_location(holder)} ({NAME}): stop that job, or use "
+                    "another --model_dir."
+                )
+            else:
+                time.sleep(_LOOK_SECS)
+        self._is_held = True
+        threading.Thread(target=self._beat, daemon=True, name="directory lock").start()
+
+    def watch(self, on_lost: Callable[[RefusedError], None]) -> None:
+        """Sets the function that is called, from another thread, if another process takes the lock over."""
+        self._on_lost = on_lost
+
+    def release(self) -> None:
+        """Removes the file, unless it is another process's."""
+        self._released.set()
+        found = self._read()
+        if self._is_held and found is not None and found[0] == self._text:
+            with contextlib.suppress(OSError):
+                os.remove(self._path)
+
+    def _free_reason(self, holder: TaskStatus | None, silent_secs: float) -> str:
+        """Returns why the lock is free; "" if it may be in use."""
+        if holder is not None and process_exited(holder):
+            return "has ended"
+        return f"has given no sign of life for {silent_secs:.0f}s" if silent_secs > self._lease_secs else ""
+
+    def _create(self) -> bool:
+        """Makes the file; returns False if there is one."""
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return False
+        with os.fdopen(descriptor, "w") as file:
+            file.write(self._text)
+        return True
+
+    def _check_removed(self) -> None:
+        try:
+            read_text(self._path)
+            return
+        except UntrustedError:
+            return
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not os.path.islink(self._path):
+                return
+            cause = error.strerror
+        raise ConfigError(
+            f"{self._path}, the lock of model_dir, cannot be read ({cause}): stop the job that made it, or remove it."
+        )
+
+    def _take_over(self, text: str, cause: str) -> None:
+        """Replaces the file if it still has this text; of two processes that do so, the first is told by `watch`."""
+        found = self._read()
+        if found is None or found[0] != text:
+            return
+        with open(f"{self._path}.{os.getpid()}", "w") as file:
+            file.write(self._text)
+        os.replace(file.name, self._path)
+        log.info("model_dir=%s is taken over: %s", self.directory, cause)
+
+    def _read(self) -> tuple[str, float] | None:
+        """Returns the text and the time of the file; None without one."""
+        try:
+            try:
+                text = read_text(self._path)
+            except UntrustedError:
+                text = ""  # of no process
+            return text, os.stat(self._path).st_mtime
+        except OSError:
+            return None
+
+    def _now(self) -> float:
+        """Returns the time of the file system's clock."""
+        with tempfile.TemporaryFile(dir=self.directory) as probe:
+            probe.write(b"x")
+            probe.flush()
+            return os.fstat(probe.fileno()).st_mtime
+
+    def _beat(self) -> None:
+        while not self._released.wait(BEAT_SECS):
+            found = self._read()
+            with contextlib.suppress(OSError):  # the directory may have been removed, or be out of reach
+                if found is None:
+                    self._create()
+                elif found[0] == self._text:
+                    os.utime(self._path)
+                elif self._on_lost is not None:
+                    location = _location(_holder_of(found[0]))
+                    self._on_lost(RefusedError(f"model_dir={self.directory} was taken over by {location}"))
+                    return
+
+
+def _holder_of(text: str) -> TaskStatus | None:
+    """Returns the holder that a lock names; None if the file is not complete."""
+    try:
+        return TaskStatus.from_json(text)
+    except RefusedError:
+        return None
+
+
+def _location(holder: TaskStatus | None) -> str:
+    return "an unknown process" if holder is None else holder.location()
+
+
+def _is_here(holder: TaskStatus | None) -> bool:
+    """Returns True if a process's pid means something here."""
+    return holder is not None and holder.host == socket.gethostname() and holder.machine == host_identity() != ""

@@ -1,0 +1,218 @@
+"""Membership: the training tasks that take part in a job, as the chief sees it.
+
+    membership = Membership(tasks, join_secs=120, lease_secs=10, now=time.monotonic())
+    changes = membership.update(statuses, time.monotonic())     # [MembershipChange("worker:1", present=False, ...)]
+
+Pure: the caller passes the statuses read from a store, and the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from ps_train.base.errors import PsTrainError, TooFewWorkersError
+from ps_train.base.lifecycle import event
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership.liveness import LivenessTracker, StallDetector
+from ps_train.cluster.membership.records import TaskState, TaskStatus
+from ps_train.config.job import Job
+
+log = logging.getLogger(__name__)
+
+_ASK_SECS, _STALL_SECS = 5.0, 30.0
+
+
+class MembershipMonitor:
+    """Takes the place of `FailureDetector` in the chief, which needs no particular task.
+
+    Args:
+      job: the job's settings.
+      cluster: gives the declared and the possible replicas.
+      now: seconds of a monotonic clock.
+      run: runs a function that calls the ps.  It returns at once, since the caller must not wait for a silent ps.
+
+    Attributes:
+      remove_replica: a function set when there is a session.  It takes a replica's index and makes no step wait for
+        that replica.  It returns False where that was not possible.
+      awaited: a function set together with `remove_replica`.  It returns the global step and the indices of the
+        replicas that others wait for, or None where they are not known now.
+    """
+
+    def __init__(self, job: Job, cluster: Cluster, now: float, run: Callable[[Callable[[], None]], object]) -> None:
+        self._job, self._run = job, run
+        self._absent: Sequence[str] = ()
+        self._tasks = [str(task) for task in cluster.possible_replicas()]
+        declared = self._tasks[: cluster.num_replicas]
+        self._of_declared = "" if job.is_elastic else f" of {len(declared)}"
+        self._membership = Membership(
+            declared, job.startup_timeout_secs, job.heartbeat_timeout_secs, now, job.is_elastic
+        )
+        self.remove_replica: Callable[[int], object] | None = None
+        self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
+        self._stall, self._asked = StallDetector(_STALL_SECS), now
+
+    def present(self) -> list[str]:
+        """Returns the tasks that take part."""
+        return self._membership.present
+
+    def extend_deadlines(self, secs: float) -> None:
+        """Leaves out `secs` in which no status could be read."""
+        self._membership.extend_deadlines(secs)
+
+    def update(self, statuses: Iterable[TaskStatus], now: float) -> PsTrainError | None:
+        """Logs the changes and begins what follows from them; returns an error if too few workers remain."""
+        changes = self._membership.update(statuses, now)
+        for change in changes:
+            kind = event("joined" if change.present else "lost", change.task)
+            log.warning("%s %s; %s", change.location, change.reason, self._consequence(), extra=kind)
+        error = self._too_few(changes)
+        if error is None:  # with an error the job ends, and no replica needs to go on
+            self._absent = self._membership.absent
+            self._run(lambda: self._ask_who_is_awaited(now))
+        return error
+
+    def _ask_who_is_awaited(self, now: float) -> None:
+        self._remove_absent()
+        self._report_stall(now)
+
+    def _remove_absent(self) -> None:
+        """Removes all absent replicas, at every update.
+
+        A ps may not have answered before, and a step of a replica thought dead may have arrived after all.  Once a ps
+        does not answer, the remaining replicas are left for the next update.
+        """
+        for task in self._absent:
+            if self.remove_replica is None or task not in self._absent:  # another thread replaces _absent
+                continue
+            if self.remove_replica(self._tasks.index(task)) is False:
+                return
+
+    def _report_stall(self, now: float) -> None:
+        if self.awaited is None or now - self._asked < _ASK_SECS:
+            return
+        self._asked = now
+        found = self.awaited()
+        if found is not None:
+            line = self._stall.update(found[0], [self._tasks[index] for index in found[1]], now)
+            if line is not None:
+                log.warning("%s", line)
+
+    def _consequence(self) -> str:
+        """Returns how training goes on with the present members, for a log line."""
+        present = len(self._membership.present)
+        if present == 0:
+            return "no worker is left to train"
+        if self._job.update == "sync":
+            return f"the quorum is now {max(1, present - self._job.backup_workers)}{self._of_declared} workers"
+        return f"training goes on with {present}{self._of_declared} workers"
+
+    def _too_few(self, changes: Iterable[MembershipChange]) -> PsTrainError | None:
+        left = [change for change in changes if not change.present]
+        present = len(self._membership.present)
+        if not left or present >= self._job.min_workers or present == 0:
+            return None  # no task is present when the chief itself has no input left; it ends the job
+        return TooFewWorkersError(
+            f"{left[-1].location} {left[-1].reason}: {present}{self._of_declared} workers remain, "
+            f"fewer than min_workers={self._job.min_workers}"
+        )
+
+
+_AWAY: dict[str, str] = {TaskState.INPUT_ENDED: "has no input left", TaskState.LEFT: "has left"}
+
+
+@dataclasses.dataclass(frozen=True)
+class MembershipChange:
+    """A task that has left, joined or come back.
+
+    Attributes:
+      task: its name.
+      present: whether it takes part now.
+      location: its task, host and pid; the task alone where no process is known.
+      reason: why it changed, as the end of a sentence that begins with `location`.
+    """
+
+    task: str
+    present: bool
+    location: str
+    reason: str
+
+
+@dataclasses.dataclass
+class _Member:
+    present: bool = True
+    status: TaskStatus | None = None
+
+
+class Membership:
+    """The members of a job.  An expected task counts as present until it has not joined in time.
+
+    Args:
+      tasks: the expected tasks.
+      join_secs: seconds that a task may take to join.
+      lease_secs: seconds that a task may be silent.
+      now: seconds of a monotonic clock.
+      is_open: whether other tasks may join.
+    """
+
+    def __init__(
+        self, tasks: Sequence[str], join_secs: float, lease_secs: float, now: float, is_open: bool = False
+    ) -> None:
+        self._join_secs, self._lease_secs, self._is_open = join_secs, lease_secs, is_open
+        self._members = {task: _Member() for task in tasks}
+        self._tracker = LivenessTracker()
+        for task in tasks:
+            self._tracker.silent_secs(task, None, now)
+
+    @property
+    def present(self) -> list[str]:
+        """The tasks that take part."""
+        return [task for task, member in self._members.items() if member.present]
+
+    @property
+    def absent(self) -> list[str]:
+        """The expected or joined tasks that do not take part now."""
+        return [task for task, member in self._members.items() if not member.present]
+
+    def extend_deadlines(self, secs: float) -> None:
+        """Leaves out `secs` in which no status could be read."""
+        self._tracker.extend(secs)
+
+    def update(self, statuses: Iterable[TaskStatus], now: float) -> list[MembershipChange]:
+        """Takes in the statuses that were read; returns the changes since the last update."""
+        found = {status.task: status for status in statuses}
+        for task in found.keys() - self._members.keys() if self._is_open else ():
+            self._members[task] = _Member(present=False)
+        changes: list[MembershipChange] = []
+        for task, member in self._members.items():
+            changes += self._update_task(task, member, found.get(task), now)
+        return changes
+
+    def _update_task(self, task: str, member: _Member, status: TaskStatus | None, now: float) -> list[MembershipChange]:
+        before, member.status = member.status, status or member.status
+        heartbeat = (member.status.process_id, member.status.heartbeat) if member.status else None
+        absent = self._absence_reason(member, self._tracker.silent_secs(task, heartbeat, now))
+        location = member.status.location() if member.status else task
+        if absent:
+            changes = [MembershipChange(task, False, location, absent)] if member.present else []
+        elif not member.present:
+            changes = [MembershipChange(task, True, location, "has joined" if before is None else "is back")]
+        elif before is not None and status is not None and before.process_id != status.process_id:
+            changes = [MembershipChange(task, True, location, f"has taken the place of pid {before.pid}")]
+        else:
+            changes = []
+        member.present = not absent
+        return changes
+
+    def _absence_reason(self, member: _Member, silent: float) -> str:
+        """Returns why a task does not take part; empty if it does."""
+        if member.status is None:
+            return (
+                f"has not joined within {self._join_secs:g}s (startup_timeout_secs)" if silent > self._join_secs else ""
+            )
+        if member.status.state in _AWAY:
+            return _AWAY[member.status.state]
+        return (
+            f"has said nothing for {self._lease_secs:g}s (heartbeat_timeout_secs)" if silent > self._lease_secs else ""
+        )

@@ -1,0 +1,174 @@
+"""Run status: a file in model_dir from which an evaluator, which is outside the cluster, learns the state of the run.
+
+    file = StatusFile(directory, holder, max_steps=2000)          # in the chief
+    file.begin()                                                  # status.json is "running" and touched every second
+    file.end(RunState.STOPPED, signum=15)
+
+    monitor = RunMonitor(job, time.monotonic())                   # in the evaluator
+    monitor.update(read_status(directory), time.monotonic())      # None: wait; a Status: how the run ended; an error
+
+A change of the file is a heartbeat, so clocks are not compared between machines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import logging
+import os
+import threading
+
+from ps_train.base.errors import LostTaskError, PsTrainError, UnreachableError
+from ps_train.base.untrusted import as_record, parse_json, read_text
+from ps_train.cluster.membership.liveness import LivenessTracker
+from ps_train.config.job import Job
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECS = 1.0
+_NAME = "status.json"
+
+
+class RunState(str, enum.Enum):
+    """A state of a run.  Members equal their texts, which is what status.json holds."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """The contents of status.json.
+
+    Attributes:
+      state: a `RunState`; an unknown text in the file is kept, and counts as an end without failure.
+      holder: unique to the chief's process.
+      max_steps: the global step at which the run should end.
+      signum: the signal that stopped it.
+      cause: why it failed.
+      config: whether the configuration was at fault, so that a restart cannot help.
+    """
+
+    state: str
+    holder: str = ""
+    max_steps: int = 0
+    signum: int = 0
+    cause: str = ""
+    config: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class StatusReading:
+    """A status as read.
+
+    Attributes:
+      status: the contents of the file.
+      touched: when the file was last touched, in nanoseconds of the file system's clock.
+    """
+
+    status: Status
+    touched: int
+
+
+def read_status(directory: str) -> StatusReading | None:
+    """Returns the contents of status.json; None where it cannot be read."""
+    try:
+        path = os.path.join(directory, _NAME)
+        text = read_text(path)  # opened again each time: a network file system then refreshes it
+        return StatusReading(as_record(Status, parse_json(text)), os.stat(path).st_mtime_ns)
+    except (OSError, ValueError):
+        return None
+
+
+class StatusFile:
+    """The chief's writer of status.json.  Training goes on if the disk does not accept the file.
+
+    Args:
+      directory: model_dir.
+      holder: unique to the chief's process.
+      max_steps: the global step at which the run should end.
+    """
+
+    def __init__(self, directory: str, holder: str, max_steps: int) -> None:
+        self._directory, self._path = directory, os.path.join(directory, _NAME)
+        self._status = Status(RunState.RUNNING, holder, max_steps)
+        self._ended, self._write_lock = threading.Event(), threading.Lock()
+
+    def begin(self) -> None:
+        """Writes that the run goes on, and touches the file from a thread."""
+        self._write()
+        threading.Thread(target=self._beat, daemon=True, name="run status").start()
+
+    def end(self, state: RunState, signum: int = 0, cause: str = "", config: bool = False) -> None:
+        """Writes how the run ended, unless another chief has taken over the directory."""
+        self._ended.set()
+        found = read_status(self._directory)
+        if found is None or found.status.holder == self._status.holder:
+            self._status = dataclasses.replace(self._status, state=state, signum=signum, cause=cause, config=config)
+            self._write()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(HEARTBEAT_SECS):
+            try:
+                os.utime(self._path)  # works on a full disk
+            except FileNotFoundError:
+                self._write()
+            except OSError as error:
+                log.debug("%s cannot be touched: %s", self._path, error)
+
+    def _write(self) -> None:
+        try:
+            with self._write_lock:
+                with open(self._path + ".new", "w") as file:
+                    json.dump(dataclasses.asdict(self._status), file)
+                    file.write("\n")
+                os.replace(self._path + ".new", self._path)
+        except OSError as error:
+            log.debug("%s cannot be written: %s", self._path, error)
+
+
+class RunMonitor:
+    """Decides when an evaluator has nothing left to wait for.  Pure: the caller passes the readings and the time.
+
+    A recorded end that the evaluator finds at its start may belong to a run that is now resumed.  The evaluator then
+    waits startup_timeout_secs for its chief.  After a failure that a restart may help, it waits recovery_timeout_secs.
+
+    Args:
+      job: the evaluator's settings.
+      now: seconds of a monotonic clock.
+    """
+
+    def __init__(self, job: Job, now: float) -> None:
+        self._job = job
+        self._tracker = LivenessTracker()
+        self._tracker.silent_secs("chief", None, now)
+        self._was_read = self._alive = False
+
+    def update(self, found: StatusReading | None, now: float) -> Status | PsTrainError | None:
+        """Returns how the run ended, or an error if it gives no sign of life; None while it may go on."""
+        if self._tracker.has_changed("chief", found):
+            self._alive = self._was_read
+        silent_secs = self._tracker.silent_secs("chief", found, now)
+        self._was_read = True
+        status = found.status if found is not None else Status(RunState.RUNNING)
+        if silent_secs <= self._allowed_silence_secs(status):
+            return None
+        return status if status.state != RunState.RUNNING else self._silence_error()
+
+    def _allowed_silence_secs(self, status: Status) -> float:
+        if not self._alive:
+            finished = status.state == RunState.DONE and status.max_steps >= self._job.max_steps
+            return -1.0 if finished else self._job.startup_timeout_secs
+        if status.state == RunState.RUNNING or (status.state == RunState.FAILED and not status.config):
+            return self._job.recovery_timeout_secs
+        return -1.0
+
+    def _silence_error(self) -> PsTrainError:
+        if not self._alive:
+            secs = f"{self._job.startup_timeout_secs:g}s (startup_timeout_secs)"
+            return UnreachableError(f"no chief has given a sign of life in {self._job.model_dir} within {secs}")
+        secs = f"{self._job.recovery_timeout_secs:g}s (recovery_timeout_secs)"
+        return LostTaskError(f"the chief has given no sign of life in {self._job.model_dir} for {secs}")

@@ -1,0 +1,120 @@
+"""The TensorFlow server of this process, and a session's view of the cluster.
+
+    server = start_server(address, job)
+    session = v1.Session(server.target, config=session_config(cluster, task, job))
+
+Every server knows only itself.  Each *session* describes the cluster (see `session_config`).  So a server never waits
+for others, and a worker that is unknown to every ps may join.  `Server.join()` is never called, since it never returns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+from ps_train.base.errors import ConfigError
+from ps_train.base.network_interfaces import is_loopback, listed, refuse_public_ports
+from ps_train.cluster.addresses.cluster import Address, Cluster
+from ps_train.cluster.addresses.ports import is_served, port_owner, release_held_port
+from ps_train.config.job import Job, Task
+
+log = logging.getLogger(__name__)
+
+_BUSY_SECS, _FIRST_PAUSE_SECS = 3.0, 0.05
+"""Seconds for which a port is tried that no process listens on, and the first pause between two attempts."""
+
+T = TypeVar("T")
+
+
+def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
+    """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
+
+    Args:
+      address: the address.
+      job: the job.
+      cpus: number of CPU devices; they share the processors.
+
+    Raises:
+      ConfigError: TensorFlow cannot serve there, or the port would be public and this is not allowed.
+    """
+    public = refuse_public_ports(f"the server on {address}", job.allow_public_ports)
+    config = _device_config(job)
+    if cpus > 1:
+        config.device_count["CPU"] = cpus
+    if public or not is_loopback(address.host):
+        log.warning(
+            "port %d is open on every interface%s and TensorFlow's protocol has no authentication: any machine that "
+            "reaches it can run code here; keep it behind a firewall",
+            address.port,
+            f", also at the public address {listed(public)}," if public else "",
+        )
+    spec = v1.train.ClusterSpec({"local": [str(address)]})
+    try:
+        return serve_on_port(address.port, lambda: v1.train.Server(spec, job_name="local", task_index=0, config=config))
+    except tf.errors.OpError as error:
+        raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
+
+
+def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
+    """Starts a server on a port that is held for it, and returns what `start` does.
+
+    Where no process listens on the port, the attempt is repeated for a moment: the launcher may still have its copy of
+    the socket that held the port, or an outgoing connection of this machine has just taken it.
+
+    Args:
+      port: the port; None if it is not known.
+      start: starts the server.
+
+    Raises:
+      tf.errors.UnknownError: TensorFlow cannot serve on the port.
+    """
+    release_held_port(port)
+    deadline, pause = time.monotonic() + _BUSY_SECS, _FIRST_PAUSE_SECS
+    while True:
+        try:
+            return start()
+        except tf.errors.UnknownError:
+            if (port is not None and is_served(port)) or time.monotonic() >= deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
+
+
+def session_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
+    """Returns a session's view: all ps and the task itself.  It neither needs nor waits for any other worker."""
+    config = _device_config(job)
+    own = {task.job_name: {task.task_index: str(cluster.address(task))}}
+    spec = v1.train.ClusterSpec({"ps": [str(address) for address in cluster.ps], **own})
+    config.cluster_def.CopyFrom(spec.as_cluster_def())
+    config.share_cluster_devices_in_session = True
+    config.allow_soft_placement = job.towers != "1"  # a model's strings have no place on a GPU
+    # Otherwise every session would have its own variables on the ps.
+    config.experimental.share_session_state_in_clusterspec_propagation = True
+    # By default TensorFlow optimizes each graph twice, which delays the first steps for hardly any gain.
+    config.graph_options.rewrite_options.meta_optimizer_iterations = RewriterConfig.ONE
+    return config
+
+
+def own_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
+    """Returns the view of a session on the task's own devices only; it shares their state with all other sessions."""
+    return session_config(dataclasses.replace(cluster, ps=()), task, job)
+
+
+def device_of(task: Task) -> str:
+    """Returns the TensorFlow device name of a task."""
+    return f"/job:{task.job_name}/replica:0/task:{task.task_index}"
+
+
+def _device_config(job: Job) -> v1.ConfigProto:
+    config = v1.ConfigProto()
+    config.gpu_options.allow_growth = job.gpu_memory_growth
+    if job.gpus >= 0:
+        config.device_count["GPU"] = job.gpus
+    return config

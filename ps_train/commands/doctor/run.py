@@ -1,0 +1,281 @@
+"""The doctor's visit: all checks of one host in their order, each finding shown at once.
+
+visit = Visit(parsed, options, report, children, os.environ)
+visit.before_tensorflow()
+visit.with_tensorflow()
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ps_train.base.errors import PsTrainError
+from ps_train.base.user_code import describe
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.commands.doctor import host, network
+from ps_train.commands.doctor.findings import FAIL, Report
+from ps_train.commands.doctor.options import Options
+from ps_train.commands.doctor.sample import SampleError, take_sample
+from ps_train.commands.launch.owned_processes import Children
+from ps_train.commands.launch.preflight import check_local_job, check_task
+from ps_train.config.flags import ParsedFlags
+from ps_train.config.job import Job, Task
+
+if TYPE_CHECKING:
+    from ps_train.commands.doctor.plan import PlannedJob
+    from ps_train.commands.doctor.transport import DoctorRecord, PsMeasurement
+
+_SAMPLE_WORKERS, _SAMPLE_PS = 4, 4
+"""A sample of a job on one machine has at most so many tasks; the event model tells of more."""
+
+_MOST_MEMORY_OF_SAMPLE = 0.6
+"""Share of the free memory that a sample may take."""
+
+
+class Visit:
+    """All checks of one host.
+
+    Args:
+      parsed: the flags of the job.
+      options: the doctor's own flags.
+      report: receives the findings.
+      children: owns all processes that the checks start.
+      environ: the environment as the user gave it.
+    """
+
+    def __init__(
+        self, parsed: ParsedFlags, options: Options, report: Report, children: Children, environ: Mapping[str, str]
+    ) -> None:
+        self._parsed, self._options, self._report, self._children = parsed, options, report, children
+        self._job, self._given = parsed.job, parsed.given
+        self._environ = dict(environ)
+        self._has_lists = bool(self._job.ps_hosts or self._job.worker_hosts or self._job.chief_hosts)
+        self._task = None if parsed.task.job_name == "local" else parsed.task
+        self.cluster: Cluster | None = None
+        self._own: list[str] = []
+        self._here = host.host_facts()
+        self._planned: PlannedJob | None = None
+        self._unresolved: set[str] = set()
+        self._port_is_free = True
+
+    @property
+    def is_ps(self) -> bool:
+        """True on the host of a ps, which needs neither the model nor its data."""
+        return self._task is not None and self._task.job_name == "ps"
+
+    def before_tensorflow(self) -> None:
+        """Checks what needs no import of TensorFlow."""
+        self._report.ok("versions", ", ".join(f"{name} {text}" for name, text in host.versions().items()))
+        self._set_cluster()
+        if self._cannot_run():
+            return
+        if not self._options.plan_only and self._has_lists and self.cluster is not None:
+            self._check_lists(self.cluster)
+        self._check_host()
+
+    def _set_cluster(self) -> None:
+        if self._task is not None and self._task.job_name == "evaluator" and not self._has_lists:
+            return
+        if self._has_lists:
+            self.cluster = Cluster.of(self._job)
+            self._own = list(self.cluster.tasks())
+            return
+        self._own = list(network.local_cluster(self._job)[1].tasks())
+
+    def _cannot_run(self) -> bool:
+        """Checks the configuration as the job itself does, model file and directories too; True if it is refused."""
+        try:
+            if self._task is not None:
+                check_task(self._job, self._task)
+            elif not self._has_lists:
+                check_local_job(self._job, has_job_name=False)
+            elif "job_name" in self._given:
+                check_local_job(self._job, has_job_name=True)
+        except PsTrainError as error:
+            self._report.fail("job", str(error).rstrip("."))
+            return True
+        return False
+
+    def _check_lists(self, cluster: Cluster) -> None:
+        """Checks names and ports, from this host and on it."""
+        tasks = cluster.tasks()
+        resolved = network.resolve_all([address.host for address in tasks.values()])
+        self._unresolved = {name for name, (_, error) in resolved.items() if error}
+        self._report.add(*network.names_findings(tasks, resolved))
+        self._own = network.own_tasks(cluster, resolved)
+        if self._task is not None and self._task.job_name == "evaluator":
+            return
+        self._report.add(network.task_finding(cluster, self._own, self._task))
+        for name in [str(self._task)] if self._task else self._own:
+            task = Task(name.partition(":")[0], int(name.partition(":")[2]))
+            finding = network.port_finding(tasks[name], task)
+            self._port_is_free = self._port_is_free and finding.level != FAIL
+            self._report.add(finding)
+        if self._task is None:
+            self._reach(cluster)
+
+    def _reach(self, cluster: Cluster) -> None:
+        """Looks from a host without a task at the ps of other hosts."""
+        others = {f"ps:{index}": address for index, address in enumerate(cluster.ps)}
+        others = {
+            name: address
+            for name, address in others.items()
+            if name not in self._own and address.host not in self._unresolved
+        }
+        works = {name: (lambda address=address: network.probe(address)) for name, address in others.items()}
+        found = network.in_parallel(works, network.RESOLVE_SECS + network.CONNECT_SECS + network.ANSWER_SECS)
+        for name, address in others.items():
+            silent = (network.Answer.UNREACHABLE, "no answer in time")
+            self._report.add(network.reach_finding(name, address, *found.get(name, silent)))
+
+    def _check_host(self) -> None:
+        tasks = self.cluster.tasks() if self.cluster else {}
+        own = [str(self._task)] if self._task and str(self._task) not in self._own else self._own
+        self._report.add(host.cores_finding(self._here, own))
+        self._report.add(host.files_finding(self._here, max(len(tasks), len(own))))
+        if not self._options.plan_only:
+            hosts = [address.host for address in tasks.values()] or ["127.0.0.1"]
+            self._report.add(host.proxy_finding(self._environ, hosts))
+            if self._task is None or self._task.job_name != "evaluator":  # which opens no port
+                self._report.add(host.public_finding(self._job.allow_public_ports))
+
+    def with_tensorflow(self) -> None:
+        """Makes the checks that need TensorFlow: the plan, the network between the tasks, and the prediction."""
+        self._plan()
+        is_evaluator = self._task is not None and self._task.job_name == "evaluator"
+        if self._options.plan_only or is_evaluator or any(f.subject in host.NO_SERVER for f in self._report.failures):
+            return
+        if not self._has_lists:
+            found = self._measure_own_transport()
+        elif self._task is None:
+            found = []
+        elif self.is_ps:
+            return self._serve() if self._port_is_free else None
+        else:
+            found = self._measure_ps()
+        if self._options.predict and self._planned is not None and self._predicts_here():
+            self._predict(found)
+
+    def _plan(self) -> None:
+        from ps_train.commands.doctor.plan import plan_job
+
+        job, cluster = (self._job, self.cluster) if self.cluster else network.local_cluster(self._job)
+        assert cluster is not None
+        try:
+            self._planned = plan_job(job, cluster)
+        except Exception as error:
+            if self.is_ps:  # the job's ps needs no model
+                self._report.warn("model", f"not known on this ps ({describe(error)})", "the chief's doctor plans it")
+            else:
+                self._report.fail("model", describe(error))
+            return
+        self._report.note(self._planned.plan.table())
+        self._report.add(*self._planned.findings())
+        chief = str(cluster.chief)
+        own = [str(self._task)] if self._task and str(self._task) not in self._own else self._own
+        self._report.add(host.memory_finding(self._here, self._planned.needs([n for n in own if n in cluster.tasks()])))
+        if self._task is None or str(self._task) in (chief, "evaluator:0"):
+            self._check_disk(self._planned.checkpoint_bytes)
+
+    def _check_disk(self, checkpoint_bytes: int) -> None:
+        directory = self._job.model_dir or os.path.abspath("runs")
+        self._report.add(*host.disk_findings(directory, checkpoint_bytes, self._job.keep_checkpoints))
+
+    def _record(self, task: Task, job: Job) -> DoctorRecord:
+        from ps_train.commands.doctor.transport import new_record
+
+        return new_record(job, task, host.versions(), self._here.cores)
+
+    def _serve(self) -> None:
+        """Serves on the port of a ps until the doctors of all workers have measured, or the time is over."""
+        from ps_train.commands.doctor.transport import DoctorServer
+
+        assert self._task is not None and self.cluster is not None
+        server = DoctorServer(self._record(self._task, self._job), self.cluster.address(self._task), self._job)
+        replicas = [str(replica) for replica in self.cluster.replicas()]
+        wait = self._options.wait(self._job)
+        self._report.note(
+            f"doctor: serves for up to {wait:g}s, so that the doctors of {', '.join(replicas[:4])} can measure"
+        )
+        missing = server.await_doctors(replicas, time.monotonic() + wait, self._seen)
+        if missing:
+            names = ", ".join(missing[:4]) + (", …" if len(missing) > 4 else "")
+            text = f"the doctor of {names} did not come within {wait:g}s"
+            self._report.warn("workers", text, "run it on the workers' hosts at the same time")
+
+    def _seen(self, record: DoctorRecord) -> None:
+        self._report.ok("workers", f"{record.task} on {record.host} has measured the way to this ps")
+
+    def _measure_ps(self) -> list[PsMeasurement]:
+        """Measures all ps from the host of a worker."""
+        from ps_train.commands.doctor.transport import DoctorServer, measure_all
+
+        assert self._task is not None and self.cluster is not None
+        record = self._record(self._task, self._job)
+        address = self.cluster.address(self._task)
+        server = DoctorServer(record, address, self._job) if self._port_is_free else None
+        names = [f"ps:{i}" for i, address in enumerate(self.cluster.ps) if address.host not in self._unresolved]
+        return self._shown(measure_all(self._job, self.cluster, record, server, self._options.wait(self._job), names))
+
+    def _measure_own_transport(self) -> list[PsMeasurement]:
+        """Measures a ps in a child process, on free ports of this machine."""
+        from ps_train.commands.doctor.transport import DoctorServer, measure_all
+        from ps_train.commands.launch.port_reservation import PortReservation
+
+        ports = PortReservation()
+        ps, worker = ports.reserve(), ports.reserve()
+        lists = [f"--ps_hosts={ps}", f"--worker_hosts={worker}"]
+        arguments = ["ps_train.doctor", *lists, "--job_name=ps", "--task_index=0", "--nopredict"]
+        with ports.sockets[ps] as held:
+            self._children.start(arguments, self._environ, held.fileno())
+        job = Job(ps_hosts=(ps,), worker_hosts=(worker,))
+        cluster, task = Cluster.of(job), Task("worker", 0)
+        ports.sockets[worker].close()
+        record = self._record(task, job)
+        server = DoctorServer(record, cluster.address(task), job)
+        found = self._shown(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
+        self._children.end()
+        return found
+
+    def _shown(self, found: list[PsMeasurement]) -> list[PsMeasurement]:
+        from ps_train.commands.doctor.measured import keep_measured, measured_findings
+
+        for one in found:
+            self._report.add(*measured_findings(one, host.versions(), str(self._task or "worker:0")))
+        if self._predicts_here():
+            keep_measured(found, self._job.model_dir)
+        return found
+
+    def _predicts_here(self) -> bool:
+        return self._task is None or (self.cluster is not None and self._task == self.cluster.chief)
+
+    def _predict(self, found: list[PsMeasurement]) -> None:
+        """Takes a sample of the job and predicts its speed."""
+        from ps_train.commands.doctor.measured import slowest_way
+        from ps_train.commands.doctor.prediction import Places, prediction_findings
+
+        planned = self._planned
+        assert planned is not None
+        if self._report.count(FAIL):
+            self._report.warn("predict", "no prediction, because of the findings above")
+            return
+        cluster = self.cluster or network.local_cluster(self._job)[1]
+        known = {one.name: one.record.cores for one in found if one.record} if self._has_lists else {}
+        places = Places.of(cluster, self._own, self._here.cores, known)
+        workers, servers = 1, 1
+        if places.is_one_machine:
+            workers, servers = min(_SAMPLE_WORKERS, cluster.num_replicas), min(_SAMPLE_PS, len(cluster.ps))
+        needed = sum(planned.ps_memory) + workers * planned.worker_memory
+        if needed > _MOST_MEMORY_OF_SAMPLE * self._here.available_bytes:
+            self._report.warn("predict", "no prediction: a sample of the job would take most of this machine's memory")
+            return
+        try:
+            sample = take_sample(self._job, self._given, (servers, workers), self._children, self._environ)
+        except SampleError as error:
+            self._report.fail("predict", f"a sample of the job on this machine has failed ({error})")
+            return
+        way = slowest_way(found if self._has_lists else [], planned.traffic, self._job)
+        self._report.add(*prediction_findings(self._job, sample, places, way, self._here.cores))

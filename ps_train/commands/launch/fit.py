@@ -1,0 +1,238 @@
+"""Training as a Python call.
+
+    result = fit(Net, num_workers=4, max_steps=5000, optimizer="adam")
+    result.metrics["accuracy"], result.checkpoint
+
+The model is sent to processes of their own, so this process may be a script or a notebook, with or without TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import numbers
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from ps_train.base import errors
+from ps_train.base.errors import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    ConfigError,
+    JobFailedError,
+    PsTrainError,
+    TrainingError,
+    exit_code_of_signal,
+    signal_name,
+)
+from ps_train.base.untrusted import parse_json, read_text
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.from_environment import parse_flags
+from ps_train.commands.launch.child_process import PARENT_VARIABLE
+from ps_train.commands.launch.fit_process import run_program
+from ps_train.commands.launch.local import new_directory
+from ps_train.commands.launch.sent_model import write_model
+from ps_train.config import flags
+from ps_train.config.error_report import REPORT_VARIABLE, read_errors
+from ps_train.config.fields import job_fields, kind_of
+from ps_train.config.job import Job, Task
+from ps_train.config.model_arguments import convert_arguments
+
+_HERE = "fit()"
+_ERRORS = "errors.jsonl"
+_SIGNALLED = exit_code_of_signal(0)
+
+
+@dataclasses.dataclass(frozen=True)
+class FitResult:
+    """The result of a job that is done.
+
+    A task that is not the chief knows only its name: the chief has the values.
+
+    Attributes:
+      task: "local" for a whole cluster on this machine, else the task of this call, as "worker:1".
+      global_step: the last global step.
+      loss: the last loss; None if there is none.
+      metrics: metric name to its value on the test split.
+      model_dir: directory of checkpoints, event files and result.json.
+      checkpoint: the last checkpoint, for `tf.train.load_checkpoint`.
+      export_dir: directory of the SavedModel; "" without one.
+      values: everything in result.json.
+    """
+
+    task: str
+    global_step: int | None = None
+    loss: float | None = None
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    model_dir: str = ""
+    checkpoint: str = ""
+    export_dir: str = ""
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
+    """Trains a model until the job is done, and returns its result.
+
+    It starts a cluster on this machine, or takes part in a cluster as the task that `job_name` and `task_index` or the
+    environment variable `TF_CONFIG` name.  A ps returns when the job is done.  All processes of the call have ended
+    when it returns or raises.  Ctrl-C saves a checkpoint and raises KeyboardInterrupt.
+
+    Args:
+      model: a subclass of `ps_train.Model`, an instance of one, or "package.module:Class".
+      quiet: if True, nothing is printed.
+      **given: flags by name, as `max_steps=5000`; lists for host lists, dicts for `model_arg` and `optimizer_arg`.
+
+    Raises:
+      PsTrainError: ConfigError, ModelError, DataError and RefusedError if something must be corrected; TrainingError
+        if the training failed.
+    """
+    if REPORT_VARIABLE in os.environ:
+        raise ConfigError(
+            "fit() is called while a process that another fit() started imports the model: put the call under "
+            '`if __name__ == "__main__":`.'
+        )
+    given = {name: value for name, value in given.items() if value is not None}
+    arguments = given.pop("model_arg", {})
+    of_optimizer = _as_dict("optimizer_arg", given.pop("optimizer_arg", {}))
+    _check_names(given)
+    with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory:
+        path = write_model(model, directory, _as_dict("model_arg", arguments))
+        values = {**_texts(given), "model": path, "model_arg": _as_flags(model, arguments)}
+        values |= {"optimizer_arg": tuple(f"{name}={value}" for name, value in of_optimizer.items())}
+        parsed = _parse(values)
+        model_dir = _model_dir(parsed.job) if _writes_result(parsed) else ""
+        values |= {"model_dir": model_dir} if model_dir else {}
+        code = run_program(flags.as_arguments(values), _environment(directory), quiet)
+        if code != EXIT_DONE:
+            raise _error(code, os.path.join(directory, _ERRORS))
+    return _result(parsed, model_dir)
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    fields = {field.name: field for kind in (Task, Job) for field in job_fields(kind)}
+    for name, value in given.items():
+        if name not in fields:
+            close = [known for known in fields if known.startswith(name[:3]) or name in known]
+            hint = f"did you mean {', '.join(close[:4])}? " if close else ""
+            raise ConfigError(f"fit() has no flag {name!r}: {hint}python -m ps_train --helpfull lists all flags.")
+        kind, is_text = kind_of(fields[name]), isinstance(value, str)
+        fits: dict[Any, bool] = {
+            bool: isinstance(value, bool),
+            str: isinstance(value, str | os.PathLike | numbers.Integral) and not isinstance(value, bool),
+            tuple: (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)) or is_text,
+        }
+        if not fits.get(kind, not isinstance(value, bool | list | tuple | dict)):
+            texts: dict[Any, str] = {bool: "True or False", tuple: "a list of texts", str: "a text"}
+            allowed = texts.get(kind, "a number")
+            raise ConfigError(f"{name}={value!r} (from {_HERE}) is not valid: use {allowed}.")
+
+
+def _texts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the flags as `flags.as_arguments` takes them."""
+    return {
+        name: tuple(value) if isinstance(value, list | tuple) else os.fspath(value)
+        if isinstance(value, os.PathLike) else value
+        for name, value in given.items()
+    }  # fmt: skip
+
+
+def _as_dict(flag: str, arguments: Any) -> dict[str, Any]:
+    if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
+        raise ConfigError(f"{flag}={arguments!r} (from {_HERE}) is not valid: use a dict from names to values.")
+    return dict(arguments)
+
+
+def _as_flags(model: Any, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the arguments of the constructor as the texts that --model_arg takes.
+
+    Raises:
+      ConfigError: the constructor would not get the value back from its text.
+    """
+    parameters = inspect.signature(model).parameters if isinstance(model, type) else {}
+    for name, value in arguments.items():
+        is_lost = not isinstance(value, str | int | float)
+        if name in parameters and not is_lost:
+            is_lost = convert_arguments(model.__name__, {name: parameters[name]}, {name: str(value)}, {})[name] != value
+        if is_lost:
+            raise ConfigError(
+                f"model_arg {name}={value!r} (from {_HERE}) would reach the model as the text {str(value)!r}: annotate "
+                f"the argument ({name}: {type(value).__name__}), or give fit() an instance of the model."
+            )
+    return tuple(f"{name}={value}" for name, value in arguments.items())
+
+
+def _parse(values: Mapping[str, Any]) -> flags.ParsedFlags:
+    """Checks all flags, together with TF_CONFIG, as the program will."""
+    try:
+        return parse_flags(flags.as_arguments(values), os.environ)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(flags.COMMAND_LINE, _HERE)) from None
+
+
+def _writes_result(parsed: flags.ParsedFlags) -> bool:
+    job, task = parsed.job, parsed.task
+    return task.job_name == "local" or (
+        task.job_name in ("worker", "chief") and flags.with_task(task) == Cluster.of(job).chief
+    )
+
+
+def _model_dir(job: Job) -> str:
+    if not job.model_dir:
+        return new_directory(job)
+    return job.model_dir if "://" in job.model_dir else os.path.abspath(os.path.expanduser(job.model_dir))
+
+
+def _environment(directory: str) -> dict[str, str]:
+    """Returns the environment of the child, which imports what this process can import."""
+    path = [directory, *(entry for entry in sys.path if entry)]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONUNBUFFERED": "1",
+        REPORT_VARIABLE: os.path.join(directory, _ERRORS),
+        PARENT_VARIABLE: str(os.getpid()),
+    }
+
+
+def _error(code: int, path: str) -> PsTrainError:
+    """Returns the error that ended the job, made from the first one that is not a consequence of another."""
+    found = read_errors(path)
+    causes = [error for error in found if error.kind != JobFailedError.__name__] or found
+    if code < 0 or code > _SIGNALLED:
+        signum = abs(code) if code < 0 else code - _SIGNALLED
+        return JobFailedError(f"the job was stopped by {signal_name(signum)}: call fit() again to go on.")
+    if not causes:
+        return JobFailedError(f"the job failed with exit code {code}; its output has the cause.")
+    kind = getattr(errors, causes[0].kind, None)
+    if not isinstance(kind, type) or not issubclass(kind, PsTrainError):
+        kind = ConfigError if code == EXIT_CONFIG else TrainingError
+    return kind(causes[0].text)
+
+
+def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
+    name = "local" if parsed.task.job_name == "local" else str(flags.with_task(parsed.task))
+    if not model_dir:
+        return FitResult(name)
+    values = parse_json(read_text(os.path.join(model_dir, "result.json")), finite=False)
+    step = values["global_step"]
+    return FitResult(
+        task=name,
+        global_step=step,
+        loss=values["loss"],
+        metrics=values["metrics"],
+        model_dir=model_dir,
+        checkpoint=os.path.join(model_dir, f"model.ckpt-{step}"),
+        export_dir=_newest_export(parsed.job.final_export_dir),
+        values=values,
+    )
+
+
+def _newest_export(directory: str) -> str:
+    """Returns the newest SavedModel in a directory: a numbered version of it, or the directory itself."""
+    if not directory:
+        return ""
+    versions = [name for name in os.listdir(directory) if name.isdigit()]
+    return os.path.abspath(os.path.join(directory, max(versions, key=int, default="")))

@@ -1,0 +1,123 @@
+"""Child processes and directories of the doctor, which end with it.
+
+    with Children() as children:
+        children.start(["ps_train", "--num_ps=1"], os.environ)
+
+CPU times are those that /proc shows.  Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from ps_train.commands.launch.child_process import child_environment
+
+
+class Children:
+    """Child processes and directories of this process; all are ended and removed by `end`, from any thread."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+        self._directories: list[str] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def directory(self) -> str:
+        """Makes a directory."""
+        with self._lock:
+            self._directories.append(tempfile.mkdtemp(prefix="ps_train_doctor_"))
+            return self._directories[-1]
+
+    def start(
+        self, arguments: Sequence[str], environ: Mapping[str, str], held: int | None = None
+    ) -> subprocess.Popen[str]:
+        """Starts `python -m ARGUMENTS`; it ends with this process.
+
+        Args:
+          arguments: module and arguments.
+          environ: the environment.
+          held: file descriptor of the socket that reserves the process's port; None if none is reserved.
+        """
+        own = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
+        with self._lock:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env=child_environment(own, held),
+                pass_fds=[] if held is None else [held],
+                start_new_session=True,  # Ctrl-C reaches only this process, which ends its children
+            )
+            self._processes.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kills all processes with their children, and removes all directories."""
+        with self._lock:
+            for process in self._processes:
+                pids = [process.pid, *children_of(process.pid)]
+                for pid in pids:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+                process.wait()
+                _await_end(pids[1:])
+            for directory in self._directories:
+                shutil.rmtree(directory, ignore_errors=True)
+            self._processes, self._directories = [], []
+
+
+def _await_end(pids: Sequence[int]) -> None:
+    """Waits until killed processes are gone, at most for some seconds: they may still write into a directory."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and any(_state_of(pid) not in ("", "Z") for pid in pids):
+        time.sleep(0.02)
+
+
+def children_of(parent: int) -> dict[int, str]:
+    """Returns pid and name of the children of a process."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        fields = _stat_of(path)
+        if fields and int(fields[2]) == parent:
+            found[int(path.split("/")[2])] = fields[0]
+    return found
+
+
+def cpu_secs_of(pid: int) -> float:
+    """Returns the CPU seconds that a process has used; 0 if it is gone."""
+    fields = _stat_of(f"/proc/{pid}/stat")
+    return (int(fields[12]) + int(fields[13])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _state_of(pid: int) -> str:
+    return (_stat_of(f"/proc/{pid}/stat") or ["", ""])[1]
+
+
+def _stat_of(path: str) -> list[str]:
+    """Returns name, state, parent and the further fields of a process; empty if it is gone."""
+    try:
+        with open(path) as file:
+            text = file.read()
+    except OSError:
+        return []
+    _, _, rest = text.partition("(")
+    name, _, fields = rest.rpartition(")")
+    return [name, *fields.split()]

@@ -1,0 +1,105 @@
+"""The job that a RunConfig describes.
+
+job = job_of(config, model_dir, max_steps=1000, survey=survey)
+task = task_of(config)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ps_train.base.errors import ConfigError
+from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.survey import Survey
+from ps_train.config.fields import job_fields
+from ps_train.config.job import Job, Task
+from ps_train.config.job_values import NO_LIMIT
+
+_FROM_CONFIG = (
+    "ps_hosts",
+    "worker_hosts",
+    "chief_hosts",
+    "cluster_file",
+    "max_steps",
+    "model_dir",
+    "model",
+    "model_arg",
+)
+_FROM_PROGRAM = (
+    "optimizer",
+    "optimizer_arg",
+    "learning_rate",
+    "batch_size",
+    "epochs",
+    "shuffle_buffer",
+    "sharding",
+    "accumulate",
+)
+_NOT_YET = (
+    "divide_lr_by_staleness",
+    "delay_compensation",
+    "prefetch_pulls",
+    "inject_fault",
+    "export_dir",
+    "compute_dtype",
+    "towers",
+)
+
+
+def cluster_job(config: Any) -> Job:
+    """Returns the part of the job that every task knows, the ps too."""
+    cluster = config.cluster_spec.as_dict()
+    chief = cluster.get("chief") or cluster.get("master") or ()
+    return Job(
+        ps_hosts=tuple(cluster.get("ps", ())),
+        worker_hosts=tuple(cluster.get("worker", ())),
+        chief_hosts=tuple(chief),
+        **_further(config),
+    )
+
+
+def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -> Job:
+    """Returns the whole job of a training task.
+
+    Raises:
+      ConfigError: the config's `job` has a name or value that is not possible.
+      CaptureError: the program and the config's `job` contradict each other.
+    """
+    given = _further(config)
+    values = {
+        "max_steps": max_steps or NO_LIMIT,
+        "model_dir": model_dir,
+        "epochs": 1,
+        "shuffle_buffer": 0,
+        "seed": config.tf_random_seed if config.tf_random_seed is not None else 1,
+        "save_steps": config.save_checkpoints_steps or 0,
+        "save_secs": float(config.save_checkpoints_secs or 0),
+        "keep_checkpoints": config.keep_checkpoint_max or NO_LIMIT,
+        "summary_steps": config.save_summary_steps or 0,
+    }
+    if survey.has_hooks:
+        values["steps_per_run"] = "1"
+    if survey.sync is not None:
+        if given.get("update", "sync") != "sync":
+            raise CaptureError("a SyncReplicasOptimizer synchronizes, but the config's job has another update")
+        values |= {"update": "sync", "backup_workers": max(0, survey.sync.total - survey.sync.to_aggregate)}
+    return dataclasses.replace(cluster_job(config), **{**values, **given})
+
+
+def task_of(config: Any) -> Task:
+    """Returns this process's task; `master` is the older word for the chief."""
+    name = "chief" if config.task_type == "master" else config.task_type
+    return Task(name, config.task_id)
+
+
+def _further(config: Any) -> dict[str, Any]:
+    """Returns the fields that the config's `job` sets."""
+    given = dict(getattr(config, "job", None) or {})
+    allowed = {field.name for field in job_fields(Job)} - {*_FROM_CONFIG, *_FROM_PROGRAM, *_NOT_YET}
+    for name in given:
+        if name not in allowed:
+            raise ConfigError(
+                f"job={{{name!r}: ...}} of the RunConfig is not possible: use one of {', '.join(sorted(allowed))}."
+            )
+    return given

@@ -1,0 +1,262 @@
+"""Survey of a program: its model is built once, as TensorFlow itself would build it.
+
+    survey = survey_program(program)
+    survey.looked_up["ads"], survey.groups[0].names, survey.sync
+
+The graph is TensorFlow's own, with real variables and optimizers, so all names in it are those of a checkpoint.  It is
+never run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.private_tf import checkpoint_values_taken
+from ps_train.base.user_code import describe
+from ps_train.compat.capture.batches import batched_input
+from ps_train.compat.capture.counted_step import ancestors, check_counting, readers
+from ps_train.compat.capture.hyperparameters import check_hyperparameters, on_this_ps
+from ps_train.compat.capture.program import TRAIN, CaptureError, Program, SyncReplicas, hooks_of
+from ps_train.compat.capture.recorded_optimizers import AppliedGradients, OptimizerRecorder
+from ps_train.compat.capture.row_variable import LookedUp, row_initializer
+from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
+from ps_train.data.data_shard import WHOLE
+from ps_train.data.named_inputs import dense_inputs
+from ps_train.data.pipeline import training_batches
+from ps_train.engine.variables.pairwise_shapes import check_shapes
+from ps_train.modeling.tables.given_rows import values_come_later
+
+_KEYS = v1.GraphKeys
+_READS_OF_ROWS = ("ResourceGather", "VariableShape", "VarIsInitializedOp")
+_KNOWN_OPTIMIZERS = ("tensorflow.", "ps_train.")
+_HARMLESS = ("NoOp", "Identity", "Const")
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The variables of one call of `apply_gradients`.
+
+    Attributes:
+      variables: names of the variables.
+      shared: names of the optimizer's variables that belong to no single variable, in the order of their making.
+      scope: what precedes the names of slots: "" or a scope with its slash.
+    """
+
+    variables: frozenset[str]
+    shared: tuple[str, ...]
+    scope: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """The findings about a program.
+
+    Attributes:
+      looked_up: name to table, for each variable of which only rows are read.
+      groups: the variables of each call of `apply_gradients`, in order.
+      partitioned: names of the variables that are made with a partitioner.
+      sync: the settings of the SyncReplicasOptimizer; None without one.
+      has_hooks: True if the program has training hooks.
+      has_initial_values: True if initial values come from elsewhere than the variables' initializers.
+    """
+
+    looked_up: Mapping[str, LookedUp]
+    groups: Sequence[Group]
+    partitioned: frozenset[str]
+    sync: SyncReplicas | None
+    has_hooks: bool
+    has_initial_values: bool
+
+
+def survey_program(program: Program) -> Survey:
+    """Builds the program's model in a graph of its own, and returns what it does.
+
+    Raises:
+      CaptureError: it does something that the engine cannot do in its place.
+    """
+    with estimator_graph(program.config):
+        step = v1.train.get_global_step()
+        data = batched_input(program.input_fn)
+        batches = training_batches(data, WHOLE, 1, epochs=1, shuffle_buffer=0)
+        made = _MadeVariables()
+        recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
+        setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
+        # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
+        taken: list[Any] = []
+        taking = checkpoint_values_taken(lambda *value: taken.append(value), dict)
+        with v1.device(setter), values_come_later(), taking, made.watching(), recorder.recording():
+            spec = _spec_of(program, batches.features, recorder)
+        check_shapes("the loss", spec.loss, dense_inputs(batches.features, None))  # a mistake with every engine
+        _check_updates(recorder.applied)
+        _check_runs(recorder.applied, spec)
+        check_counting(spec.train_op, step)
+        check_hyperparameters(recorder.applied, step)
+        _check_own_updates(recorder.applied, made.initializers)
+        has_hooks = bool(hooks_of(program, spec, is_chief=True))
+        if data.is_fed and (not has_hooks or _initializes(spec.scaffold)):
+            raise CaptureError("the values that its input reads are given by other means than a hook")
+        return Survey(
+            looked_up=_looked_up(made.initializers, recorder.applied),
+            groups=[_group(applied) for applied in recorder.applied],
+            partitioned=frozenset(made.partitioned),
+            sync=recorder.sync,
+            has_hooks=has_hooks,
+            has_initial_values=bool(taken) or _has_initial_values(program, spec, made.initializers),
+        )
+
+
+class _MadeVariables:
+    """Watch over the variables that a model makes.
+
+    Attributes:
+      initializers: variable to the initializer that it was made with, and to its initializer operation.
+      partitioned: the variables with a partitioner.
+    """
+
+    def __init__(self) -> None:
+        self.initializers: dict[str, tuple[Any, Any, tf.Operation]] = {}
+        self.partitioned: set[str] = set()
+
+    def watching(self) -> Any:
+        """Returns a variable scope that makes resource variables in one piece and remembers them."""
+
+        def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
+            variable = in_one_piece(getter, name, *args, **options)
+            if getattr(variable, "trainable", False):
+                self.partitioned.update([name] if options.get("partitioner") else ())
+                self.initializers.setdefault(name, (variable, options.get("initializer"), variable.initializer))
+            return variable
+
+        return v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
+
+
+def _name_of(variable: Any) -> str:
+    return str(variable.op.name)
+
+
+def _group(applied: AppliedGradients) -> Group:
+    owners = tuple(f"{applied.scope}{name}/" for name in applied.gradients)
+    shared = [variable.op.name for variable in applied.made if not variable.op.name.startswith(owners)]
+    return Group(frozenset(applied.gradients), tuple(shared), applied.scope)
+
+
+def _looked_up(made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients]) -> dict[str, LookedUp]:
+    """Returns the table of each variable whose rows are all that the model reads."""
+    trained = {name for call in applied for name in call.gradients}
+    found = {}
+    for name, (variable, initializer, _) in made.items():
+        shape = variable.shape
+        if name not in trained or variable.dtype != tf.float32 or shape.rank not in (1, 2):
+            continue
+        if not any(isinstance(call.gradients.get(name), tf.IndexedSlices) for call in applied):
+            continue
+        of_rows = row_initializer(initializer, shape.as_list())
+        if of_rows is not None and _gives_only_rows(variable):
+            width, is_vector = (1, True) if shape.rank == 1 else (shape[1], False)
+            found[name] = LookedUp(name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector)
+    return found
+
+
+def _gives_only_rows(variable: Any) -> bool:
+    """Returns True if operations of the model read rows of a variable, and none reads or writes it whole."""
+    rows = False
+    for reader in variable.handle.consumers():
+        if reader is variable.initializer or reader.type.startswith(("ResourceSparseApply", "ResourceScatter")):
+            continue
+        used = any(output.consumers() for output in reader.outputs)
+        if reader.type == "ReadVariableOp" and not used:
+            continue
+        if reader.type not in _READS_OF_ROWS and not _is_update(reader):
+            return False
+        rows = rows or reader.type == "ResourceGather"
+    return rows
+
+
+def _is_update(reader: tf.Operation) -> bool:
+    """Returns True for a part of an optimizer's update: Adam writes all rows, on the ps."""
+    return "/update_" in f"/{reader.name}"
+
+
+def _spec_of(program: Program, batch: Any, recorder: OptimizerRecorder) -> Any:
+    """Returns the specification of a model_fn; raises the recorder's refusal, whatever the model_fn makes of it."""
+    spec = None
+    try:
+        spec = program.model_fn(batch.features, batch.labels, TRAIN)
+    except Exception:
+        if recorder.refusal is None:
+            raise
+    if recorder.refusal is not None:
+        raise recorder.refusal
+    return spec
+
+
+def _check_updates(applied: Sequence[AppliedGradients]) -> None:
+    """Checks that the model updates by optimizers, and that nothing waits for the updated values."""
+    if not applied:
+        raise CaptureError("no optimizer of tf.compat.v1.train applies gradients")
+    for call in applied:
+        for waiting in readers(call.done, through=_HARMLESS):
+            if waiting.type not in _HARMLESS and not _counts_steps(waiting):
+                raise CaptureError(f"{waiting.name} ({waiting.type}) runs after the optimizer's update")
+
+
+def _check_runs(applied: Sequence[AppliedGradients], spec: Any) -> None:
+    """Checks that a step makes every update, each with powers of beta and the like of its own."""
+    runs = {*ancestors(spec.train_op, with_control=True), *ancestors(spec.loss.op, with_control=True)}
+    seen: dict[int, AppliedGradients] = {}
+    for call in applied:
+        kind, some = type(call.optimizer).__name__, sorted(call.gradients)[0]
+        if call.done not in runs:
+            raise CaptureError(f"the train_op does not run the update of {some} by {kind}")
+        first = seen.setdefault(id(call.optimizer), call)
+        if first is not call and _group(first).shared:
+            raise CaptureError(f"one {kind} applies gradients twice in a step: it has {_group(first).shared[0]} once")
+
+
+def _check_own_updates(applied: Sequence[AppliedGradients], made: Mapping[str, tuple[Any, Any, Any]]) -> None:
+    """Checks that a copy of an optimizer with code of the user's can make its update as the ps do: in a condition."""
+    for call in applied:
+        kind = type(call.optimizer)
+        if kind.__module__.startswith(_KNOWN_OPTIMIZERS):
+            continue
+        pairs = [(gradient, made[name][0]) for name, gradient in call.gradients.items() if name in made]
+        try:
+            _update_in_a_condition(on_this_ps(call.optimizer, None), pairs)
+        except Exception as error:
+            raise CaptureError(
+                f"a copy of {kind.__name__} cannot make its update on a ps: {describe(error)}"
+            ) from error
+
+
+def _update_in_a_condition(optimizer: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def update() -> tf.Operation:
+        with v1.variable_scope("ps_train"):  # the slots of the model's own update have their names
+            return optimizer.apply_gradients(pairs)
+
+    v1.cond(tf.constant(True), update, tf.no_op)
+
+
+def _counts_steps(operation: tf.Operation) -> bool:
+    """Returns True for an operation with which an optimizer counts the global step."""
+    return operation.type in ("AssignAddVariableOp", "ReadVariableOp") and bool(
+        operation.inputs and operation.inputs[0].op.name == "global_step"
+    )
+
+
+def _initializes(scaffold: Any) -> bool:
+    """Returns True if a scaffold has an initialization of the program's own."""
+    return scaffold is not None and any(
+        (scaffold.init_op, scaffold.init_fn, scaffold.init_feed_dict, scaffold.local_init_op)
+    )
+
+
+def _has_initial_values(program: Program, spec: Any, made: Mapping[str, tuple[Any, Any, Any]]) -> bool:
+    scaffold = spec.scaffold
+    if program.warm_start is not None or (scaffold is not None and (scaffold.init_fn or scaffold.init_op)):
+        return True
+    return any(variable.initializer is not first for variable, _, first in made.values())

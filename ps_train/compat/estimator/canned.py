@@ -1,0 +1,88 @@
+"""The canned models of `tf.estimator`: the classes and heads of tensorflow-estimator 2.15.0 on this Estimator.
+
+    found = canned("DNNLinearCombinedClassifier")       # a class that derives from Estimator
+
+They come with the extra `estimator` of ps_train.  Their model_fn is trained as any other.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from ps_train.compat.estimator.estimator import Estimator
+from ps_train.compat.estimator.spec import export_outputs
+from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
+from ps_train.compat.estimator.spec.stock_package import VERSION, StockPackage, missing_package
+
+_TPU = "ps_train does not train on TPUs: use Estimator and RunConfig"
+_REASONS = {
+    "model_to_estimator": "a Keras model does not become an Estimator: build the layers in a model_fn, or describe the "
+    "model as ps_train.Model",
+    "tpu": _TPU,
+    "TPUEstimator": _TPU,
+    "TPUEstimatorSpec": _TPU,
+}
+
+
+def refusal_of(name: str) -> str:
+    """Returns the reason why a name of `tf.estimator` is not there, or "" for a name that it does not have."""
+    return f"{name} is not there, since {_REASONS[name]}." if name in _REASONS else ""
+
+
+_TASKS = ("Classifier", "Estimator", "Regressor")
+_MODULES = {
+    **{f"Baseline{task}": "canned.baseline" for task in _TASKS},
+    **{f"DNN{task}": "canned.dnn" for task in _TASKS},
+    **{f"Linear{task}": "canned.linear" for task in _TASKS},
+    **{f"DNNLinearCombined{task}": "canned.dnn_linear_combined" for task in _TASKS},
+    "Head": "head.base_head",
+    "BinaryClassHead": "head.binary_class_head",
+    "MultiClassHead": "head.multi_class_head",
+    "MultiHead": "head.multi_head",
+    "MultiLabelHead": "head.multi_label_head",
+    **{f"{kind}Head": "head.regression_head" for kind in ("Regression", "LogisticRegression", "PoissonRegression")},
+    "classifier_parse_example_spec": "canned.parsing_utils",
+    "regressor_parse_example_spec": "canned.parsing_utils",
+    **dict.fromkeys(("binary_classification_head", "multi_class_head", "regression_head"), "canned.head"),
+}
+_OTHER_NAMES = {
+    "binary_classification_head": "_binary_logistic_head_with_sigmoid_cross_entropy_loss",
+    "multi_class_head": "_multi_class_head_with_softmax_cross_entropy_loss",
+    "regression_head": "_regression_head",
+}
+"""The package's own names of the functions that `tf.contrib.estimator` had."""
+
+
+def canned(name: str) -> Any:
+    """Returns a class or function of tensorflow-estimator; None for a name that is not among them.
+
+    Raises:
+      AttributeError: a package that it needs is missing.
+    """
+    if name not in _MODULES:
+        return None
+    if missing := missing_package():
+        raise AttributeError(
+            f"ps_train.estimator.{name} needs tensorflow-estimator {VERSION} and tf-keras, but {missing}: "
+            "pip install 'ps_train[estimator]', or write a model_fn."
+        )
+    return getattr(_package().module(_MODULES[name]), _OTHER_NAMES.get(name, name))
+
+
+@functools.cache
+def _package() -> StockPackage:
+    unused = types.SimpleNamespace(set=lambda value: None)
+    gauge = types.SimpleNamespace(get_cell=lambda *names: unused)
+    package = StockPackage(
+        {
+            "estimator": {"Estimator": Estimator, "EstimatorV2": Estimator, "_canned_estimator_api_gauge": gauge},
+            "estimator_export": {"estimator_export": lambda *names, **named: lambda exported: exported},
+            "export.export_output": vars(export_outputs),
+        }
+    )
+    specs = package.module("model_fn")
+    specs.EstimatorSpec = EstimatorSpec  # it checks all values itself
+    specs.export_utils = types.SimpleNamespace(get_export_outputs=lambda outputs, predictions: outputs)
+    return package

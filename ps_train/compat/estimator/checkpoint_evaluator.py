@@ -1,0 +1,161 @@
+"""Evaluations and exports of the newest checkpoint.
+
+evaluator = CheckpointEvaluator(estimator, eval_spec, max_steps=1000)
+evaluator.evaluate_latest()         # True: there was a new checkpoint
+evaluator.finish()                  # training has ended: the last evaluation and the final export
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.estimator.spec.calls import EstimatorLike
+from ps_train.compat.estimator.spec.eval_spec import EvalSpec
+
+log = logging.getLogger(__name__)
+
+_STEP = v1.GraphKeys.GLOBAL_STEP
+_WARNING_SECS = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation.
+
+    Attributes:
+      checkpoint_path: the checkpoint.
+      metrics: result of `Estimator.evaluate`.
+      exports: results of the exporters.
+    """
+
+    checkpoint_path: str
+    metrics: dict[str, Any]
+    exports: list[Any]
+
+
+class CheckpointEvaluator:
+    """Evaluates each checkpoint once, and calls the exporters.
+
+    Args:
+      estimator: the Estimator.
+      eval_spec: settings of the evaluation.
+      max_steps: the global step at which training ends; None: no limit.
+      now: returns the seconds of a monotonic clock.
+
+    Attributes:
+      last: the last evaluation; None before the first one.
+    """
+
+    def __init__(
+        self,
+        estimator: EstimatorLike,
+        eval_spec: EvalSpec,
+        max_steps: int | None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._estimator, self._spec, self._max_steps, self._now = estimator, eval_spec, max_steps, now
+        self._has_final_export = False
+        self._next_warning = float("-inf")
+        self.last: Evaluation | None = None
+
+    @property
+    def has_reached_end(self) -> bool:
+        """Returns True if a checkpoint of max_steps has been evaluated."""
+        return self.last is not None and self._is_end(self.last.metrics)
+
+    @property
+    def newest(self) -> str | None:
+        """Returns the path of the newest checkpoint, or None."""
+        return self._estimator.latest_checkpoint()
+
+    def evaluate_latest(self, is_last: bool = False) -> bool:
+        """Evaluates and exports the newest checkpoint.
+
+        Args:
+          is_last: True if training has ended, so that the export is the final one.
+
+        Returns:
+          False if there is no checkpoint, or the newest one has been evaluated.
+
+        Raises:
+          TypeError: the result of `evaluate` is not a dict.
+          ValueError: the result of `evaluate` has no global_step.
+        """
+        path = self.newest
+        if not path:
+            self._warn(f"there is no checkpoint in {self._estimator.model_dir} yet; the evaluation waits for one")
+            return False
+        if self.last is not None and path == self.last.checkpoint_path:
+            if not is_last:
+                secs = self._spec.throttle_secs
+                self._warn(f"no checkpoint is newer than {path}, which is evaluated (EvalSpec.throttle_secs={secs})")
+            return False
+        try:
+            metrics = self._evaluate(path)
+        except tf.errors.OpError:
+            if v1.train.checkpoint_exists(path):
+                raise
+            log.warning("%s was removed before its evaluation ended: use a larger keep_checkpoint_max", path)
+            return False
+        self.last = Evaluation(path, metrics, [])
+        self._export(is_last or self._is_end(metrics))
+        self._next_warning = self._now() + (_WARNING_SECS if self._spec.throttle_secs > 0 else 0)
+        return True
+
+    def finish(self) -> None:
+        """Evaluates the last checkpoint and makes the final export, unless this has been done."""
+        if not self.evaluate_latest(is_last=True) and self.last is not None and not self._has_final_export:
+            self._export(True)
+
+    def _evaluate(self, path: str) -> dict[str, Any]:
+        spec = self._spec
+        return checked_result(
+            self._estimator.evaluate(
+                input_fn=spec.input_fn, steps=spec.steps, name=spec.name, checkpoint_path=path, hooks=spec.hooks
+            )
+        )
+
+    def _export(self, is_final: bool) -> None:
+        assert self.last is not None
+        is_final = is_final and not self._has_final_export
+        self._has_final_export |= is_final
+        base = os.path.join(self._estimator.model_dir, "export")
+        exports = [
+            exporter.export(
+                estimator=self._estimator,
+                export_path=os.path.join(base, exporter.name),
+                checkpoint_path=self.last.checkpoint_path,
+                eval_result=self.last.metrics,
+                is_the_final_export=is_final,
+            )
+            for exporter in self._spec.exporters
+        ]
+        self.last = dataclasses.replace(self.last, exports=exports)
+
+    def _is_end(self, metrics: dict[str, Any]) -> bool:
+        return self._max_steps is not None and metrics[_STEP] >= self._max_steps
+
+    def _warn(self, text: str) -> None:
+        """Logs a warning, at most one in ten minutes."""
+        if self._now() >= self._next_warning:
+            self._next_warning = self._now() + _WARNING_SECS
+            log.warning("%s", text)
+
+
+def checked_result(metrics: Any) -> dict[str, Any]:
+    """Returns the result of `Estimator.evaluate`, after a check of its type and of its global_step."""
+    if not metrics:
+        raise ValueError(f"Estimator.evaluate() returned {metrics!r}: return a dict of metrics with {_STEP}.")
+    if not isinstance(metrics, dict):
+        raise TypeError(f"Estimator.evaluate() returned a {type(metrics).__name__}: return a dict of metrics.")
+    if _STEP not in metrics:
+        raise ValueError(f"Estimator.evaluate() returned only {', '.join(metrics)}: return {_STEP} too.")
+    return metrics

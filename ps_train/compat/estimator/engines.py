@@ -1,0 +1,45 @@
+"""The engines that train an Estimator: ps_train's own, and TensorFlow's.
+
+A program without a cluster has no ps, and nothing to gain from the first one: it trains in one plain session, unless
+its RunConfig has `engine="ps_train"`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ps_train.compat.capture import captured_training as capture
+from ps_train.compat.capture.program import CaptureError, Program
+from ps_train.compat.capture.uncaptured_training import train_unfused
+
+log = logging.getLogger(__name__)
+
+
+def train(run: Program) -> int:
+    """Trains with the engine that the configuration asks for; returns the global step at the end.
+
+    Raises:
+      CaptureError: engine="ps_train", and the program does what that engine cannot do.
+    """
+    config = run.config
+    if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
+        return train_unfused(run)
+    try:
+        return capture.train(run)
+    except CaptureError as reason:
+        if config.engine == "ps_train":
+            raise
+        log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
+        return train_unfused(run)
+
+
+def skip(config: Any) -> None:
+    """Ends the job of a cluster in which there is nothing to train: the chief tells every ps."""
+    if config.is_chief and config.cluster_spec.as_dict():
+        capture.tell_end(config)
+
+
+def serve(config: Any) -> None:
+    """Serves as a ps until the job is over."""
+    capture.serve(config)

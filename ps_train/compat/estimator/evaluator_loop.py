@@ -1,0 +1,96 @@
+"""The evaluator of `train_and_evaluate` as a process of its own, outside of the cluster.
+
+    EvaluatorLoop(estimator, eval_spec, max_steps=1000).run()
+
+It ends when a checkpoint of max_steps is evaluated, or as the run ends.  It reads the state of the run from model_dir
+(`cluster/membership/run_status.py`).  Delay and throttle hold while the run goes on; the last evaluation is made at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from ps_train.base.errors import PsTrainError, UnreachableError, exit_code_of_signal
+from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
+from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
+from ps_train.compat.estimator.evaluation import described
+from ps_train.compat.estimator.spec.calls import EstimatorLike
+from ps_train.compat.estimator.spec.eval_spec import EvalSpec
+from ps_train.config.job import Job
+from ps_train.training.tasks.evaluator import job_failure
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECS = 0.5
+_NO_LIMIT = 2**62
+"""max_steps of a monitor for training without a limit: more than any status.json has."""
+
+_TIMEOUTS = ("startup_timeout_secs", "recovery_timeout_secs")
+
+
+class EvaluatorLoop:
+    """Evaluates checkpoints as they appear.
+
+    Args:
+      estimator: the Estimator.
+      eval_spec: settings of the evaluation.
+      max_steps: the global step at which training ends; None: no limit.
+      now: returns the seconds of a monotonic clock.
+      sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        estimator: EstimatorLike,
+        eval_spec: EvalSpec,
+        max_steps: int | None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._model_dir, self._spec, self._now, self._sleep = estimator.model_dir, eval_spec, now, sleep
+        self._evaluator = CheckpointEvaluator(estimator, eval_spec, max_steps, now)
+        flags = estimator.config.job or {}
+        timeouts = {name: flags[name] for name in _TIMEOUTS if name in flags}
+        job = Job(model_dir=self._model_dir, max_steps=max_steps or _NO_LIMIT, **timeouts)
+        self._monitor = RunMonitor(job, now())
+
+    def run(self) -> None:
+        """Evaluates until max_steps is reached or the run has ended.
+
+        Raises:
+          JobFailedError: the run failed.
+          LostTaskError: the chief of the run gives no sign of life any longer.
+          SystemExit: the run was stopped by a signal; the exit code is that of the run.
+        """
+        log.info("the first evaluation is in %gs, if there is a checkpoint", self._spec.start_delay_secs)
+        next_evaluation = self._now() + self._spec.start_delay_secs
+        while not self._evaluator.has_reached_end:
+            ended = self._monitor.update(read_status(self._model_dir), self._now())
+            if ended is not None and not isinstance(ended, UnreachableError):  # a chief may start any time later
+                return self._end(ended)
+            begun = self._now()
+            if begun >= next_evaluation and self._evaluator.evaluate_latest():
+                next_evaluation = begun + self._spec.throttle_secs
+            else:
+                self._sleep(_LOOK_SECS)
+        self._tell_end("max_steps is reached")
+        return None
+
+    def _tell_end(self, reason: str) -> None:
+        """Shows the last result as the last line."""
+        last = self._evaluator.last
+        log.info("the evaluator ends, because %s; %s", reason, described(last.metrics) if last else "no evaluation")
+
+    def _end(self, ended: Status | PsTrainError) -> None:
+        if not isinstance(ended, PsTrainError) and ended.state not in (RunState.FAILED, RunState.STOPPED):
+            self._evaluator.finish()
+            return self._tell_end("the run has ended")
+        self._evaluator.evaluate_latest()
+        if isinstance(ended, PsTrainError):
+            raise ended
+        if ended.state == RunState.FAILED:
+            raise job_failure(ended)
+        log.warning("the evaluator ends, because the run was stopped by signal %d", ended.signum)
+        raise SystemExit(exit_code_of_signal(ended.signum))

@@ -1,0 +1,96 @@
+"""Runs a TensorFlow 1 script, as one task or as all tasks of a cluster on this machine.
+
+    python -m ps_train.run --num_ps=1 --num_workers=2 --compat train.py --steps=100
+
+With `--num_ps` or `--num_workers` the script is started once for each task.  Each task gets `TF_CONFIG`, and the flags
+`--job_name --task_index --ps_hosts --worker_hosts` where the script defines them.  Without them the script runs once,
+in this process, as it is.  With `--compat` its `import tensorflow as tf` has TensorFlow 1's names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from ps_train.base.command_parser import CommandParser
+from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.deprecations import ALL
+from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
+from ps_train.base.errors import EXIT_CONFIG, PsTrainError
+from ps_train.base.network_interfaces import ALLOW_VARIABLE, refuse_public_ports
+from ps_train.compat.scripts import cluster_of_scripts
+from ps_train.compat.scripts.cluster_of_scripts import ScriptJob
+from ps_train.compat.scripts.script_process import run_script
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the script that the arguments name; returns the exit code.
+
+    Args:
+      arguments: the command line without the program's name.
+    """
+    console = Console(sys.stdout, sys.stderr)
+    try:
+        given = _parser().parse_args(arguments)
+        if given.allow_public_ports:
+            os.environ[ALLOW_VARIABLE] = "1"  # the tasks read it
+        is_cluster = given.num_ps is not None or given.num_workers is not None or given.chief or given.evaluator
+        if not is_cluster:
+            if not os.path.isfile(given.script):
+                console.error(f"{ERROR_BEGINS}the script {given.script} is not there: give the path of a file.")
+                return EXIT_CONFIG
+            if given.verbose:
+                os.environ[DEPRECATIONS] = ALL
+            return run_script(given.script, given.arguments, given.compat)
+        refuse_public_ports("the cluster of the script")  # also where its servers are TensorFlow's own
+        job = ScriptJob(
+            script=given.script,
+            arguments=given.arguments,
+            num_ps=1 if given.num_ps is None else given.num_ps,
+            num_workers=2 if given.num_workers is None else given.num_workers,
+            has_chief=given.chief,
+            has_evaluator=given.evaluator,
+            compat=given.compat,
+            verbose=given.verbose,
+        )
+        return cluster_of_scripts.run(job, cluster_of_scripts.current_environment(), console)
+    except PsTrainError as error:
+        console.error(f"{ERROR_BEGINS}{error}")
+        return error.exit_code
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser("python -m ps_train.run", description=__doc__)
+    parser.add_argument("--num_ps", type=_count(0), help="number of ps (1 if a cluster is asked for)")
+    parser.add_argument("--num_workers", type=_count(1), help="number of workers, the chief included (2)")
+    parser.add_argument("--chief", action="store_true", help="the first worker is the job `chief` in TF_CONFIG")
+    parser.add_argument("--evaluator", action="store_true", help="starts an evaluator besides, as in TF_CONFIG")
+    parser.add_argument("--compat", action="store_true", help="gives the script TensorFlow 1's names")
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="every task shows TensorFlow's warnings of deprecated names, not the first alone",
+    )
+    parser.add_argument(
+        "--allow_public_ports", action="store_true", help="starts although this machine has a public address"
+    )
+    parser.add_argument("script", help="path of the script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    return parser
+
+
+def _count(least: int) -> type[int]:
+    def parse(text: str) -> int:
+        if not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a count: use a whole number from {least} on")
+        return int(text)
+
+    return parse  # type: ignore[return-value]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,208 @@
+"""The functions of `tf.contrib.layers` that programs for clusters use.
+
+weights = tf.get_variable("w", [3, 4], initializer=xavier_initializer(), regularizer=l2_regularizer(1e-4))
+
+Each function takes the arguments of contrib's, in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.tf1 import layers
+from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
+from ps_train.compat.tf1.layer_variables import ZEROS
+
+__all__ = [
+    "batch_norm",
+    "fully_connected",
+    "l1_regularizer",
+    "l2_regularizer",
+    "optimize_loss",
+    "xavier_initializer",
+]
+
+
+def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
+    """Returns a function from a variable to scale * sum(squares) / 2; to None for a scale of 0.
+
+    Args:
+      scale: at least 0.
+      scope: of the operations.
+
+    Raises:
+      ValueError: the scale is not such a number.
+    """
+    return _regularizer(scale, scope, "l2_regularizer", tf.nn.l2_loss)
+
+
+def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
+    """Returns a function from a variable to scale * sum(magnitudes); the rest is as of `l2_regularizer`."""
+    return _regularizer(scale, scope, "l1_regularizer", lambda weights: tf.reduce_sum(tf.abs(weights)))
+
+
+def _regularizer(scale: float, scope: str | None, name: str, penalty: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if isinstance(scale, bool | int):
+        raise ValueError(f"scale={scale!r} of {name} is not a float: write {float(scale)!r}")
+    if scale < 0:
+        raise ValueError(f"scale={scale!r} of {name} is negative: use 0.0 or more")
+    if scale == 0:
+        return lambda weights: None
+
+    def regularize(weights: Any) -> Any:
+        with v1.name_scope(scope, name, [weights]) as inner:
+            return tf.multiply(tf.constant(scale, weights.dtype.base_dtype), penalty(weights), name=inner)
+
+    return regularize
+
+
+def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32) -> Any:
+    """Returns an initializer with which gradients keep their size (Glorot and Bengio, 2010).
+
+    Args:
+      uniform: a uniform distribution in +-sqrt(6 / (inputs + outputs)), or a truncated normal one.
+      seed: of the distribution.
+      dtype: of the values.
+    """
+    if uniform:
+        return v1.glorot_uniform_initializer(seed=seed, dtype=dtype)
+    default = dtype
+
+    def initialize(shape: Sequence[int], dtype: Any = default, partition_info: Any = None) -> Any:
+        whole = [int(size) for size in (shape if partition_info is None else partition_info.full_shape)]
+        field = math.prod(whole[:-2])
+        inputs, outputs = (whole[-2], whole[-1]) if len(whole) > 1 else (whole[-1], whole[-1])
+        deviation = math.sqrt(1.3 * 2.0 / (field * (inputs + outputs)))
+        return v1.truncated_normal(shape, 0.0, deviation, dtype, seed=seed)
+
+    return initialize
+
+
+_XAVIER = xavier_initializer()
+
+
+def fully_connected(
+    inputs: Any,
+    num_outputs: int,
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Mapping[str, Any] | None = None,
+    weights_initializer: Any = _XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """Returns activation(inputs @ weights + biases), ReLU by default; a normalizer takes the place of the biases.
+
+    Variables: fully_connected/weights [n, num_outputs], fully_connected/biases [num_outputs].
+    """
+    inputs = tf.convert_to_tensor(inputs)
+
+    def variable(name: str, shape: list[int], initializer: Any, regularizer: Any) -> Any:
+        collections = [v1.GraphKeys.GLOBAL_VARIABLES, *_names(variables_collections, name)]
+        return v1.get_variable(
+            name, shape, inputs.dtype, initializer, regularizer, trainable=trainable, collections=collections
+        )
+
+    with v1.variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
+        shape = [inputs.shape.as_list()[-1], int(num_outputs)]
+        weights = variable("weights", shape, weights_initializer, weights_regularizer)
+        if len(inputs.shape) == 2:
+            outputs = tf.matmul(inputs, weights)
+        else:
+            outputs = tf.tensordot(inputs, weights, [[len(inputs.shape) - 1], [0]])
+        if normalizer_fn is not None:
+            outputs = normalizer_fn(outputs, **(normalizer_params or {}))
+        elif biases_initializer is not None:
+            biases = variable("biases", shape[1:], biases_initializer, biases_regularizer)
+            outputs = tf.nn.bias_add(outputs, biases)
+        outputs = outputs if activation_fn is None else activation_fn(outputs)
+        return _collected(outputs, outputs_collections)
+
+
+def batch_norm(
+    inputs: Any,
+    decay: float = 0.999,
+    center: bool = True,
+    scale: bool = False,
+    epsilon: float = 0.001,
+    activation_fn: Any = None,
+    param_initializers: Mapping[str, Any] | None = None,
+    param_regularizers: Mapping[str, Any] | None = None,
+    updates_collections: Any = v1.GraphKeys.UPDATE_OPS,
+    is_training: Any = True,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    batch_weights: Any = None,
+    fused: bool | None = None,
+    data_format: str = "NHWC",
+    zero_debias_moving_mean: bool = False,
+    scope: Any = None,
+) -> Any:
+    """Returns normalized inputs; the updates of the averages are in `updates_collections`, or made at once for None.
+
+    Variables: BatchNorm/{beta, gamma, moving_mean, moving_variance}; gamma only with `scale`.
+
+    Raises:
+      ValueError: `batch_weights` or `zero_debias_moving_mean` is given.
+    """
+    unsupported = {"batch_weights": batch_weights, "zero_debias_moving_mean": zero_debias_moving_mean}
+    for option, value in unsupported.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{option} of batch_norm is not supported: leave it out")
+    options = {f"{name}_initializer": value for name, value in (param_initializers or {}).items()}
+    options |= {f"{name}_regularizer": value for name, value in (param_regularizers or {}).items()}
+    graph = v1.get_default_graph()
+    before = graph.get_collection(v1.GraphKeys.UPDATE_OPS)
+    with v1.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as inner:
+        outputs = layers.batch_normalization(
+            inputs,
+            axis=1 if data_format == "NCHW" else -1,
+            momentum=decay,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            training=is_training,
+            trainable=trainable,
+            fused=fused,
+            name=inner,
+            **options,
+        )
+    updates = graph.get_collection(v1.GraphKeys.UPDATE_OPS)[len(before) :]
+    if updates_collections != v1.GraphKeys.UPDATE_OPS:
+        del graph.get_collection_ref(v1.GraphKeys.UPDATE_OPS)[len(before) :]
+        for collection in _names(updates_collections, ""):
+            for update in updates:
+                v1.add_to_collection(collection, update)
+        if updates_collections is None:
+            with tf.control_dependencies(updates):
+                outputs = tf.identity(outputs)
+    outputs = outputs if activation_fn is None else activation_fn(outputs)
+    return _collected(outputs, outputs_collections)
+
+
+def _names(collections: Any, variable: str) -> list[str]:
+    """Returns collections given as a name, as a list, or as a map from variables to lists."""
+    if isinstance(collections, Mapping):
+        collections = collections.get(variable)
+    if collections is None:
+        return []
+    return [collections] if isinstance(collections, str) else list(collections)
+
+
+def _collected(outputs: Any, collections: Any) -> Any:
+    for name in _names(collections, ""):
+        v1.add_to_collection(name, outputs)
+    return outputs

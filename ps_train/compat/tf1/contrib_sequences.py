@@ -1,0 +1,79 @@
+"""`tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a recurrent network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.private_tf import feature_cache
+
+_SCOPE = "sequence_input_layer"
+
+
+class _Weights:
+    """The state of a column: its variables, in the scope of the column.
+
+    Args:
+      trainable: False if the layer's variables are not trained.
+    """
+
+    def __init__(self, trainable: bool) -> None:
+        self._trainable, self._made = trainable, dict[str, Any]()
+
+    def create_variable(
+        self, column: Any, name: str, shape: Any, dtype: Any, trainable: bool, initializer: Any, **options: Any
+    ) -> Any:
+        """Makes a variable of a column, as the column asks for it."""
+        self._made[name] = v1.get_variable(
+            name, shape, dtype, initializer, trainable=trainable and self._trainable, use_resource=True
+        )
+        return self._made[name]
+
+    def get_variable(self, column: Any, name: str) -> Any:
+        """Returns a variable of a column."""
+        return self._made[name]
+
+
+def sequence_input_layer(
+    features: Mapping[str, Any],
+    feature_columns: Sequence[Any],
+    weight_collections: Sequence[str] | None = None,
+    trainable: bool = True,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the values of all columns at each position of a sequence, and the sequences' lengths.
+
+    Args:
+      features: name to SparseTensor of sequences, [batch, positions].
+      feature_columns: columns of `tf.feature_column.sequence_*`, or embedding and indicator columns of such.
+      weight_collections: further collections of the variables.
+      trainable: False to leave the variables as they are.
+
+    Returns:
+      float32 [batch, positions, values], with zeros behind the end of a sequence, in the order of the columns' names;
+      and int64 [batch].
+
+    Raises:
+      ValueError: a column is not of sequences.
+    """
+    cache, values, lengths = feature_cache(features), [], []
+    with v1.variable_scope(None, _SCOPE):
+        for column in sorted(feature_columns, key=lambda column: column.name):
+            if not hasattr(column, "get_sequence_dense_tensor"):
+                raise ValueError(f"{column.name} is no column of sequences: use one of tf.feature_column.sequence_*.")
+            state = _Weights(trainable)
+            with v1.variable_scope(None, column.name):
+                if hasattr(column, "create_state"):
+                    column.create_state(state)
+                dense, length = column.get_sequence_dense_tensor(cache, state)
+            width = column.variable_shape.num_elements()
+            values.append(tf.reshape(dense, tf.concat([tf.shape(dense)[:2], [width]], 0)))
+            lengths.append(length)
+        made = v1.global_variables(f"{v1.get_variable_scope().name}/")
+        for name in weight_collections or ():
+            v1.get_default_graph().get_collection_ref(name).extend(made)
+        same = [v1.assert_equal(lengths[0], length) for length in lengths[1:]]
+        with tf.control_dependencies(same):
+            return tf.concat(values, -1), tf.identity(lengths[0])

@@ -1,0 +1,52 @@
+"""The names of TensorFlow 1's `tf.train`; those for clusters are made right, the others are `tf.compat.v1.train`'s.
+
+    from ps_train import train
+
+    server = train.Server(cluster, job_name="ps", task_index=0)
+    server.join()                                   # returns when all workers have ended
+
+A script changes one import and nothing else.  `docs/MIGRATING.md` lists the differences.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.train.device_setter import GreedyByBytes, replica_device_setter
+from ps_train.compat.train.monitored_session import MonitoredTrainingSession
+from ps_train.compat.train.server import Server
+from ps_train.compat.train.sessions import SessionManager
+from ps_train.compat.train.stop_at_step import StopAtStepHook
+from ps_train.compat.train.supervisor import Supervisor
+from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer
+
+__all__ = [
+    "ClusterSpec",
+    "GreedyByBytes",
+    "MonitoredTrainingSession",
+    "Server",
+    "SessionManager",
+    "StopAtStepHook",
+    "Supervisor",
+    "SyncReplicasOptimizer",
+    "replica_device_setter",
+]
+
+ClusterSpec = v1.train.ClusterSpec
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module 'ps_train.train' has no attribute {name!r}")
+    try:
+        return getattr(v1.train, name)
+    except AttributeError:
+        raise AttributeError(
+            f"ps_train.train has no {name!r}, and neither has tf.compat.v1.train of this TensorFlow"
+        ) from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *dir(v1.train)})

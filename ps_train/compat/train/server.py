@@ -1,0 +1,184 @@
+"""The classic server, whose `join()` returns when the job is over.
+
+    server = Server(cluster, job_name="ps", task_index=0)
+    server.join()                       # returns when all workers have ended
+
+A server of any other task tells every ps that its process lives, and at its end that it ends (`membership.py`).  The
+cluster is TensorFlow's: `{"ps": [...], "worker": [...]}`.  Sessions of this process get device filters from
+`session_config`, so none waits for another worker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import os
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+from tensorflow.core.protobuf import tensorflow_server_pb2
+
+from ps_train.base.errors import ConfigError
+from ps_train.base.network_interfaces import listed, refuse_public_ports
+from ps_train.cluster.addresses.cluster import Address
+from ps_train.cluster.addresses.environment import without_proxy
+from ps_train.cluster.addresses.ports import port_owner
+from ps_train.cluster.membership.presence import JobEndDetector, Limits, Membership, ps_store, wait_for_end
+from ps_train.cluster.sessions.server import serve_on_port
+
+log = logging.getLogger(__name__)
+
+_NOT_TRAINING = ("ps", "evaluator")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScriptCluster:
+    """The cluster of a script, and this process's task in it.
+
+    Attributes:
+      hosts: the address of each task, by job name and task index.
+      job_name: of this process.
+      task_index: of this process.
+    """
+
+    hosts: dict[str, dict[int, str]]
+    job_name: str
+    task_index: int
+
+    @property
+    def task(self) -> str:
+        """The name of this process's task, `worker:1`."""
+        return f"{self.job_name}:{self.task_index}"
+
+    @property
+    def ps(self) -> list[Address]:
+        """The addresses of all ps."""
+        return [Address.parse(host, "the ps of the cluster") for _, host in sorted(self.hosts.get("ps", {}).items())]
+
+    def workers(self) -> list[str]:
+        """Returns the names of the tasks that train: the chief first, then the others by their index."""
+        jobs = sorted((job for job in self.hosts if job not in _NOT_TRAINING), key=lambda job: (job == "worker", job))
+        return [f"{job}:{index}" for job in jobs for index in sorted(self.hosts[job])]
+
+
+class Server(v1.train.Server):
+    """A TensorFlow server as `tf.compat.v1.train.Server`, with the same arguments.
+
+    Attributes:
+      limits: the seconds after which an absent worker counts as gone.
+      cluster: the cluster and this process's task.
+      membership: the announcement of this task to every ps; None for a ps, or where the cluster has no ps.
+
+    Raises:
+      ConfigError: the machine has a public address; the environment variable PS_TRAIN_ALLOW_PUBLIC_PORTS=1 allows it.
+      tf.errors.OpError: the server cannot be started; a log line says which process has the port.
+    """
+
+    limits = Limits()
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> None:
+        if public := refuse_public_ports("the server"):
+            log.warning("the server is open to any client at the public address %s", listed(public))
+        address = _address_in(server_or_cluster_def, job_name, task_index)
+        make = functools.partial(super().__init__, server_or_cluster_def, job_name, task_index, protocol, config, start)
+        try:
+            serve_on_port(address.port if address else None, make)
+        except tf.errors.UnknownError:
+            if address:  # the error of TensorFlow does not tell which process has the port
+                log.error("TensorFlow cannot serve on %s%s: use another port", address, port_owner(address.port))
+            raise
+        definition = self.server_def
+        hosts = {job.name: dict(job.tasks) for job in definition.cluster.job}
+        self.cluster = ScriptCluster(hosts, definition.job_name, definition.task_index)
+        self.membership: Membership | None = None
+        named = {address.rpartition(":")[0] for tasks in hosts.values() for address in tasks.values()}
+        os.environ.update(without_proxy(sorted(named), os.environ))
+        if hosts.get("ps") and self.cluster.job_name not in _NOT_TRAINING:
+            self.membership = Membership(self.cluster.task, self.cluster.ps)
+            _current.append(self)
+
+    def join(self) -> None:
+        """Waits until all workers have ended.
+
+        A worker that fell silent counts as gone after `limits`.  A worker that calls this ends by it: its own part of
+        the job is over.  In a cluster without a ps it blocks for ever, as TensorFlow's does.
+
+        Raises:
+          JobFailedError: no worker ended well.
+          UnreachableError: no worker came.
+        """
+        if not self.cluster.hosts.get("ps"):
+            super().join()
+        if self.membership is not None:
+            self.membership.leave()
+        is_ps = self.cluster.job_name == "ps"
+        own = self.cluster.task_index if is_ps else 0
+        if is_ps:
+            address = Address.parse(self.target.removeprefix("grpc://"), "the server's target")
+        else:
+            address = self.cluster.ps[0]
+        store = ps_store(address, own)
+        reason = wait_for_end(store, JobEndDetector(self.cluster.workers(), self.limits, time.monotonic()))
+        log.info("%s ends: %s", self.cluster.task, reason)
+
+
+_current: list[Server] = []
+
+
+def current_server() -> Server | None:
+    """Returns the last server of this process that is of a training task and has not left; None if there is none."""
+    present = (server for server in reversed(_current) if server.membership and not server.membership.has_left)
+    return next(present, None)
+
+
+def num_workers() -> int:
+    """Returns the number of tasks that train in this process's cluster; 1 without a server."""
+    server = current_server()
+    return len(server.cluster.workers()) if server else 1
+
+
+def session_config(master: str, config: Any) -> Any:
+    """Returns a session's configuration with device filters: the session sees all ps and its own task, no other.
+
+    Without them TensorFlow waits, at the begin of a session, for every worker, also for one that has ended; and for a
+    ps it waits for ever.  Raises UnreachableError if a ps does not answer within the server's limits.
+
+    Args:
+      master: the target of the session.
+      config: a `ConfigProto` or None; one with filters of its own is not changed.
+    """
+    server = current_server()
+    if server is None or server.membership is None or master != tf.compat.as_text(server.target):
+        return config
+    server.membership.wait_for_ps(server.limits.startup_secs)
+    if config is not None and config.device_filters:
+        return config
+    found = v1.ConfigProto()
+    if config is not None:
+        found.CopyFrom(config)
+    found.device_filters.extend(["/job:ps", f"/job:{server.cluster.job_name}/task:{server.cluster.task_index}"])
+    return found
+
+
+def _address_in(definition: Any, job_name: str | None, task_index: int | None) -> Address | None:
+    """Returns the address of the task that a server is made for; None if it is not told."""
+    try:
+        if isinstance(definition, tensorflow_server_pb2.ServerDef):
+            job_name = job_name or definition.job_name
+            task_index = definition.task_index if task_index is None else task_index
+            definition = definition.cluster
+        hosts = v1.train.ClusterSpec(definition).as_dict()[job_name]
+        return Address.parse(hosts[task_index or 0], f"the cluster's {job_name}")
+    except (TypeError, KeyError, IndexError, ConfigError):
+        return None

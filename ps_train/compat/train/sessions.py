@@ -1,0 +1,119 @@
+"""The classic session manager: it goes back to a checkpoint only if the model is lost, and says so.
+
+    manager = SessionManager(local_init_op=..., ready_op=..., ready_for_local_init_op=...)
+    session = manager.prepare_session(server.target, init_op, saver, checkpoint_dir)     # the chief's
+    session = manager.wait_for_session(server.target)                                    # another worker's
+
+TensorFlow's chief restores the last checkpoint whenever its session breaks, even if every ps still has the model, and
+its workers look for the model every 30 s.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.train.server import session_config
+
+log = logging.getLogger(__name__)
+
+WAIT_SECS = 0.5
+_TENSORFLOWS_WAIT_SECS = 30
+
+
+class SessionManager(v1.train.SessionManager):
+    """A session manager as `tf.compat.v1.train.SessionManager`, with the same arguments.
+
+    A wait of 30 s between two looks for the model, TensorFlow's default, becomes half a second.
+    """
+
+    def __init__(
+        self,
+        local_init_op: Any = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        graph: Any = None,
+        recovery_wait_secs: float = _TENSORFLOWS_WAIT_SECS,
+        local_init_run_options: Any = None,
+        local_init_feed_dict: Any = None,
+    ) -> None:
+        wait_secs = WAIT_SECS if recovery_wait_secs == _TENSORFLOWS_WAIT_SECS else recovery_wait_secs
+        super().__init__(
+            local_init_op, ready_op, ready_for_local_init_op, graph, wait_secs, local_init_run_options,
+            local_init_feed_dict,
+        )  # fmt: skip
+        self._init_op, self._feed = local_init_op, local_init_feed_dict
+        self._model = graph or v1.get_default_graph()
+        self._ready_ops = [op for op in (ready_for_local_init_op, ready_op) if op is not None]
+        self._prepared = False
+
+    def prepare_session(self, master: str, *arguments: Any, **options: Any) -> Any:
+        """Returns a session with a model that is ready: as it is on the ps, restored, or initialized.
+
+        Args:
+          master: the target.
+          *arguments: as of TensorFlow's.
+          **options: as of TensorFlow's.
+        """
+        options["config"] = session_config(master, options.get("config"))
+        session = self._with_present_model(master, options["config"])
+        if session is None:
+            session = super().prepare_session(master, *arguments, **options)
+            if self._prepared and master:
+                log.warning("a ps has lost the model; training goes on from global step %s", self._step_in(session))
+        self._prepared = True
+        return session
+
+    def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float = float("inf")) -> Any:
+        """Returns a session once the chief has made the model ready.
+
+        Args:
+          master: the target.
+          config: of the session.
+          max_wait_secs: seconds after which it raises DeadlineExceededError.
+        """
+        return super().wait_for_session(master, session_config(master, config), max_wait_secs)
+
+    def _with_present_model(self, master: str, config: Any) -> Any:
+        """Returns a session if all ps have the whole model; else None.  Only ps of a cluster can have it already."""
+        if not master or not self._ready_ops:
+            return None
+        session = v1.Session(master, graph=self._model, config=config)
+        if not self._is_ready(session, self._ready_ops[0]):
+            session.close()
+            return None
+        if self._init_op is not None:
+            session.run(self._init_op, self._feed)
+        if not self._is_ready(session, self._ready_ops[-1]):
+            session.close()
+            return None
+        log.info("the ps have the model at global step %s, where training goes on", self._step_in(session))
+        return session
+
+    @staticmethod
+    def _is_ready(session: Any, op: Any) -> bool:
+        try:
+            return np.size(session.run(op)) == 0
+        except tf.errors.FailedPreconditionError:
+            return False
+
+    def _step_in(self, session: Any) -> Any:
+        step = v1.train.get_global_step(self._model)
+        return "unknown" if step is None else v1.train.global_step(session, step)
+
+
+class Session(v1.Session):
+    """A session as `tf.compat.v1.Session` that waits for no worker of the cluster but its own.
+
+    Args:
+      target: the target; "" for this process.
+      graph: the graph; None for the default one.
+      config: a `ConfigProto` or None.
+    """
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        super().__init__(target, graph, session_config(target, config))

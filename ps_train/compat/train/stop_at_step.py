@@ -1,0 +1,136 @@
+"""The classic hook that ends training at a step, and here at exactly this step, whatever the number of workers.
+
+hooks = [StopAtStepHook(last_step=100)]
+
+TensorFlow's hook lets each worker look and then begin a step, so a job of three workers goes up to two steps too far.
+This one needs a ticket (`step_tickets.py`) for each step.  In a process without a cluster it does as TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import LostTaskError
+from ps_train.cluster.membership.step_budget import StepTickets
+from ps_train.compat.train.global_step_runs import GlobalStepChanges
+from ps_train.compat.train.server import Server, current_server, num_workers
+from ps_train.compat.train.sync_replicas import optimizer_of
+
+log = logging.getLogger(__name__)
+
+_CLAIM_SECS = 0.2
+"""Seconds of training for which a worker takes tickets at once."""
+
+_MOST_TICKETS = 64
+
+
+class StopAtStepHook(v1.train.StopAtStepHook):
+    """A hook that stops training after a number of steps, or at a global step; one of them must be given.
+
+    Args:
+      num_steps: steps of the job from the begin of this session on.
+      last_step: the global step at which training ends.
+
+    Raises:
+      ValueError: both are given, or none.
+    """
+
+    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
+        super().__init__(num_steps, last_step)
+        self._steps, self._last = num_steps, last_step
+        self._tickets: StepTickets | None = None
+        self._held = 0
+        self._began = 0.0
+        self._step_secs = 0.0
+
+    def begin(self) -> None:
+        """Finds the global step; raises RuntimeError if the graph has none."""
+        step = v1.train.get_global_step()
+        if step is None:
+            raise RuntimeError("the graph has no global step, which StopAtStepHook needs: create it before the session")
+        with tf.name_scope("stop_at_step"):
+            self._read = tf.identity(step.read_value() if hasattr(step, "read_value") else step)
+        self._changes = GlobalStepChanges(v1.get_default_graph())
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Takes the first tickets; a job that has reached its last step is stopped before any step."""
+        step = self._step_in(session)
+        if self._last is None:
+            assert self._steps is not None
+            self._last = step + self._steps
+        server = current_server()
+        self._held, self._tickets = 0, None
+        # Synchronous updates are exact by themselves, and a worker that waits for a ticket would stop them.
+        if server is not None and server.membership is not None and optimizer_of(session.graph) is None:
+            self._tickets = self._open_tickets(server)
+        if self._tickets is None:
+            if step >= self._last and server is not None:
+                coord.request_stop()
+            return
+        with _lost_ps():
+            self._tickets.rebase(step)
+        self._held = self._claim(session)
+        if not self._held:
+            log.info("global step %d: the last step %d is reached", self._step_in(session), self._last)
+            coord.request_stop()
+
+    def before_run(self, run_context: Any) -> Any:
+        """Notes the time of a step, and reads the global step where no ticket counts it."""
+        self._began = time.monotonic()
+        return v1.train.SessionRunArgs(self._read) if self._tickets is None else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Uses a ticket for a call that trains, and requests the stop when there is no other."""
+        assert self._last is not None
+        session = run_context.session
+        if self._tickets is None:
+            # The step was read before, during or after the call; near the end it is read again.
+            if run_values.results + 1 >= self._last and self._step_in(session) >= self._last:
+                run_context.request_stop()
+            return
+        if not self._changes.by(run_context.original_args.fetches):
+            return
+        self._step_secs = time.monotonic() - self._began
+        self._held -= 1
+        if self._held <= 0:
+            self._held = self._claim(session)
+            if not self._held:
+                run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        """Gives back the tickets that are left."""
+        if self._tickets is not None:
+            with contextlib.suppress(LostTaskError):
+                self._tickets.give_back(max(0, self._held))
+
+    def _claim(self, session: Any) -> int:
+        assert self._tickets is not None and self._last is not None
+        wanted = int(_CLAIM_SECS / self._step_secs) if self._step_secs else 1
+        with _lost_ps():
+            return self._tickets.claim(self._last, min(_MOST_TICKETS, max(1, wanted)), lambda: self._step_in(session))
+
+    def _step_in(self, session: Any) -> int:
+        return int(session.run(self._read))
+
+    @staticmethod
+    def _open_tickets(server: Server) -> StepTickets:
+        membership = server.membership
+        assert membership is not None
+        owner = f"{membership.task}/{membership.process_id}"
+        with _lost_ps():
+            return StepTickets(membership.connected_store(0), owner, num_workers(), server.limits)
+
+
+@contextlib.contextmanager
+def _lost_ps() -> Any:
+    """Turns the error of a lost ps into TensorFlow's, after which a MonitoredSession connects again."""
+    try:
+        yield
+    except LostTaskError as error:
+        raise tf.errors.UnavailableError(None, None, str(error)) from None

@@ -1,0 +1,169 @@
+"""Reading and writing of stored variables in chunks of bounded size.  Only its ps holds a large variable whole.
+
+    for chunk in split_into_chunks(entries, limit=32 << 20):
+        values = chunk.read()
+        write = chunk.write(values)
+        for feeds in chunk.feeds:
+            session.run(write, feeds)                   # the feeds select the rows to move
+
+Preparing a graph for new operations takes longer than moving a chunk.  So all parts of a variable are moved by the
+same operations with different feeds.  Variables of a dtype outside SLICED_DTYPES are whole in the file and move whole.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.variables.variables import CheckpointEntry, variable_bytes
+from ps_train.modeling.tables.row_allocator import scatter_rows
+
+SLICED_DTYPES = frozenset(
+    [tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.bool]
+    + [tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.qint8, tf.quint8, tf.qint32]
+)
+"""Dtypes of which TensorFlow 2.21 can restore slices other than those it saved.  float16 is not among them."""
+
+
+class Chunk(abc.ABC):
+    """A group of variables, or a part of one, that is read or written in one call.
+
+    Attributes:
+      entries: the variables.
+      specs: for each variable, which slice of its key's tensor it is, in TensorFlow's notation; "" for the whole
+        tensor.  A list of strings, or a string tensor.
+      feeds: the feeds of each call.
+    """
+
+    def __init__(self, entries: Sequence[CheckpointEntry], specs: Any, feeds: Sequence[Mapping[Any, Any]]) -> None:
+        self.entries, self.specs, self.feeds = entries, specs, feeds
+
+    @abc.abstractmethod
+    def read(self) -> list[tf.Tensor]:
+        """Reads the values, each on its variable's ps."""
+
+    @abc.abstractmethod
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Assigns these values to the variables."""
+
+
+class WholeChunk(Chunk):
+    """Several small variables."""
+
+    def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
+        super().__init__(entries, [entry.slice_spec for entry in entries], [{}])
+
+    def read(self) -> list[tf.Tensor]:
+        """Reads each variable, on its ps."""
+        return [entry.variable.read_value() for entry in self.entries]
+
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Assigns each value to its variable, in the order of `entries`."""
+        return tf.group(*[e.variable.assign(v, read_value=False) for e, v in zip(self.entries, values, strict=True)])
+
+
+class RowChunk(Chunk):
+    """A large variable, of which each call moves some rows.
+
+    Args:
+      entry: the variable.
+      rows: number of rows that one call moves.
+    """
+
+    def __init__(self, entry: CheckpointEntry, rows: int) -> None:
+        self._variable = entry.variable
+        self._begin, self._end = (v1.placeholder(tf.int32, [], name) for name in ("first_row", "last_row"))
+        specs = v1.placeholder(tf.string, [1], "rows_spec")
+        shape = self._variable.shape.as_list()
+        whole, offset = _place(entry, shape)
+        feeds = []
+        for begin in range(0, shape[0], rows):
+            end = min(begin + rows, shape[0])
+            extents = [f"{offset + begin},{end - begin}", *(f"0,{size}" for size in shape[1:])]
+            feeds.append({self._begin: begin, self._end: end, specs: [f"{whole} {':'.join(extents)}"]})
+        super().__init__([entry], specs, feeds)
+
+    def read(self) -> list[tf.Tensor]:
+        """Reads the rows that the feeds select."""
+        # Rows are gathered, because reading a variable with sparse updates would first copy the whole variable.
+        with tf.device(self._variable.device):
+            return [self._variable.sparse_read(tf.range(self._begin, self._end))]
+
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Assigns the rows that the feeds select; the variable must be initialized."""
+        with tf.device(self._variable.device):
+            return scatter_rows(self._variable, tf.range(self._begin, self._end), values[0])
+
+
+class JoinedChunk(Chunk):
+    """Some or all slices of one variable of a dtype outside SLICED_DTYPES, which is whole in the file.
+
+    The caller's device holds the whole variable, as every worker does in a step.  Each slice is one message.
+    """
+
+    def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
+        super().__init__(entries[:1], [""], [{}])
+        self._slices = sorted(((_begin(entry), entry.variable) for entry in entries), key=lambda pair: pair[0])
+
+    def read(self) -> list[tf.Tensor]:
+        """Reads the whole value; the chunk must have all slices."""
+        return [tf.concat([variable.read_value() for _, variable in self._slices], 0)]
+
+    def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
+        """Assigns to each slice its rows of the whole value."""
+        return tf.group(
+            *[
+                variable.assign(values[0][begin : begin + variable.shape[0]], read_value=False)
+                for begin, variable in self._slices
+            ]
+        )
+
+
+def split_into_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Chunk]:
+    """Splits variables into chunks of at most `limit` bytes.
+
+    A single row, or a variable of a dtype outside SLICED_DTYPES, may be larger than `limit`.
+    """
+    joined: dict[str, list[CheckpointEntry]] = {}
+    for entry in (entry for entry in entries if entry.slice_spec and not _may_be_sliced(entry)):
+        joined.setdefault(entry.key, []).append(entry)
+    others = [entry for entry in entries if entry.key not in joined]
+    return [*map(JoinedChunk, joined.values()), *_limited_chunks(others, limit)]
+
+
+def _may_be_sliced(entry: CheckpointEntry) -> bool:
+    return entry.variable.dtype.base_dtype in SLICED_DTYPES
+
+
+def _limited_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Chunk]:
+    chunks: list[Chunk] = []
+    group: list[CheckpointEntry] = []
+    room = limit
+    for entry in entries:
+        shape = entry.variable.shape.as_list()
+        total = variable_bytes(entry.variable)
+        if total > limit and shape and _may_be_sliced(entry):
+            chunks.append(RowChunk(entry, max(1, limit * shape[0] // total)))
+            continue
+        if total > room and group:
+            chunks.append(WholeChunk(group))
+            group, room = [], limit
+        group.append(entry)
+        room -= total
+    return [*chunks, WholeChunk(group)] if group else chunks
+
+
+def _place(entry: CheckpointEntry, shape: Sequence[int]) -> tuple[str, int]:
+    """Returns the full shape of the key's tensor, as text, and the row of it at which the variable begins."""
+    if not entry.slice_spec:
+        return " ".join(map(str, shape)), 0
+    return entry.slice_spec.rpartition(" ")[0], _begin(entry)
+
+
+def _begin(entry: CheckpointEntry) -> int:
+    """Returns the row of the key's tensor at which a slice begins."""
+    return int(entry.slice_spec.rpartition(" ")[2].split(",")[0])

@@ -1,0 +1,144 @@
+"""Export of the trained model as a SavedModel, which serves without this package.
+
+    export(model, source, "/models/run1/model.ckpt-2000", "/models/run1/export")      # ".../export/1"
+    tf.saved_model.load("/models/run1/export/1").signatures["serving_default"](integers=..., categories=...)
+
+The signature `serving_default` takes the features by their names ("features" if there is only one array;
+`served_features.py`).  The signature `examples` takes a vector of serialized `tf.train.Example`s with the same
+names.  Both return the outputs of `Model.predictions`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+from tensorflow.io import gfile
+
+from ps_train.base.errors import ConfigError, cause_of
+from ps_train.config.paths import scheme_of
+from ps_train.data.pipeline import DataSource, evaluation_batches
+from ps_train.data.served_features import ServedFeatures
+from ps_train.engine.checkpoint.contents import restore_into, shapes_and_dtypes
+from ps_train.engine.variables.plain_graph import plain_graph
+from ps_train.modeling.model import Model
+from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
+
+
+def prepare_export(path: str) -> str:
+    """Makes the directory of the exports, before training.
+
+    Returns:
+      The absolute path.
+
+    Raises:
+      ConfigError: the directory cannot be made.
+    """
+    folder = path if scheme_of(path) else os.path.abspath(path)
+    try:
+        gfile.makedirs(folder)
+        gfile.listdir(folder)
+    except (tf.errors.OpError, OSError) as error:
+        raise ConfigError(f"export_dir={path} cannot be written ({cause_of(error)}): use another directory.") from None
+    return folder
+
+
+def served_features(source: DataSource) -> ServedFeatures:
+    """Returns the features of an export; call it before training, too.
+
+    Args:
+      source: data with the features that will be served.
+
+    Raises:
+      ModelError: a feature cannot be exported.
+    """
+    with tf.Graph().as_default():
+        return ServedFeatures(evaluation_batches(source.get(), 1).features)
+
+
+def export(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
+    """Writes the SavedModel into the next numbered directory.
+
+    On a local disk that directory is complete when it appears.  Elsewhere `saved_model.pb` is written last.
+
+    Args:
+      model: the trained model.
+      source: data with the features that will be served.
+      checkpoint: path of the checkpoint.
+      directory: absolute path, from `prepare_export`.
+
+    Returns:
+      The path of the SavedModel.
+
+    Raises:
+      ModelError: a feature cannot be exported, or the checkpoint belongs to another model.
+      DamagedCheckpointError: the checkpoint is damaged.
+    """
+    is_remote = bool(scheme_of(directory))
+    unfinished = f"unfinished-{socket.gethostname()}-{os.getpid()}"
+    path = os.path.join(directory, str(_next_number(directory)) if is_remote else unfinished)
+    if not is_remote:
+        shutil.rmtree(path, ignore_errors=True)
+    _write(model, source, checkpoint, path)
+    return path if is_remote else _number(path, directory)
+
+
+def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None:
+    served = served_features(source)
+    with tf.Graph().as_default():
+        serialized = v1.placeholder(tf.string, [None], "examples")
+        features, inputs = served.placeholders(serialized)
+        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
+            outputs = model.forward(features, False)
+            predictions = dict(model.predictions(outputs))
+        signatures = {
+            "serving_default": _signature(inputs, predictions),
+            "examples": _signature({"examples": serialized}, predictions),
+        }
+        with v1.Session() as session:
+            restore_into(session, plain.variables, checkpoint)
+            assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
+            builder = v1.saved_model.Builder(path)
+            builder.add_meta_graph_and_variables(
+                session, ["serve"], signatures, assets, main_op=_when_loaded(), strip_default_attrs=True
+            )
+            builder.save()
+
+
+def _when_loaded() -> tf.Operation:
+    """Makes the operation that runs after the variables of a SavedModel are loaded."""
+    with tf.control_dependencies([v1.tables_initializer()]):
+        local = v1.local_variables_initializer()
+    return tf.group(local, *v1.get_collection(AFTER_RESTORE))
+
+
+def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
+    build = v1.saved_model.build_tensor_info
+    return v1.saved_model.build_signature_def(
+        {name: build(tensor) for name, tensor in inputs.items()},
+        {name: build(tensor) for name, tensor in outputs.items()},
+        v1.saved_model.signature_constants.PREDICT_METHOD_NAME,
+    )
+
+
+def _next_number(directory: str) -> int:
+    """Returns the number of the next export, as TensorFlow Serving expects it: the largest is served."""
+    names = [name.rstrip("/") for name in gfile.listdir(directory)]
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+
+
+def _number(unfinished: str, directory: str) -> str:
+    """Moves a new export to the next number; returns its path."""
+    while True:
+        path = os.path.join(directory, str(_next_number(directory)))
+        try:
+            os.rename(unfinished, path)
+            return path
+        except OSError:
+            if not os.path.exists(path):  # otherwise another job was faster
+                raise

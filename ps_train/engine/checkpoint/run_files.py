@@ -1,0 +1,70 @@
+"""Files of a run beside its checkpoints: the id of the run, and what is moved with a run that is ignored.
+
+read_run_id("/models/run1")               # makes the file `run_id` in a new directory
+set_aside("/models/run1")                 # moves all that the run has left, returns a line about it
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import os
+import uuid
+
+from ps_train.engine.checkpoint.run_checkpoints import NAME, checkpoints_in, run_of
+from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
+
+_OF_RUN = (
+    *(RUN_ID, GENERATIONS, "checkpoint", f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", "eval", "eval_*"),
+    *("result.json", "report.html", "plugins"),
+)
+"""Names of the files and directories that belong to a run.
+
+`status.json` names its process, the lock too; `export` holds models that may be served; the rest is the user's.
+"""
+
+
+def read_run_id(directory: str) -> str:
+    """Returns the id of the run, a random word in a file beside its checkpoints.
+
+    Where there is none, the run of the newest checkpoint goes on, which may have been copied without the file.  Without
+    a checkpoint a new run begins.
+    """
+    if run_id := stored_run_id(directory):
+        return run_id
+    found = (run_of(path)[0] for _, path in checkpoints_in(directory))
+    run_id = next((run_id for run_id in found if run_id), uuid.uuid4().hex)
+    write_run_id(directory, run_id)
+    return run_id
+
+
+def set_aside(directory: str) -> str:
+    """Moves all that a run has left in a directory into a new directory in it.
+
+    These are its checkpoints, their list, its id, its event files, its evaluations and its results.
+
+    Returns:
+      A line that says where they are; "" without a checkpoint.
+
+    Raises:
+      OSError: they cannot be moved.
+    """
+    found = checkpoints_in(directory)
+    if not found:
+        return ""
+    files = [file for file in os.listdir(directory) if any(fnmatch.fnmatchcase(file, p) for p in _OF_RUN)]
+    folder = _new_folder(os.path.join(directory, "ignored"))
+    for file in files:
+        os.rename(os.path.join(directory, file), os.path.join(folder, file))
+    steps = ", ".join(str(step) for step, _ in reversed(found))
+    return f"ignored the checkpoints of step {steps}; they are now in {folder}; training starts at step 0"
+
+
+def _new_folder(base: str) -> str:
+    for number in itertools.count(1):
+        try:
+            os.makedirs(f"{base}-{number}")
+        except FileExistsError:
+            continue
+        break
+    return f"{base}-{number}"

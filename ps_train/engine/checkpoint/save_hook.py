@@ -1,0 +1,233 @@
+"""The chief's periodic checkpoints: one at the start, then one every few steps or seconds.
+
+`engine/checkpoint/save_watcher.py` looks for due checkpoints between the chief's own steps.  `training/loop/chief_duties.py` writes
+the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import threading
+import time
+from typing import Any, Protocol
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import SaveError
+from ps_train.cluster.sessions.calls import abandonable
+
+log = logging.getLogger(__name__)
+
+_LATE_SECS = 1.0
+"""Seconds after which a checkpoint counts as late."""
+_QUIET_SECS = 60.0
+"""Least seconds between two lines about late checkpoints."""
+_SHORTEST_LOOK_SECS, _LONGEST_LOOK_SECS, _UNKNOWN_LOOK_SECS = 0.005, 0.1, 0.05
+_RATE_SECS = 0.5
+"""Seconds over which the rate of global steps is measured."""
+
+
+class Saves(Protocol):
+    """The part of `checkpoint.async_saver.AsyncSaver` that the hook uses."""
+
+    @property
+    def busy(self) -> bool:
+        """True while a checkpoint is being written."""
+
+    def start(self, session: v1.Session) -> None:
+        """Starts a checkpoint."""
+
+    def poll(self) -> int | None:
+        """Returns the step of a written checkpoint that is not reported yet, or None; raises SaveError."""
+
+    def warm_up(self, session: v1.Session) -> None:
+        """Prepares for the first checkpoint."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Begun:
+    """A checkpoint that was begun.
+
+    Attributes:
+      due_step: the multiple of save_steps at which it was due; None if it was due by time.
+      late_secs: seconds from the first look at which it was due, to its beginning.
+      was_busy: True if the checkpoint before it was being written when it was due.
+    """
+
+    due_step: int | None
+    late_secs: float
+    was_busy: bool
+
+
+class _SessionState:
+    """The state of a hook in one session: a thread that hangs with a lost session holds up no later one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.error: Exception | None = None
+        self.observed = 0
+        self.is_warm = False
+        self.due_since: float | None = None
+        self.was_busy = False
+        self.begun: collections.deque[_Begun] = collections.deque()
+        self.looks: collections.deque[tuple[float, int]] = collections.deque()
+
+
+class SaveHook(v1.train.SessionRunHook):
+    """A hook that starts a checkpoint when one is due and the previous one is written.
+
+    Args:
+      saves: the saver.
+      step: int64 scalar, the global step after the update.
+      every_steps: steps between checkpoints; 0 disables this rule.
+      every_secs: seconds between checkpoints; 0 disables this rule.
+
+    Attributes:
+      step: the last saved step.
+      late: number of checkpoints that were late.
+    """
+
+    def __init__(self, saves: Saves, step: tf.Tensor, every_steps: int, every_secs: float) -> None:
+        self._saves, self._global_step = saves, step
+        self._every_steps, self._every_secs = every_steps, every_secs
+        self.step = self.late = self._tried = 0
+        self._time = 0.0
+        self._next_line, self._unsaid = float("-inf"), 0
+        self._state = _SessionState()
+
+    def started(self, step: int, saved: int) -> None:
+        """Prepares for training from a step in a new session.
+
+        Args:
+          step: the first step.
+          saved: step of the last checkpoint, which may be an earlier one.
+        """
+        self._state = _SessionState()
+        self._tried, self.step = step, saved
+        self._time = time.monotonic()
+
+    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Returns the fetch of the hook: the step."""
+        return v1.train.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Starts a checkpoint if one is due at the fetched step."""
+        self.observe(int(run_values.results), run_context.session)
+
+    def observe(self, step: int, session: v1.Session) -> None:
+        """Starts a checkpoint if one is due, and reports written ones; called by the training thread.
+
+        Raises:
+          tf.errors.OpError: a ps was lost, for this thread or for `look`.
+        """
+        state = self._state
+        if state.error is not None:
+            raise state.error
+        self.poll()
+        with abandonable(session), state.lock:
+            state.observed += 1
+            if state.observed >= 2:  # not at the session's first step, so warming up does not delay it
+                self._warm_up(state, session)
+            self._start_if_due(state, step, session)
+        self.poll()
+
+    def look(self, step: int, session: v1.Session) -> bool:
+        """Starts a checkpoint if one is due; called by another thread, between the steps of the training thread.
+
+        Returns:
+          False if a ps was lost: `observe` raises the error.
+        """
+        state = self._state
+        state.looks.append((time.monotonic(), step))
+        while len(state.looks) > 2 and state.looks[1][0] < state.looks[-1][0] - _RATE_SECS:
+            state.looks.popleft()
+        try:
+            with state.lock:
+                self._warm_up(state, session)
+                self._start_if_due(state, step, session)
+        except Exception as error:
+            state.error = error
+        return state.error is None
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """True while a checkpoint is due and the one before is still being written."""
+        return self._state.was_busy
+
+    def secs_to_next_look(self) -> float:
+        """Returns the seconds until `look` should be called: shorter, the nearer the next checkpoint is."""
+        waits = []
+        if self._every_secs:
+            left = self._time + self._every_secs - time.monotonic()
+            waits.append(left if left > 0 else _UNKNOWN_LOOK_SECS)
+        if self._every_steps:
+            waits.append(self._secs_to_step(self._every_steps * (self._tried // self._every_steps + 1)))
+        return max(_SHORTEST_LOOK_SECS, min(waits))
+
+    def _secs_to_step(self, due: int) -> float:
+        looks = self._state.looks
+        if len(looks) < 2 or looks[-1][1] >= due or looks[-1][1] <= looks[0][1]:
+            return _UNKNOWN_LOOK_SECS
+        (began, first), (now, last) = looks[0], looks[-1]
+        return min(_LONGEST_LOOK_SECS, 0.5 * (due - last) * (now - began) / (last - first))
+
+    def poll(self) -> None:
+        """Updates `step` for written checkpoints, and logs a warning for one that failed or was late.
+
+        Training continues after a failure: a full or missing disk may be available again for the next checkpoint.
+        """
+        while True:
+            try:
+                step = self._saves.poll()
+            except SaveError as error:
+                log.warning("%s; training goes on, the last checkpoint is that of step %d", error, self.step)
+                step = None
+                if self._state.begun:
+                    self._state.begun.popleft()
+                continue
+            if step is None:
+                return
+            self.step = step
+            if self._state.begun:
+                self._report_late(self._state.begun.popleft(), step)
+
+    def _report_late(self, begun: _Begun, step: int) -> None:
+        is_passed = begun.due_step is not None and step >= begun.due_step + self._every_steps
+        if begun.late_secs <= _LATE_SECS and not is_passed:
+            return
+        self.late += 1
+        if time.monotonic() < self._next_line:
+            self._unsaid += 1
+            return
+        due = f"at step {begun.due_step}" if begun.due_step is not None else f"{self._every_secs:g}s after the last one"
+        cause = "the one before was still being written" if begun.was_busy else "steps are faster than the chief saves"
+        others = f" ({self._unsaid} others were late since the last such line)" if self._unsaid else ""
+        log.warning(
+            "a checkpoint was due %s and was begun %.1fs later, at step %d, because %s: use a larger %s%s",
+            due, begun.late_secs, step, cause, "save_secs" if begun.due_step is None else "save_steps", others,
+        )  # fmt: skip
+        self._next_line, self._unsaid = time.monotonic() + _QUIET_SECS, 0
+
+    def _warm_up(self, state: _SessionState, session: v1.Session) -> None:
+        """Prepares for the first checkpoint, once in a session."""
+        if not state.is_warm and not self._saves.busy:
+            state.is_warm = True
+            self._saves.warm_up(session)
+
+    def _start_if_due(self, state: _SessionState, step: int, session: v1.Session) -> None:
+        by_step = bool(self._every_steps) and step // self._every_steps > self._tried // self._every_steps
+        now = time.monotonic()
+        if not by_step and not (self._every_secs and now - self._time >= self._every_secs and step > self.step):
+            return
+        since = state.due_since = now if state.due_since is None else state.due_since
+        if self._saves.busy:
+            state.was_busy = True
+            return
+        due = self._every_steps * (self._tried // self._every_steps + 1) if by_step else None
+        state.begun.append(_Begun(due, now - since, state.was_busy))
+        state.due_since, state.was_busy = None, False
+        self._tried, self._time = step, now
+        self._saves.start(session)

@@ -1,0 +1,157 @@
+"""Totals of a model's metrics, put together over the shards of the test data.
+
+    sums = make_metric_sums(count, metric_variables, DataShard(1, 3))   # None if the variables cannot be put together
+    session.run(sums.publish)                                           # writes this shard's totals to ps 0
+    sums.of_shard[2]                                                    # variable with the totals of another shard
+    sums.merged([vector, other])                                        # the totals of both shards
+
+TensorFlow's metrics keep sums over examples in variables.  The sums of all shards together give the metric of all
+examples.  Operations that write to a variable show what it keeps: a sum, a maximum or a minimum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.data_shard import DataShard
+from ps_train.engine.variables.variables import ps_device
+
+log = logging.getLogger(__name__)
+
+_SUM, _MAXIMUM, _MINIMUM = "sum", "maximum", "minimum"
+_ADDS = ("AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatterAdd", "ResourceScatterSub")
+_SCATTERS = {"ResourceScatterMax": _MAXIMUM, "ResourceScatterMin": _MINIMUM}
+_OF_BOTH = {"Add": _SUM, "AddV2": _SUM, "Maximum": _MAXIMUM, "Minimum": _MINIMUM}
+"""Type of an operation on the old value and a new one, to what a variable keeps to which its result is assigned."""
+
+_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricSums:
+    """The totals of one shard, and the operations that exchange them.
+
+    Attributes:
+      vector: float64 [n], all totals of this graph's shard, concatenated.
+      kinds: for each number of `vector`, what it is: "sum", "maximum" or "minimum".
+      of_shard: for each shard a variable on ps 0 with its vector.
+      publish: writes this graph's vector to its variable on ps 0.
+      feed: float64 [n], placeholder for totals.
+      load: assigns the fed totals to the metric variables of this graph.
+    """
+
+    vector: tf.Tensor
+    kinds: np.ndarray[Any, Any]
+    of_shard: list[Any]
+    publish: tf.Operation
+    feed: tf.Tensor
+    load: tf.Operation
+
+    def merged(self, vectors: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """Returns the totals of several shards together, float64 [n]."""
+        stacked = np.stack(vectors)
+        found = np.where(self.kinds == _MAXIMUM, stacked.max(0), stacked.min(0))
+        return np.where(self.kinds == _SUM, stacked.sum(0), found)
+
+
+def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> MetricSums | None:
+    """Returns the totals of some metric variables, or None if a variable keeps something else.
+
+    Args:
+      count: the variable that counts examples.
+      variables: the local variables that the model's metrics made.
+      shard: the shard of the test data that this graph scores.
+    """
+    metric_ids = {id(variable) for variable in v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)}
+    if not variables or not all(id(variable) in metric_ids and _is_number(variable) for variable in variables):
+        return None
+    handles = {variable.handle.ref() for variable in variables}
+    found = [_kind_of(variable, handles) for variable in variables]
+    if None in found:
+        name = variables[found.index(None)].op.name
+        log.info("the metrics' variable %s is not a sum, maximum or minimum: the chief scores alone", name)
+        return None
+    variables, kinds = [count, *variables], np.array([_SUM, *found])
+    shapes = [variable.shape.as_list() for variable in variables]
+    sizes = [math.prod(shape) for shape in shapes]
+    vector = tf.concat([tf.cast(tf.reshape(v.read_value(), [-1]), tf.float64) for v in variables], axis=0)
+    with tf.device(ps_device(0)):
+        of_shard = [_shard_variable(number, sum(sizes)) for number in range(shard.count)]
+    feed = v1.placeholder(tf.float64, [sum(sizes)], "given_totals")
+    parts = zip(variables, shapes, tf.split(feed, sizes), strict=True)
+    load = tf.group(*[v.assign(tf.cast(tf.reshape(part, shape), v.dtype)) for v, shape, part in parts])
+    publish = of_shard[shard.index].assign(vector, read_value=False)
+    return MetricSums(vector, np.repeat(kinds, sizes), of_shard, publish, feed, load)
+
+
+def _kind_of(variable: Any, handles: Collection[Any]) -> str | None:
+    """Returns what a variable keeps, or None if the operations that write to it do not show it."""
+    writers = [op for op in variable.handle.consumers() if op is not variable.initializer and op.type not in _READS]
+    kinds = {_kind_of_write(op, variable.handle, handles) for op in writers}
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    return None if kind == _SUM and not _begins_at_zero(variable) else kind
+
+
+def _kind_of_write(op: tf.Operation, handle: tf.Tensor, handles: Collection[Any]) -> str | None:
+    value = op.inputs[-1]
+    if op.type in _ADDS or op.type in _SCATTERS:
+        return None if _depends(value, handles) else _SCATTERS.get(op.type, _SUM)
+    if op.type != "AssignVariableOp" or (kind := _OF_BOTH.get(_source(value).op.type)) is None:
+        return None
+    old, new = _source(value).op.inputs
+    if not _reads(old, handle):
+        old, new = new, old
+    return kind if _reads(old, handle) and not _depends(new, handles) else None
+
+
+def _source(tensor: tf.Tensor) -> tf.Tensor:
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _reads(tensor: tf.Tensor, handle: tf.Tensor) -> bool:
+    op = _source(tensor).op
+    return op.type == "ReadVariableOp" and op.inputs[0] is handle
+
+
+def _depends(tensor: tf.Tensor, handles: Collection[Any]) -> bool:
+    """Returns True if a value depends on metric variables: what is added is then no fact of a batch alone."""
+    return any(one.ref() in handles for one in _ancestors(tensor))
+
+
+def _ancestors(tensor: tf.Tensor) -> Iterator[tf.Tensor]:
+    seen, pending = set(), [tensor]
+    while pending:
+        current = pending.pop()
+        if current.ref() not in seen:
+            seen.add(current.ref())
+            yield current
+            pending += list(current.op.inputs)
+
+
+def _begins_at_zero(variable: Any) -> bool:
+    value = tf.get_static_value(variable.initial_value)
+    return value is not None and not np.any(value)
+
+
+def _is_number(variable: Any) -> bool:
+    return bool(variable.shape.is_fully_defined()) and (variable.dtype.is_floating or variable.dtype.is_integer)
+
+
+def _shard_variable(number: int, size: int) -> Any:
+    """Makes a variable in no collection, because it has no value until it is published."""
+    name = f"ps_train/totals/{number}"
+    return v1.get_variable(
+        name, [size], tf.float64, v1.zeros_initializer(), trainable=False, collections=[], use_resource=True
+    )

@@ -1,0 +1,282 @@
+"""Pull of values to a worker and push of gradients to a ps, in a few parcels instead of one message a variable.
+
+    transport = Transport(plan, model_variables, variables)
+    values = transport.pull(after=versions)                     # {"w": tensor on the worker, ...}
+    received = transport.push(gradients, examples, ...)         # per ps: the vectors received there
+
+Stock TensorFlow sends every tensor between processes in its own RPC.  Here the small slices of one ps are joined into
+one vector there and split again on the worker; gradients the other way round.  Large slices travel alone, because
+joining them would only copy them.  One parcel of each push carries a header with the gradients' number of examples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.engine.transport.codecs.cast import saturating_cast
+from ps_train.engine.transport.coding import NO_CODING, Coding
+from ps_train.engine.transport.model_state import PushedState
+from ps_train.engine.transport.parcels import Parcel, pack, with_header
+from ps_train.engine.transport.push_encoding import HEADER_SIZE
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.transport.row_exchange import RowPush
+from ps_train.engine.transport.sparse_mask import mask_name, mask_slice
+from ps_train.engine.variables.call_started import after_all_started
+from ps_train.engine.variables.plan import Plan, Slice
+from ps_train.engine.variables.precision import is_narrow, origin_dtype
+from ps_train.engine.variables.trace import ModelVariables
+from ps_train.engine.variables.variables import ps_device
+from ps_train.engine.variables.worker_state import local_variable
+
+_EXACT_FLOAT32 = 1 << 24
+"""Integers below this one are exact in float32."""
+
+
+BEGUN = "ps_train_begun"
+"""Prefix of the name of the operation that a step's batch waits for; see `engine/variables/call_started.py`."""
+
+
+class Transport:
+    """Pull and push of one replica's step.
+
+    Args:
+      plan: the plan of slices and ps.
+      model_variables: the model's variables.
+      variables: slice name to variable.
+      detect_torn: whether `Header.torn` is computed.
+      coding: the encoding of values and gradients.
+
+    Attributes:
+      pushed: for each ps the parcels that it receives in a push.
+      encodings: for each ps the encoding of its pushes; None where nothing is encoded.
+      kept: operations of `push` that keep what the push leaves out; they are part of the step.
+      pulled: the vectors that `pull` reads on the ps, as they travel.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        model_variables: ModelVariables,
+        variables: Mapping[str, Any],
+        detect_torn: bool = False,
+        coding: Coding = NO_CODING,
+    ) -> None:
+        self._plan, self._variables, self._coding = plan, variables, coding
+        self._pulled = self._pack_pulled(model_variables, detect_torn)
+        self._torn: tf.Tensor | None = None
+        self.pulled: list[tf.Tensor] = []
+        self._first_answers: dict[int, tf.Tensor] = {}
+        sparse = set(model_variables.sparse())
+        self._masks = {mask_name(name): [mask_slice(piece) for piece in plan.slices_of(name)] for name in sparse}
+        state = set(model_variables.state())
+        self._state = [
+            tuple(pack([s for s in plan.slices_on(ps) if s.variable in state], ps)) for ps in range(plan.num_ps)
+        ]
+        with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
+        self.pushed: list[list[Parcel]] = []
+        for ps in range(plan.num_ps):
+            there = [s for s in plan.slices_on(ps) if s.variable in with_gradient]
+            encoded = coding.encoded_parcels(there, ps, sparse)
+            alone = {piece.name for parcel in encoded for piece in parcel.slices}
+            plain = [s for s in there if s.name not in alone]
+            parcels = encoded + pack(plain + [mask_slice(s) for s in plain if s.variable in sparse], ps)
+            # Every step is counted on ps 0, even where no slice of the model lives there.
+            needed = parcels or ps == 0 or ps in table_ps or self._state[ps]
+            self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
+        self.encodings = [coding.encoding_of(parcels) for parcels in self.pushed]
+        self.kept: list[tf.Operation] = []
+
+    def _pack_pulled(self, model_variables: ModelVariables, detect_torn: bool) -> list[list[Parcel]]:
+        """Returns for each ps the parcels that a step pulls."""
+        plan, dtype = self._plan, self._coding.pulled_as
+        names, state = set(model_variables.dense_trainable()), set(model_variables.state())
+        pulled = [
+            self._coding.pulled_parcels([s for s in plan.slices_on(ps) if s.variable in names], ps, state)
+            for ps in range(plan.num_ps)
+        ]
+        if not detect_torn or plan.num_ps == 1:
+            return pulled
+        table_ps = _table_ps(plan, model_variables)
+        return [
+            with_header(some, ps, 1, ("float32", dtype.name)) if some or ps in table_ps or ps == 0 else []
+            for ps, some in enumerate(pulled)
+        ]
+
+    def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
+        """Returns variable name to value of all trainable variables, on the worker (the device scope of the caller).
+
+        Args:
+          after: for each ps a tensor on that ps; values are read only after it.
+          backups: slice name to a variable on the same ps that receives a copy of the read value.
+        """
+        pieces: dict[str, tf.Tensor] = {}
+        versions: list[tf.Tensor] = []
+        for number, parcel in enumerate(parcel for parcels in self._pulled for parcel in parcels):
+            encoding = self._coding.pulled.on(parcel.ps, number) if parcel.is_encoded and self._coding.pulled else None
+            with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
+                read = {
+                    piece.name: saturating_cast(self._read(piece, backups), tf.as_dtype(parcel.dtype))
+                    for piece in parcel.slices
+                }
+                version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
+                vector = parcel.join(read, version)
+                vector = encoding.encode(vector, after[parcel.ps]) if encoding else vector
+            self.pulled.append(vector)
+            vector = encoding.decode(vector, parcel.length)[0] if encoding else vector
+            found, version = parcel.split(vector)
+            if version is not None:
+                versions.append(version)
+            pieces |= found
+            self._first_answers |= {parcel.ps: next(iter(found.values()))} if found else {}
+        if len(versions) > 1:
+            self._torn = tf.reduce_any(tf.not_equal(tf.concat(versions[1:], 0), versions[0]))
+            self._first_answers |= {parcel.ps: self._torn for parcels in self._pulled for parcel in parcels}
+        whole = {}
+        for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
+            parts = [pieces[piece.name] for piece in self._plan.slices_of(name)]
+            value = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
+            is_kept = value.dtype == self._coding.pulled_as == self._coding.kept_as
+            whole[name] = value if is_kept else tf.cast(value, self._dtype_of(name))
+        return whole
+
+    def _dtype_of(self, name: str) -> tf.DType:
+        return self._variables[self._plan.slices_of(name)[0].name].dtype
+
+    def begun(self, after: Sequence[tf.Tensor], count: Any) -> tf.Operation:
+        """Makes an operation on the worker that runs after the first answer of every ps that takes part in a step.
+
+        Call this method after `pull`, with the same `after`.
+
+        Args:
+          after: see `pull`.
+          count: int64 variable on the worker, to which the operation adds 1.
+        """
+        answers = [self._first_answers.get(ps, after[ps]) for ps, parcels in enumerate(self.pushed) if parcels]
+        with tf.control_dependencies([tf.identity(answer) for answer in answers]):
+            return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
+
+    def begun_anew(self, count: Any) -> tf.Operation:
+        """Makes an operation as `begun` does, for a call that begins with kept values and awaits no pulled ones.
+
+        Args:
+          count: see `begun`.
+        """
+        with tf.control_dependencies(
+            [after_all_started(tf.constant(0), [ps for ps, some in enumerate(self.pushed) if some])]
+        ):
+            return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
+
+    def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
+        """Reads a slice as a vector, on its ps, and copies it to its backup first."""
+        value = self._variables[piece.name].read_value()
+        if backups and piece.name in backups:
+            # The identity carries the dependency, which would vanish with the reshape when that is optimized away.
+            with tf.control_dependencies([backups[piece.name].assign(value, read_value=False)]):
+                value = tf.identity(value)
+        return tf.reshape(value, [-1])
+
+    def push(
+        self,
+        gradients: Mapping[str, tf.Tensor],
+        examples: tf.Tensor,
+        scaled: bool,
+        guard: Callable[[list[tf.Tensor]], list[tf.Tensor]],
+        rows: Sequence[RowPush | None] = (),
+    ) -> list[ReceivedPush]:
+        """Sends gradients to their ps and returns, for each ps, the push as that ps receives it.
+
+        Args:
+          gradients: variable name to a dense gradient of the variable's shape; also the row masks, under the names
+            that `sparse_mask.mask_name` returns.
+          examples: float32 scalar, number of examples of which the gradients are the mean.
+          scaled: multiply the gradients by `examples`.  The ps can then add several workers' gradients and divide by
+            the sum of their examples.  Gradients of a dtype below 32 bits are never multiplied here.
+          guard: function of all vectors on the worker; returns the vectors to send in their place.
+          rows: for each ps the result of `RowExchange.push`; empty without tables.
+        """
+        pieces: dict[str, tf.Tensor] = {}
+        for name, gradient in gradients.items():
+            parts = self._masks.get(name) or self._plan.slices_of(name)
+            split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
+            pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
+        parcels = [parcel for some in self.pushed for parcel in some]
+        header, scale = self._header(examples, scaled), examples if scaled else None
+        row_vectors = [_scaled(some.gradients, scale) for some in rows if some]
+        vectors = guard([_vector(parcel, pieces, header, scale) for parcel in parcels] + row_vectors)
+        dense, sparse = iter(vectors[: len(parcels)]), iter(vectors[len(parcels) :])
+        sent_rows = [
+            some and dataclasses.replace(some, gradients=next(sparse)) for some in rows or [None] * len(self.pushed)
+        ]
+        number = self._count_push() if self._coding.pushed is not None else None
+        origins = {name: gradient.dtype if scaled else origin_dtype(gradient) for name, gradient in gradients.items()}
+        return [
+            self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number, origins)
+            for ps, some in enumerate(self.pushed)
+        ]
+
+    def _header(self, examples: tf.Tensor, scaled: bool) -> list[tf.Tensor]:
+        zero = tf.zeros_like(examples)
+        torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
+        return [tf.ones_like(examples) if scaled else examples, zero, torn]
+
+    def _count_push(self) -> tf.Tensor:
+        """Returns the number of this push among the replica's, int64 scalar: a part of the codec's seed."""
+        count = local_variable("ps_train/pushes", [], tf.int64)
+        number = count.read_value()
+        with tf.control_dependencies([number]):
+            self.kept.append(count.assign_add(1, read_value=False))
+        return number
+
+    def _sent(
+        self,
+        ps: int,
+        vectors: tuple[tf.Tensor, ...],
+        rows: RowPush | None,
+        number: tf.Tensor | None,
+        origins: Mapping[str, tf.DType],
+    ) -> ReceivedPush:
+        """Returns a push to one ps, encoded if it has a number."""
+        encoding = self.encodings[ps]
+        if number is not None:
+            seed = tf.stack([tf.constant(self._coding.seed + (ps << 20), tf.int64), number])
+            rows = rows and rows.encoded(self._coding.rows, seed)
+            if encoding is not None:
+                vectors, kept = encoding.encode(vectors, seed, origins)
+                self.kept += kept
+        return ReceivedPush(ps, tuple(self.pushed[ps]), vectors, encoding, rows)
+
+    def push_state(self, values: Mapping[str, tf.Tensor] | None) -> list[PushedState]:
+        """Sends the model's own state to its ps and returns, for each ps, the part that is sent there.
+
+        Args:
+          values: variable name to value; None if this replica does not push its state.
+        """
+        pieces = {name: tf.reshape(value, [-1]) for name, value in (values or {}).items()}
+        return [
+            PushedState(parcels, tuple(parcel.join(pieces) for parcel in parcels) if values is not None else ())
+            for parcels in self._state
+        ]
+
+
+def _table_ps(plan: Plan, model_variables: ModelVariables) -> set[int]:
+    """Returns the ps that hold slices of tables."""
+    return {piece.ps for name in model_variables.tables() for piece in plan.slices_of(name)}
+
+
+def _scaled(vector: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
+    """Multiplies a vector by `scale`, unless its dtype is below 32 bits.
+
+    Such a vector would overflow.  The ps multiplies it in float32 (`engine/updates/gradient_accumulator.py`).
+    """
+    return vector if scale is None or is_narrow(vector.dtype) else vector * tf.cast(scale, vector.dtype)
+
+
+def _vector(
+    parcel: Parcel, pieces: Mapping[str, tf.Tensor], header: list[tf.Tensor], scale: tf.Tensor | None
+) -> tf.Tensor:
+    vector = parcel.join(pieces, tf.stack(header) if parcel.header else None)
+    return _scaled(vector, scale)

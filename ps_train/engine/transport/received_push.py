@@ -1,0 +1,120 @@
+"""One push as a ps receives it: parcels, rows of tables, progress and state; and the header of a push."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.engine.transport.model_state import PushedState
+from ps_train.engine.transport.parcels import Parcel
+from ps_train.engine.transport.push_encoding import HEADER_SIZE, PushEncoding
+from ps_train.engine.transport.row_exchange import RowPush
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """The header of a push, float32 scalars.
+
+    Attributes:
+      examples: number of examples that the gradients stand for.
+      skipped: number of gradients that were left out because they were not finite.
+      torn: not 0 if the gradients' values were read at different versions on different ps (with `detect_torn` only).
+    """
+
+    examples: tf.Tensor
+    skipped: tf.Tensor
+    torn: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class ReceivedPush:
+    """One push as one ps receives it.
+
+    Attributes:
+      ps: index of the ps.
+      parcels: the parcels of the push, in order.
+      vectors: one vector for each parcel; as they travel until `on_ps`.
+      encoding: the encoding of the vectors; None where they travel as they are.
+      rows: gradients of the rows of tables on this ps; None without tables.
+      progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); None without dynamic sharding.
+      state: the model's own state.
+    """
+
+    ps: int
+    parcels: tuple[Parcel, ...]
+    vectors: tuple[tf.Tensor, ...]
+    encoding: PushEncoding | None = None
+    rows: RowPush | None = None
+    progress: tf.Tensor | None = None
+    state: PushedState = dataclasses.field(default_factory=PushedState)
+
+    def on_ps(self) -> ReceivedPush:
+        """Returns the push with its tensors on the ps (the device scope of the caller), decoded there."""
+        # Identities copy no data.  A control dependency on the original tensors would send a message of its own.
+        vectors = tuple(tf.identity(vector) for vector in self.vectors)
+        if self.encoding is not None:
+            vectors = self.encoding.decode(vectors)
+        rows = self.rows and self.rows.on_ps()
+        progress = None if self.progress is None else tf.identity(self.progress)
+        state = self.state.on_ps()
+        return dataclasses.replace(self, vectors=vectors, encoding=None, rows=rows, progress=progress, state=state)
+
+    def is_nothing(self) -> tf.Tensor:
+        """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""
+        assert self.progress is not None, "sharding is dynamic"
+        return self.progress[0] < 0
+
+    def masked_by(self, wanted: tf.Tensor) -> ReceivedPush:
+        """Returns this push where `wanted` (bool scalar) is true, else a push of zeros, which has no examples."""
+
+        def masked(vector: tf.Tensor) -> tf.Tensor:
+            return vector * tf.cast(wanted, vector.dtype)
+
+        rows = self.rows and dataclasses.replace(self.rows, gradients=masked(self.rows.gradients))
+        return dataclasses.replace(self, vectors=tuple(masked(vector) for vector in self.vectors), rows=rows)
+
+    def tensors(self) -> list[tf.Tensor]:
+        """Returns all tensors of the push."""
+        rows = [self.rows.message, self.rows.gradients] if self.rows else []
+        return [*self.vectors, *rows, *self.state.vectors, *([] if self.progress is None else [self.progress])]
+
+    def gradients(self) -> tuple[dict[str, Any], Header]:
+        """Returns, on the ps, slice name to gradient (IndexedSlices for tables) with the masks, and the header."""
+        gradients, header = unpack(self.parcels, self.vectors)
+        rows = self.rows.gradients_by_slice(self.rows.message, self.rows.gradients) if self.rows else {}
+        return gradients | rows, header
+
+    def header(self) -> Header:
+        """Returns the header alone, without splitting the vectors."""
+        return header_of(self.parcels, self.vectors)
+
+
+def empty_push(parcel: Parcel) -> np.ndarray[Any, Any]:
+    """Returns the vector sent in place of a skipped gradient: zeros, and a 1 in the header's `skipped`."""
+    vector = np.zeros(parcel.length, tf.as_dtype(parcel.dtype).as_numpy_dtype)
+    if parcel.header:
+        vector[parcel.length - HEADER_SIZE + 1] = 1
+    return vector
+
+
+def unpack(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> tuple[dict[str, tf.Tensor], Header]:
+    """Splits a push's vectors, on the ps, into slice name to gradient and the header."""
+    gradients: dict[str, tf.Tensor] = {}
+    header = None
+    for parcel, vector in zip(parcels, vectors, strict=True):
+        found, last = parcel.split(vector)
+        if last is not None:
+            header = Header(*tf.unstack(last, HEADER_SIZE))
+        gradients |= found
+    assert header is not None, "every ps that is pushed to gets a header"
+    return gradients, header
+
+
+def header_of(parcels: Sequence[Parcel], vectors: Sequence[tf.Tensor]) -> Header:
+    """Returns the header of a push alone, without splitting the vectors."""
+    vector = next(vector for parcel, vector in zip(parcels, vectors, strict=True) if parcel.header)
+    return Header(*tf.unstack(vector[-HEADER_SIZE:], HEADER_SIZE))

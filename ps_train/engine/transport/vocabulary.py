@@ -1,0 +1,225 @@
+"""A slice of an open vocabulary on its ps: the rows of ids in a pull, and their admission in an update.
+
+    vocabularies = make_vocabularies(model_variables, plan, variables, seed, training=True)     # by slice name
+    rows, known = vocabulary.read(keys)                                     # in a pull; changes nothing
+    admission = vocabulary.admit(gradient)                                  # in an update, under the ps's mutex
+
+Updates count and admit ids, pulls do not.  So a pull needs no mutex, and replicas that use a new id in the same round
+start from the same row.  If this step will admit an id, the pull returns the initial value of its future row
+(`modeling/tables/id_initializer.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.data.pipeline import derived_seed
+from ps_train.engine.variables.plan import Plan, Slice
+from ps_train.engine.variables.trace import ModelVariables
+from ps_train.engine.variables.variables import ps_device
+from ps_train.modeling.tables.id_encoding import group_of, unique
+from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
+from ps_train.modeling.tables.row_allocator import RowAllocator, scatter_rows
+from ps_train.modeling.tables.table import Table
+from ps_train.modeling.tables.vocabulary_index import (
+    CANDIDATES,
+    KEYS,
+    UPDATE_COUNT,
+    USED,
+    IdStatus,
+    VocabularyVariables,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Admission:
+    """The result of an update's admission of ids.
+
+    Attributes:
+      gradient: the gradient of the rows that the ids now have.
+      new_rows: int64 [k], rows assigned by this update; they have their initial values.
+      done: ends when all variables are written.
+    """
+
+    gradient: tf.IndexedSlices
+    new_rows: tf.Tensor
+    done: tf.Operation
+
+
+class Vocabulary:
+    """An open vocabulary's slice.  Make it on the ps's device.
+
+    Args:
+      piece: the slice of the table's rows.
+      table: the table.
+      variables: the slice's variables by the part of their name after the table's name; "" for the rows.
+      seed: seed of the table's initial values.
+      training: True if pulls return the future rows of ids that the step will admit.
+
+    Attributes:
+      width: numbers in a key.
+    """
+
+    def __init__(self, piece: Slice, table: Table, variables: Mapping[str, Any], seed: int, training: bool) -> None:
+        self._table, self._seed, self._training = table, seed, training
+        self._rows, self._update_count = variables[""], variables[UPDATE_COUNT]
+        self.width: int = variables[KEYS].shape[1]
+        self.unassigned_row = table.rows_per_group - 1
+        """Row of the slice that is never assigned to an id."""
+        groups = piece.begin // table.rows_per_group, piece.shape[0] // table.rows_per_group
+        admitted = VocabularyVariables(variables[KEYS], variables[USED], self._update_count)
+        self._allocator = RowAllocator(piece.name, admitted, *groups, table)
+        self._candidates: RowAllocator | None = None
+        if table.admit_after > 1:
+            candidates = VocabularyVariables(
+                variables[f"{CANDIDATES}/{KEYS}"], variables[f"{CANDIDATES}/{USED}"], self._update_count
+            )
+            self._candidates = RowAllocator(f"{piece.name}/{CANDIDATES}", candidates, *groups, table)
+
+    def place_of(self, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the position in the whole table at which each key's group begins, int64 [n]."""
+        return group_of(keys, self._table.groups) * self._table.rows_per_group
+
+    def rebuild(self) -> tf.Operation:
+        """Rebuilds the indices; to run after the variables are restored."""
+        with tf.device(self._update_count.device):
+            return tf.group(*[some.rebuild() for some in (self._allocator, self._candidates) if some])
+
+    def read(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the rows of keys (int64 [n, width]), and which ids are known.
+
+        Returns:
+          rows: float32 [n, dimension], zeros for an unknown id.
+          known: bool [n], the id has a row or, in training, gets one in this step.
+        """
+        index = self._allocator.index
+        located = index.locate(keys)
+        rows = self._rows.sparse_read(tf.maximum(located, 0))
+        status = index.verify(keys, located, after=[rows])  # the row may be reassigned before the read
+        known, otherwise = status.alive, tf.zeros_like(rows)
+        if self._training:
+            otherwise = initial_rows_of_ids(keys, self._table, self._seed)
+            known |= self._use_counts(keys)[0] >= self._table.admit_after
+        return tf.where(known[:, tf.newaxis], tf.where(status.alive[:, tf.newaxis], rows, otherwise), 0.0), known
+
+    def sparse_read(self, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the current rows of keys, float32 [n, dimension], as a variable's `sparse_read` does."""
+        return self.read(keys)[0]
+
+    def admit(self, gradient: tf.IndexedSlices, used: tf.Tensor | None = None) -> Admission:
+        """Counts the ids of a gradient (its indices are keys), and assigns rows to those used often enough.
+
+        Args:
+          gradient: the gradient.
+          used: float32 [n], above 0 for the keys whose rows the step has used.  The gradient is that of these rows.
+            For other keys the step has used the default row, so their rows must not be updated.  None: all are used.
+        """
+        keys, index = unique(gradient.indices)
+        row, new_rows, done = self._rows_for(keys)
+        with tf.control_dependencies(done):
+            counted = self._update_count.assign_add(tf.ones(self._update_count.shape, tf.int64), read_value=False)
+        rows = tf.gather(row, index)
+        present = tf.where(rows >= 0 if used is None else (rows >= 0) & (used > 0))[:, 0]
+        rows, values = tf.gather(rows, present), tf.gather(gradient.values, present)
+        return Admission(tf.IndexedSlices(values, rows, gradient.dense_shape), new_rows, counted)
+
+    def _rows_for(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
+        """Returns the row of each id or -1, the rows assigned by this update, and the operations to wait for."""
+        status = self._allocator.index.find(keys)
+        use_counts, candidate = self._use_counts(keys)
+        admitted = ~status.alive & ~status.blocked & (use_counts >= self._table.admit_after)
+        counted = self._count_candidates(keys, use_counts, candidate, admitted, status)
+        has_row = (status.alive | admitted) & (status.row >= 0)  # an expired id may still have its row
+        readmitted = tf.where(has_row & ~status.alive)[:, 0]
+        uses = tf.where(status.alive, status.uses + 1, self._table.admit_after)
+        reset = self._initialize(tf.gather(status.row, readmitted), tf.gather(keys, readmitted))
+        with tf.control_dependencies([reset]):
+            recorded = _record_use(self._allocator, has_row, status, uses, status.alive)
+        new = tf.where(admitted & (status.row < 0))
+        with tf.control_dependencies([recorded]):
+            allocated = self._allocator.allocate(tf.gather_nd(keys, new), self._table.admit_after, self._initialize)
+        row = tf.where(has_row, status.row, tf.fill(tf.shape(status.row), tf.constant(-1, tf.int64)))
+        row = tf.tensor_scatter_nd_update(row, new, allocated)
+        new_rows = tf.gather_nd(row, tf.where(admitted & (row >= 0)))
+        return row, new_rows, [*counted, recorded, allocated.op]
+
+    def _initialize(self, rows: tf.Tensor, keys: tf.Tensor) -> tf.Operation:
+        """Sets rows to the initial values of their ids."""
+        return scatter_rows(self._rows, rows, initial_rows_of_ids(keys, self._table, self._seed))
+
+    def _use_counts(self, keys: tf.Tensor) -> tuple[tf.Tensor, IdStatus | None]:
+        """Returns the use counts of ids without rows, with this update, int64 [n]; and their candidate status."""
+        if self._candidates is None:
+            return tf.ones_like(keys[:, 0]), None
+        candidate = self._candidates.index.find(keys)
+        return tf.where(candidate.alive, candidate.uses, 0) + 1, candidate
+
+    def _count_candidates(
+        self, keys: tf.Tensor, use_counts: tf.Tensor, candidate: IdStatus | None, admitted: tf.Tensor, status: IdStatus
+    ) -> list[tf.Operation]:
+        """Stores the use counts of ids that remain candidates, and frees those of the admitted ids."""
+        if self._candidates is None or candidate is None:
+            return []
+        is_counted, remains = candidate.row >= 0, ~status.alive & ~admitted
+        recorded = _record_use(self._candidates, remains & is_counted, candidate, use_counts, candidate.alive)
+        with tf.control_dependencies([recorded]):
+            freed = self._candidates.free(tf.gather_nd(candidate.row, tf.where(admitted & is_counted)))
+        new = remains & ~is_counted & ~candidate.blocked
+        with tf.control_dependencies([freed]):
+            allocated = self._candidates.allocate(tf.gather_nd(keys, tf.where(new)), 1)
+        return [recorded, freed, allocated.op]
+
+
+def _record_use(
+    allocator: RowAllocator, which: tf.Tensor, status: IdStatus, uses: tf.Tensor, keeps_since: tf.Tensor
+) -> tf.Operation:
+    """Records that this update uses the rows of `which` ids (bool [n]).
+
+    If `keeps_since` (bool [n]) is false for an id, this update counts as the one that assigned its row.
+    """
+    which = tf.where(which)[:, 0]
+    row, uses, since, keeps = (tf.gather(some, which) for some in (status.row, uses, status.since, keeps_since))
+    return allocator.record_use(row, uses, tf.where(keeps, since, allocator.now(row)))
+
+
+def make_vocabularies(
+    model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], seed: int, training: bool
+) -> dict[str, Vocabulary]:
+    """Returns all open vocabularies by slice name.
+
+    Args:
+      model_variables: the variables of the model.
+      plan: the slices of all variables.
+      variables: slice name to variable.
+      seed: the job's seed.
+      training: True if pulls return the future rows of ids that the step will admit.
+    """
+    found = {}
+    for name in model_variables.tables():
+        table = model_variables.variables[name].table
+        if table is None or not table.is_open:
+            continue
+        for piece in plan.slices_of(name):
+            parts = ["", *(other[len(name) + 1 :] for other in model_variables.variables if _belongs_to(other, name))]
+            own = {part: variables[_slice_of(plan, f"{name}/{part}" if part else name, piece.index)] for part in parts}
+            with tf.device(ps_device(piece.ps)):
+                found[piece.name] = Vocabulary(piece, table, own, derived_seed(seed, name), training)
+    return found
+
+
+def rebuild_all(vocabularies: Mapping[str, Vocabulary]) -> tf.Operation:
+    """Rebuilds the indices of all vocabularies."""
+    return tf.group(*[vocabulary.rebuild() for vocabulary in vocabularies.values()])
+
+
+def _belongs_to(name: str, table: str) -> bool:
+    parts = (KEYS, USED, UPDATE_COUNT, f"{CANDIDATES}/{KEYS}", f"{CANDIDATES}/{USED}")
+    return name in {f"{table}/{part}" for part in parts}
+
+
+def _slice_of(plan: Plan, name: str, index: int) -> str:
+    return plan.slices_of(name)[index].name

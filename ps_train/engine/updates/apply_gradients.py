@@ -1,0 +1,286 @@
+"""Application of gradients on one ps, by the optimizers that the model asks for.
+
+    optimizer = PsOptimizer(ps=0, job=job, model=model, variables=variables, update_count=update_count)
+    optimizer.apply({"w/part_0": gradient})
+
+Every ps has its own optimizers, so rates and powers of beta live where they are used.  The optimizers are built inside
+the update, under the ps's mutex.  Values that depend on the global step, such as a learning rate schedule, use the ps's
+own update count at the time of the update (docs/decisions/0022-the-step-of-an-update.md).  AdagradDA has such values.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
+from ps_train.base.user_code import shown
+from ps_train.config.job import Job
+from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
+from ps_train.engine.transport.vocabulary import Vocabulary
+from ps_train.engine.variables.global_step import overriding_global_step
+from ps_train.engine.variables.variables import ps_device
+from ps_train.modeling.tables.row_allocator import scatter_rows
+
+_WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
+"""Prefixes of the types of operations that read or write all rows of a table."""
+
+_COMPUTE_VALUES_FROM_SLOTS = (v1.train.FtrlOptimizer, v1.train.AdagradDAOptimizer)
+"""Optimizers whose slots are sums of all gradients: the next step computes a value from them alone."""
+
+
+def _key_with_group(group: str, kind: str, number: int) -> str:
+    key = "/".join([*([group.rstrip("/")] if group else []), kind])
+    return f"{key}_{number}" if number > 1 else key
+
+
+def _key_with_variable(group: str, variable: str, kind: str) -> str:
+    return f"{variable}/{kind}"
+
+
+class OptimizerFactory(Protocol):
+    """The part of a model that makes its optimizers; see `ps_train.Model`."""
+
+    default_optimizer: str
+    default_learning_rate: float
+
+    def optimizer(self, name: str, learning_rate: Any) -> Any:
+        """Returns the optimizer, or several by groups of variables."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerGroups:
+    """The optimizers of a model, each with a group of variables.
+
+    Attributes:
+      optimizers: group to its optimizer.
+      group_of: returns the group of a variable, of its slices or of a table by its name; raises ModelError for none.
+      key_of: returns the checkpoint's key of a variable that belongs to no single variable, as Adam's powers of beta:
+        of a group, a kind of variable, and the number of this one among the group's of this kind, from 1.
+      slot_key_of: returns the checkpoint's key of a slot: of a group, the slot's variable, and its kind.
+    """
+
+    optimizers: Mapping[str, Any]
+    group_of: Callable[[str], str]
+    key_of: Callable[[str, str, int], str] = _key_with_group
+    slot_key_of: Callable[[str, str, str], str] = _key_with_variable
+
+
+class PsOptimizer:
+    """Optimizers of one ps.
+
+    Args:
+      ps: index of the ps.
+      job: the job, for the optimizer's name and learning rate.
+      model: the model, which makes the optimizers.
+      variables: slice name to variable.
+      update_count: int64 variable on this ps, the number of updates made; the global step of its optimizers.
+      tables: names of the slices of tables.
+      vocabularies: slice name to vocabulary, for slices with an open vocabulary.
+
+    Attributes:
+      slots: group to the variables that its optimizer has made, in order.
+      key_of, slot_key_of: see `OptimizerGroups`.
+    """
+
+    def __init__(
+        self,
+        ps: int,
+        job: Job,
+        model: OptimizerFactory,
+        variables: Mapping[str, Any],
+        update_count: tf.Variable,
+        tables: frozenset[str] = frozenset(),
+        vocabularies: Mapping[str, Vocabulary] | None = None,
+    ) -> None:
+        self._vocabularies = vocabularies or {}
+        self._job, self._model, self._variables, self._tables = job, model, variables, tables
+        self._device, self._update_count = ps_device(ps), update_count
+        self._first_optimizers: dict[str, Any] = {}
+        self.slots: dict[str, list[Any]] = {}
+        self.key_of: Callable[[str, str, int], str] = _key_with_group
+        self.slot_key_of: Callable[[str, str, str], str] = _key_with_variable
+
+    def apply(self, gradients: Mapping[str, Any], lr_divisor: tf.Tensor | None = None) -> tf.Operation:
+        """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
+        with tf.device(self._device):
+            groups = self._groups(lr_divisor)
+            admitted = {
+                name: self._vocabularies[name].admit(gradients[name], gradients.get(mask_name(name)))
+                for name in self._open(gradients)
+            }
+            ready = tf.group(*[admission.done for admission in admitted.values()])
+            pairs: dict[str, list[tuple[Any, Any]]] = {}
+            for name, gradient in to_indexed_slices(gradients).items():
+                gradient = admitted[name].gradient if name in admitted else gradient
+                pairs.setdefault(groups.group_of(name), []).append((gradient, self._variables[name]))
+            with tf.control_dependencies([ready]):
+                done = [self._apply(groups.optimizers[group], group, some) for group, some in pairs.items()]
+            # The slots are known only now that the optimizers have been built.
+            add_control_inputs(ready, [self._reset_slots(name, some.new_rows) for name, some in admitted.items()])
+        self._check_tables(gradients)
+        return tf.group(*done)
+
+    def apply_residuals(self, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
+        """Moves values by the difference that residuals make to one step.
+
+        It is the step with the residuals as gradients, minus the step with zeros: no old momentum moves a value, and
+        no optimizer moves it further than in a step.  The optimizers' variables stay as they are.  A value whose
+        residual is zero does not change.
+
+        Args:
+          residuals: slice name to what was left out of its gradients, dense, on this ps.  Call the method after
+            `apply`, which makes the slots.
+        """
+        with tf.device(self._device):
+            groups = self._groups(None)
+            names: dict[str, list[str]] = {}
+            for name in residuals:
+                names.setdefault(groups.group_of(name), []).append(name)
+            done = [
+                self._move(groups.optimizers[group], group, {name: residuals[name] for name in some})
+                for group, some in names.items()
+            ]
+        return tf.group(*done)
+
+    def _move(self, optimizer: Any, group: str, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
+        values = [self._variables[name] for name in residuals]
+        own = [slot for slot in self.slots[group] if self._owner_of(slot) in (None, *residuals)]
+        value_before, own_before = _read_all(values, after=[]), _read_all(own, after=[])
+
+        def step(gradients: Sequence[tf.Tensor], after: Sequence[Any]) -> list[tf.Tensor]:
+            with tf.control_dependencies(after):
+                applied = self._apply(optimizer, group, list(zip(gradients, values, strict=True)))
+            return _read_all(values, after=[applied])
+
+        without = step([tf.zeros_like(one) for one in residuals.values()], [*value_before, *own_before])
+        again = _assign_all([*values, *own], [*value_before, *own_before], after=without)
+        with_them = step(list(residuals.values()), again)
+        moved = [
+            tf.where(tf.not_equal(residual, 0), before + (after - zero), before)
+            for residual, before, after, zero in zip(residuals.values(), value_before, with_them, without, strict=True)
+        ]
+        kept = isinstance(optimizer, _COMPUTE_VALUES_FROM_SLOTS)
+        return tf.group(
+            *_assign_all(values, moved, after=with_them),
+            *([] if kept else _assign_all(own, own_before, after=with_them)),
+        )
+
+    def _owner_of(self, slot: Any) -> str | None:
+        """Returns the slice that a slot belongs to by its name; None for a variable of a whole optimizer."""
+        owners = [name for name in self._variables if slot.op.name.startswith(f"{name}/")]
+        return max(owners, key=len, default=None)
+
+    def _open(self, gradients: Mapping[str, Any]) -> list[str]:
+        return [name for name in self._vocabularies if name in gradients]
+
+    def _reset_slots(self, name: str, fresh: tf.Tensor) -> tf.Operation:
+        """Resets rows (int64 [k]) of a slice's slots to the slots' initial values."""
+        rows, done = self._variables[name].shape[0], []
+        for slot in (variable for slots in self.slots.values() for variable in slots):
+            if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]:
+                initial = slot.sparse_read(
+                    tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].unassigned_row, tf.int64))
+                )
+                done.append(scatter_rows(slot, fresh, initial))
+        return tf.group(*done)
+
+    def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
+        is_first = group not in self.slots
+        before = {id(v) for v in v1.global_variables()}
+        done = optimizer.apply_gradients(pairs)
+        made = [v for v in v1.global_variables() if id(v) not in before]
+        if made and not is_first:
+            raise ModelError(
+                f"the optimizer {type(optimizer).__name__} makes {made[0].op.name} again for every update: make its "
+                "variables by its methods _zeros_slot and _create_non_slot_variable."
+            )
+        self.slots.setdefault(group, []).extend(made)
+        return done
+
+    def _check_tables(self, gradients: Mapping[str, Any]) -> None:
+        graph = v1.get_default_graph()
+        for name in sorted(self._tables & gradients.keys()):
+            for reader in capture(graph, self._variables[name].handle).consumers():
+                if reader.type.startswith(_WHOLE_TABLE_OPS) and not _of_the_variable(reader, self._variables[name]):
+                    raise ModelError(
+                        f"the optimizer would touch all rows of table {name} at every step, by {reader.name} "
+                        f"({reader.type}): use sgd, momentum, adagrad, ftrl, rmsprop, lazy_adam or rowwise_adagrad."
+                    )
+
+    def _groups(self, lr_divisor: tf.Tensor | None) -> OptimizerGroups:
+        name = self._job.optimizer_name(self._model.default_optimizer)
+        rate = self._job.learning_rate or self._model.default_learning_rate
+        with overriding_global_step(self._update_count):
+            found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)
+        groups = optimizer_groups(found)
+        self.key_of, self.slot_key_of = groups.key_of, groups.slot_key_of
+        own = {group: self._own(group, optimizer) for group, optimizer in groups.optimizers.items()}
+        return dataclasses.replace(groups, optimizers=own)
+
+    def _own(self, group: str, optimizer: Any) -> Any:
+        """Copies an optimizer, which the model may return twice, and gives the copy its group's slots."""
+        own = copy.copy(optimizer)
+        share_slots(own, self._first_optimizers.setdefault(group, own))
+        if self._job.update != "sync":
+            # Summing takes as long as reading the rows.  One worker's push has every row once.  Only in a round may
+            # the same row come from several workers.
+            skip_deduplication(own)
+        return own
+
+
+def _read_all(variables: Sequence[Any], after: Sequence[Any]) -> list[tf.Tensor]:
+    with tf.control_dependencies(after):
+        return [variable.read_value() for variable in variables]
+
+
+def _assign_all(variables: Sequence[Any], values: Sequence[tf.Tensor], after: Sequence[Any]) -> list[tf.Operation]:
+    with tf.control_dependencies(after):
+        return [variable.assign(value, read_value=False) for variable, value in zip(variables, values, strict=True)]
+
+
+def optimizer_groups(found: Any) -> OptimizerGroups:
+    """Returns the groups of the value that a model's optimizer() returned.
+
+    Raises:
+      ModelError: it is neither an optimizer nor a dict of optimizers.
+    """
+    if isinstance(found, OptimizerGroups):
+        return found
+    groups = dict(found) if isinstance(found, Mapping) else {"": found}
+    for group, optimizer in groups.items():
+        if not isinstance(group, str) or not isinstance(optimizer, v1.train.Optimizer):
+            where = f" for {group!r}" if isinstance(found, Mapping) else ""
+            raise ModelError(
+                f"optimizer() returned {shown(optimizer)}{where}: return a tf.compat.v1.train.Optimizer, or a dict "
+                "from the beginning of variables' names to one."
+            )
+    return OptimizerGroups(groups, lambda name: _longest_prefix(name, groups))
+
+
+def _longest_prefix(name: str, groups: Mapping[str, Any]) -> str:
+    """Returns the longest of the groups' prefixes that the variable's name begins with.
+
+    Raises:
+      ModelError: the name begins with none of them.
+    """
+    found = [group for group in groups if name.startswith(group)]
+    if not found:
+        raise ModelError(
+            f"optimizer() has none for variable {name}, only for names that begin with {', '.join(groups)}: "
+            'add one for the rest under "".'
+        )
+    return max(found, key=len)
+
+
+def _of_the_variable(reader: tf.Operation, variable: Any) -> bool:
+    """Tells an operation made with the variable itself: its initializer, or a read without consumers."""
+    return reader is variable.initializer or (
+        not any(output.consumers() for output in reader.outputs) and (reader.type == "ReadVariableOp")
+    )

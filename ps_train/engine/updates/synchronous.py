@@ -1,0 +1,75 @@
+"""Synchronous updates: each is the mean, weighted by examples, of one gradient from every replica of its round.
+
+Chen et al. 2016, "Revisiting Distributed Synchronous SGD": with b backup workers a round is complete when all but b
+have arrived.  A gradient that arrives later is dropped.  Unlike in TensorFlow's SyncReplicasOptimizer no replica
+counts twice: a replica is identified by its index, a gradient by its round.
+
+The replica whose push completes the round makes the update within its own step, so no leader can be missing.  The other
+replicas' steps end after the update (`token_gate.py`), so no replica pulls values of another round.  The first
+ps decides which replicas belong to a round, and informs the other ps with one small message a step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.follower_shard import FollowerShard
+from ps_train.engine.updates.sync_rounds import CoordinatorShard
+from ps_train.engine.updates.wait_time import now_on_ps, record
+from ps_train.engine.variables.variables import ps_device, zeros_variable
+
+_FAR = (1 << 32) + 1
+"""Distance that the round number jumps in a reset, so that no gradient from before matches a later round."""
+
+
+class Synchronous(UpdateMode):
+    """Synchronous updates.
+
+    Args:
+      may_be_empty: see `UpdateMode`.
+      max_steps: no round begins once the global step has reached it.
+      backups: number of a round's replicas that are not waited for.
+    """
+
+    lockstep = True
+    scaled = True
+
+    def __init__(self, may_be_empty: bool, max_steps: int, backups: int = 0) -> None:
+        super().__init__(may_be_empty)
+        self._max_steps, self._backups = max_steps, backups
+
+    def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
+        """Reads the round of each ps as its version, and the time at which the step starts."""
+        self._rounds = []
+        for ps in range(len(update_counts)):
+            with tf.device(ps_device(ps)):
+                self._rounds.append(zeros_variable(f"ps_train/round_{ps}", tf.int64))
+        self._started_at = now_on_ps([])
+        return super().read_versions(self._rounds, replica)
+
+    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
+        pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
+        first = CoordinatorShard(
+            *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups
+        )
+        others = [FollowerShard(*pair, self._rounds[pair[0].ps], replica, self.may_be_empty) for pair in pushed[1:]]
+        train = [first.visit(), *[other.visit(first.push_decision) for other in others]]
+        counters = shards[0].counters
+        assert counters is not None, "they are on ps 0"
+        with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
+            step_after = shards[0].update_count.read_value()
+        train.append(record(counters, replica.index, self._started_at, first.pushed_at, now_on_ps(train[:1])))
+        removed = v1.placeholder(tf.int64, [], "leaver")
+        removed_on_first = first.leave(removed, [shard.ps for shard, _ in pushed[1:]])
+        remove = tf.group(removed_on_first, *[other.leave(removed, first.leave_decision) for other in others])
+        with tf.device(ps_device(0)):
+            next_round = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
+        reset = tf.group(*[shard.reset(next_round) for shard in (first, *others)])
+        push_counters = [self._rounds[shard.ps] for shard, _ in pushed]
+        return StepOps(train, step_after, remove, removed, first.awaited(), reset, push_counters)

@@ -1,0 +1,214 @@
+"""Placement of variables on the ps: greedy by bytes, large variables cut into slices along their first dimension.
+
+A table has one slice on every ps.
+
+    plan = make_plan([VariableSpec("w", (784, 10), "float32", 4)], num_ps=2)
+    print(plan.table())
+
+The module is pure: the same variables and number of ps give the same plan in every process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from ps_train.base.console import human_bytes as human_bytes
+
+MAX_IMBALANCE = 1.2
+"""Target for the bytes of the fullest ps over the mean.  Variables are cut further until the plan meets it."""
+
+PARTITION_BYTES = 4 << 20
+"""A variable above this size is cut into a slice for each ps even if the balance is good, to share its traffic."""
+
+MESSAGE_BYTES = 1 << 30
+"""Upper bound of a slice's bytes, because TensorFlow's messages end at 2 GiB."""
+
+_MIN_SHARE_TO_CUT = 0.05
+"""A slice below this share of a ps's mean bytes is not cut further, because it hardly changes the balance."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VariableSpec:
+    """The facts about a variable that its placement needs.
+
+    Attributes:
+      name: the variable's name in the model.
+      shape: its whole shape; slices are cut along the first dimension.
+      dtype: TensorFlow's name of its dtype, such as "float32".
+      item_bytes: bytes of one element.
+      divisible: True if the variable may be cut into slices.
+      spread: True for a table, which has one slice on each ps whatever its size.
+      grain: number of consecutive rows that must stay in one slice.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    item_bytes: int
+    divisible: bool = True
+    spread: bool = False
+    grain: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the whole variable."""
+        return math.prod(self.shape) * self.item_bytes
+
+    @property
+    def max_parts(self) -> int:
+        """The largest number of slices that the variable can be cut into."""
+        return max(1, self.shape[0] // self.grain) if self.divisible and self.shape else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """Rows `begin` to `begin + shape[0] - 1` of a variable, on one ps.
+
+    Attributes:
+      variable: name of the variable.
+      index: position of the slice among the variable's slices, from 0.
+      count: number of slices of the variable; 1 if the slice is the whole variable.
+      begin: the variable's row that is the slice's first row.
+      shape: shape of the slice.
+      dtype: TensorFlow's name of the dtype.
+      bytes: size of the slice's values.
+      ps: index of the ps that holds the slice; -1 before placement.
+    """
+
+    variable: str
+    index: int
+    count: int
+    begin: int
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    ps: int = -1
+
+    @property
+    def name(self) -> str:
+        """The name of the slice's variable on the ps: `w`, or `w/part_0` if `w` has several slices."""
+        return self.variable if self.count == 1 else f"{self.variable}/part_{self.index}"
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The ps on which each variable, or each slice of one, lives.
+
+    `make_plan` computes it greedily by bytes: from the largest on, each slice goes to the ps with the fewest bytes.
+    A variable is one slice, or several slices along its first dimension.  A variable has several slices if it is a
+    table, exceeds `PARTITION_BYTES`, or would leave the ps unevenly filled.  A plan does not change in a run.  Every
+    process of the job computes the same plan.
+
+    Attributes:
+      num_ps: number of ps; they have the indices 0 to num_ps - 1.
+      slices: all slices: the variables in the model's order, each variable's slices in the order of their rows.
+    """
+
+    num_ps: int
+    slices: tuple[Slice, ...]
+
+    def slices_on(self, ps: int) -> list[Slice]:
+        """Returns the slices that the ps of this index holds."""
+        return [piece for piece in self.slices if piece.ps == ps]
+
+    def slices_of(self, variable: str) -> list[Slice]:
+        """Returns a variable's slices in the order of their rows."""
+        return [piece for piece in self.slices if piece.variable == variable]
+
+    def bytes_per_ps(self) -> list[int]:
+        """Returns the bytes of all slices on each ps, by ps index."""
+        return [sum(piece.bytes for piece in self.slices_on(ps)) for ps in range(self.num_ps)]
+
+    def imbalance(self) -> float:
+        """Returns the bytes of the fullest ps over the mean; 1.0 is even."""
+        load = self.bytes_per_ps()
+        return max(load) * self.num_ps / sum(load) if sum(load) else 1.0
+
+    def table(self) -> str:
+        """Returns the plan as text: for each ps its bytes and its slices."""
+        lines = []
+        for ps, load in enumerate(self.bytes_per_ps()):
+            pieces = self.slices_on(ps)
+            lines.append(
+                f"ps:{ps}  {human_bytes(load)} in {len(pieces)} variable{'s' if len(pieces) != 1 else ''} or slices"
+            )
+            for piece in pieces:
+                rows = f" rows {piece.begin}-{piece.begin + piece.shape[0] - 1}" if piece.count > 1 else ""
+                shape = "x".join(map(str, piece.shape)) or "scalar"
+                lines.append(f"  {piece.variable}{rows}  {shape} {piece.dtype}  {human_bytes(piece.bytes)}")
+        return "\n".join(lines)
+
+
+def make_plan(variables: Sequence[VariableSpec], num_ps: int, partition_bytes: int = PARTITION_BYTES) -> Plan:
+    """Returns the plan for some variables.
+
+    A variable above `partition_bytes` is cut first.  Then the variable with the largest slices is cut further, until
+    the imbalance is at most `MAX_IMBALANCE` or no slice is worth cutting.
+
+    Args:
+      variables: the variables to place, in the model's order.
+      num_ps: number of ps.
+      partition_bytes: a larger variable is cut even if the balance is good.
+    """
+    parts = {variable.name: 1 for variable in variables}
+    for variable in variables:
+        if variable.spread:
+            parts[variable.name] = min(variable.max_parts, num_ps)
+        elif variable.bytes > partition_bytes:
+            count = max(num_ps, -(-variable.bytes // MESSAGE_BYTES))
+            parts[variable.name] = min(variable.max_parts, count)
+    plan = _place(variables, parts, num_ps)
+    min_bytes_to_cut = _MIN_SHARE_TO_CUT * sum(variable.bytes for variable in variables) / num_ps
+    while plan.imbalance() > MAX_IMBALANCE:
+        cuttable = [
+            v for v in variables if parts[v.name] < _max_parts(v) and v.bytes / parts[v.name] > min_bytes_to_cut
+        ]
+        if not cuttable:
+            break
+        largest = max(cuttable, key=lambda v: (v.bytes / parts[v.name], v.name))
+        parts[largest.name] = _more_parts(largest, parts[largest.name], num_ps)
+        plan = _place(variables, parts, num_ps)
+    return plan
+
+
+def _max_parts(variable: VariableSpec) -> int:
+    return 1 if variable.spread else variable.max_parts
+
+
+def _more_parts(variable: VariableSpec, parts: int, num_ps: int) -> int:
+    """Returns the next number of slices: first one for each ps, then twice the present number."""
+    return min(variable.max_parts, num_ps if parts < num_ps else 2 * parts)
+
+
+def _place(variables: Sequence[VariableSpec], parts: Mapping[str, int], num_ps: int) -> Plan:
+    pieces = [piece for variable in variables for piece in _cut(variable, parts[variable.name])]
+    load = [0] * num_ps
+    placed: dict[str, Slice] = {}
+    spread = {variable.name for variable in variables if variable.spread}
+    for piece in sorted(pieces, key=lambda p: (p.variable not in spread, -p.bytes, p.name)):
+        ps = piece.index if piece.variable in spread else min(range(num_ps), key=lambda k: (load[k], k))
+        load[ps] += piece.bytes
+        placed[piece.name] = dataclasses.replace(piece, ps=ps)
+    return Plan(num_ps, tuple(placed[piece.name] for piece in pieces))
+
+
+def _cut(variable: VariableSpec, count: int) -> list[Slice]:
+    """Returns `count` slices whose numbers of rows differ by at most one grain."""
+    if count == 1:
+        return [Slice(variable.name, 0, 1, 0, variable.shape, variable.dtype, variable.bytes)]
+    grains, larger = divmod(variable.shape[0] // variable.grain, count)
+    row_bytes = variable.bytes // variable.shape[0]
+    pieces, begin = [], 0
+    for index in range(count):
+        rows = (grains + (1 if index < larger else 0)) * variable.grain
+        shape = (rows, *variable.shape[1:])
+        pieces.append(Slice(variable.name, index, count, begin, shape, variable.dtype, rows * row_bytes))
+        begin += rows
+    return pieces

@@ -1,0 +1,194 @@
+"""The variables of a plan on their ps: ordinary TensorFlow variables, one for each slice.
+
+slices = make_variables(model_variables, plan, seed=1)
+slices["w/part_0"]      # a variable on the device of its ps
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.variables.plan import Plan, Slice
+from ps_train.engine.variables.trace import ModelVariables, VariableTrace
+
+_PS_DEVICES = "/job:ps/replica:0/device:CPU:0"
+
+OF_PS = "ps_train/of_ps/"
+"""Prefix of the keys of what belongs to one ps of a number of them."""
+
+
+def ps_device(ps: int) -> str:
+    """Returns the device of the ps of an index."""
+    return f"/job:ps/replica:0/task:{ps}/device:CPU:0"
+
+
+def ps_index(variable: Any) -> int:
+    """Returns the index of the ps that holds a variable."""
+    found = re.search(r"/job:ps/replica:0/task:(\d+)", variable.device)
+    assert found is not None, f"{variable.op.name} is on {variable.device}, which is not a ps"
+    return int(found[1])
+
+
+def variable_bytes(variable: Any) -> int:
+    """Returns the bytes of a variable's values; its shape must be known."""
+    return math.prod(variable.shape.as_list()) * int(variable.dtype.size)
+
+
+def zeros_variable(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any:
+    """Makes a variable of zeros on the present device, which no optimizer trains."""
+    return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)
+
+
+def make_variables(model_variables: ModelVariables, plan: Plan, seed: int) -> dict[str, Any]:
+    """Makes a variable for each slice of a plan, and returns the variables by slice name.
+
+    Each ps computes the initial values of its slices; no initial value is sent.
+
+    Args:
+      model_variables: the variables of the model.
+      plan: the places of these variables.
+      seed: the job's seed.
+    """
+    with v1.device(plan_device_setter(plan)):
+        return {piece.name: _make(model_variables.variables[piece.variable], piece, seed) for piece in plan.slices}
+
+
+def plan_device_setter(plan: Plan, worker_device: str = "") -> Any:
+    """Returns TensorFlow's `replica_device_setter` with a plan as its `ps_strategy`, for `v1.device`.
+
+    A variable gets the device of the ps that the plan names, other operations get `worker_device`.
+
+    Args:
+      plan: the places of the variables; each variable must have the name of a slice.
+      worker_device: device of the other operations; "" leaves them where they are.
+    """
+    places = {piece.name: piece.ps for piece in plan.slices}
+    return v1.train.replica_device_setter(
+        ps_tasks=plan.num_ps,
+        ps_device=_PS_DEVICES,
+        worker_device=worker_device,
+        ps_strategy=lambda op: places[op.name],
+    )
+
+
+def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
+    def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        if variable.table:
+            return variable.initial_rows(piece.begin, piece.shape[0], seed)
+        if piece.count == 1:
+            return variable.initial_value(seed)
+        return variable.initial_slice(piece.begin, piece.shape[0], seed)
+
+    return v1.get_variable(
+        piece.name,
+        shape=piece.shape,
+        dtype=tf.as_dtype(piece.dtype),
+        initializer=initial,
+        trainable=variable.trainable,
+        use_resource=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointEntry:
+    """The link between a variable and its place in a checkpoint.
+
+    A checkpoint restores into any number of ps.  Keys with OF_PS are for one number, and are restored last.
+
+    Attributes:
+      key: name of the tensor in the checkpoint.
+      slice_spec: the part of that tensor, in TensorFlow's notation; "" for all of it.
+      variable: the variable that is saved and restored.
+      follower: True if the variable is restored but not saved, because another variable has the same key.
+      advice: text for the error if a checkpoint lacks the key; "" for the usual text.
+      optional: True if a checkpoint may lack the key; the variable then keeps the value that it had.
+    """
+
+    key: str
+    slice_spec: str
+    variable: Any
+    follower: bool = False
+    advice: str = ""
+    optional: bool = False
+
+
+def shared_entries(key: str, variables: Mapping[int, Any], num_ps: int, advice: str = "") -> list[CheckpointEntry]:
+    """Returns the entries of a value of each ps that differs where a ps was restored alone, or lacks a push.
+
+    Args:
+      key: name of the first one's value in the checkpoint, which another number of ps restores.
+      variables: ps index to variable.
+      num_ps: the number of ps.
+      advice: see `CheckpointEntry`.
+    """
+    first = min(variables)
+    entries = [CheckpointEntry(key, "", one, follower=ps != first, advice=advice) for ps, one in variables.items()]
+    others = [(ps, one) for ps, one in variables.items() if ps != first]
+    return entries + [CheckpointEntry(f"{OF_PS}{ps}_of_{num_ps}/{key}", "", one, optional=True) for ps, one in others]
+
+
+def checkpoint_entries(
+    plan: Plan,
+    variables: Mapping[str, Any],
+    optimizer_variables: Mapping[int, Mapping[str, Sequence[Any]]],
+    key_of: Callable[[str, str, int], str],
+    slot_key_of: SlotKeys,
+) -> list[CheckpointEntry]:
+    """Returns the checkpoint entries of all slices and of the optimizers' variables.
+
+    Args:
+      plan: the places of the variables.
+      variables: slice name to variable.
+      optimizer_variables: ps index to group to its optimizer's variables in order.
+      key_of: see `OptimizerGroups`.
+      slot_key_of: see `OptimizerGroups`.
+    """
+    entries = [CheckpointEntry(piece.variable, slice_spec(plan, piece), variables[piece.name]) for piece in plan.slices]
+    shared: dict[str, dict[int, Any]] = {}
+    for ps, groups in sorted(optimizer_variables.items()):
+        pieces = plan.slices_on(ps)
+        for group, made in groups.items():
+            counts: dict[str, int] = {}
+            for variable in made:
+                if (piece := _slot_owner(pieces, variable.op.name)) is not None:
+                    entries.append(_slot_entry(plan, piece, variable, group, slot_key_of))
+                    continue
+                kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
+                counts[kind] = counts.get(kind, 0) + 1
+                shared.setdefault(key_of(group, kind, counts[kind]), {})[ps] = variable
+    return entries + [entry for key, made in shared.items() for entry in shared_entries(key, made, plan.num_ps)]
+
+
+SlotKeys = Callable[[str, str, str], str]
+_UNIQUE_SUFFIX = re.compile(r"_\d+$")
+"""The suffix that TensorFlow appends to a name that is taken on another ps or by another group."""
+
+
+def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:
+    owners = [piece for piece in pieces if name.startswith(piece.name + "/")]
+    return max(owners, key=lambda piece: len(piece.name), default=None)
+
+
+def _slot_entry(plan: Plan, piece: Slice, slot: Any, group: str, key_of: SlotKeys) -> CheckpointEntry:
+    kind = slot.op.name[len(piece.name) + 1 :]
+    part = dataclasses.replace(piece, shape=tuple(slot.shape.as_list()))
+    if piece.count > 1 and part.shape[:1] != piece.shape[:1]:
+        return CheckpointEntry(key_of(group, piece.name, kind), "", slot)  # not row by row, so no other slice shares it
+    return CheckpointEntry(key_of(group, piece.variable, kind), slice_spec(plan, part), slot)
+
+
+def slice_spec(plan: Plan, piece: Slice) -> str:
+    """Returns TensorFlow's notation of a slice: the full shape, then `begin,size` of each dimension."""
+    if piece.count == 1:
+        return ""
+    rows = sum(part.shape[0] for part in plan.slices_of(piece.variable))
+    whole = " ".join(map(str, (rows, *piece.shape[1:])))
+    extents = [f"{piece.begin},{piece.shape[0]}", *(f"0,{size}" for size in piece.shape[1:])]
+    return f"{whole} {':'.join(extents)}"

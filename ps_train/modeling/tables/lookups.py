@@ -1,0 +1,174 @@
+"""The function `lookup` that models call to turn ids into rows.
+
+It handles dense, ragged and sparse ids, and combines rows.  It does not know where the rows are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import tensorflow as tf
+
+from ps_train.base.errors import ModelError
+from ps_train.data.named_inputs import input_name
+from ps_train.modeling.tables.id_encoding import encode_ids
+from ps_train.modeling.tables.row_index import LocateId, row_indices
+from ps_train.modeling.tables.row_order import positions_of
+from ps_train.modeling.tables.row_source import lookup_dtype, rows_at
+from ps_train.modeling.tables.table import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+COMBINERS = ("sum", "mean", "sqrtn")
+
+
+def combine(
+    rows: tf.Tensor, segments: tf.Tensor, count: tf.Tensor, combiner: str, weights: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Returns the combined row of each bag, float32 [count, dimension].
+
+    It is the sum of the weighted rows, divided by 1 ("sum"), by the sum of the weights ("mean"), or by the root of the
+    sum of their squares ("sqrtn").
+
+    Args:
+      rows: float32 [n, dimension].
+      segments: int64 [n], the bag of each row.
+      count: number of bags.
+      combiner: one of COMBINERS.
+      weights: float32 [n]; None means 1 for all.
+    """
+    sums = tf.math.unsorted_segment_sum(rows if weights is None else rows * weights[:, tf.newaxis], segments, count)
+    if combiner == "sum":
+        return sums
+    if weights is None:
+        weights = tf.ones(tf.shape(rows)[:1])
+    squares = combiner == "sqrtn"
+    norms = tf.math.unsorted_segment_sum(tf.square(weights) if squares else weights, segments, count)
+    return tf.math.divide_no_nan(sums, (tf.sqrt(norms) if squares else norms)[:, tf.newaxis])
+
+
+_COMBINERS = ", ".join(COMBINERS)
+
+
+class Declaration(TypedDict, total=False):
+    """The arguments of a `Table` without its name."""
+
+    dimension: int
+    rows: int | Sequence[int] | None
+    hash_buckets: int | Sequence[int] | None
+    initializer: Any
+    oov: str
+    capacity: int | None
+    admit_after: int
+    expire_steps: int | None
+
+
+def lookup(
+    table: Table | str,
+    ids: Any,
+    combiner: str | None = None,
+    weights: Any = None,
+    **declaration: Unpack[Declaration],
+) -> tf.Tensor:
+    """Returns the rows of ids, float32 [batch, dimension]; [batch, n, dimension] for ids [batch, n] without a combiner.
+
+    In training with another --compute_dtype the rows are combined in float32 and then cast to that dtype.
+
+    Args:
+      table: a Table, or the name of one that the keyword arguments declare.
+      ids: whole numbers or strings: a tensor [batch] or [batch, n], or a RaggedTensor or SparseTensor [batch, any].
+        A table with a list of sizes needs a tensor [batch, number of fields].
+      combiner: "sum", "mean" or "sqrtn" (the sum over the root of the sum of the squared weights) of an example's rows;
+        an example without ids gets zeros.  Ragged and sparse ids need a combiner.
+      weights: weights of combined ids, in the same kind and shape as ids.
+      **declaration: declares the table of a name: `dimension` and one of `rows`, `hash_buckets` and `capacity`, and if
+        needed `initializer`, `oov`, `admit_after` and `expire_steps`.  `Table` describes them.
+
+    Raises:
+      ModelError: table, ids, combiner or weights do not fit together.
+      DataError: an id is out of range; raised when the batch is read, which ends the job.
+    """
+    if isinstance(table, str):
+        if declaration.get("dimension") is None:
+            raise ModelError(f"lookup of table {table} has no dimension: declare it, or pass an embeddings.Table.")
+        table = Table(table, **declaration)
+    elif declaration:
+        raise ModelError(
+            f"lookup of table {table.name} is given a Table and its declaration: leave the declaration out."
+        )
+    if combiner is not None and combiner not in COMBINERS:
+        raise ModelError(f"lookup of table {table.name} has combiner={combiner}: use one of {_COMBINERS}.")
+    if weights is not None and combiner is None:
+        raise ModelError(f"lookup of table {table.name} has weights but no combiner: give one of {_COMBINERS}.")
+    if isinstance(ids, tf.RaggedTensor | tf.SparseTensor):
+        return tf.cast(_lookup_bags(table, ids, combiner, weights), lookup_dtype())
+    return tf.cast(_lookup_dense(table, tf.convert_to_tensor(ids), combiner, weights), lookup_dtype())
+
+
+def _lookup_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: Any) -> tf.Tensor:
+    rank = ids.shape.rank
+    if rank not in (1, 2) or (rank == 1 and (combiner is not None or table.by_field)):
+        raise ModelError(f"table {table.name} is given {_shaped(ids)}: use {_allowed(table, combiner)}.")
+    if table.by_field and ids.shape[1] != len(table.sizes):
+        raise ModelError(
+            f"table {table.name} is given {_shaped(ids)}, but has {len(table.sizes)} sizes: "
+            "give as many sizes as there are fields."
+        )
+    found = _rows(table, ids, lambda index: (index[0], index[1] if rank == 2 else tf.zeros([], tf.int64)))
+    shape = tf.shape(ids)
+    if combiner is None:
+        found = tf.reshape(found, tf.concat([shape, [table.dimension]], 0))
+        return tf.ensure_shape(found, [*ids.shape.as_list(), table.dimension])
+    if weights is not None:
+        weights = tf.reshape(_like(table, weights, ids), [-1])
+    segments = tf.repeat(tf.range(shape[0]), shape[1])
+    return tf.ensure_shape(combine(found, segments, shape[0], combiner, weights), [ids.shape[0], table.dimension])
+
+
+def _lookup_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> tf.Tensor:
+    if combiner is None:
+        raise ModelError(
+            f"table {table.name} is given {type(ids).__name__} ids without a combiner: use one of {_COMBINERS}."
+        )
+    if table.by_field or ids.shape.rank != 2:
+        raise ModelError(f"table {table.name} is given {_shaped(ids)}: use {_allowed(table, combiner)}.")
+    ragged = isinstance(ids, tf.RaggedTensor)
+    segments = tf.cast(ids.value_rowids() if ragged else ids.indices[:, 0], tf.int64)
+    count = ids.nrows() if ragged else ids.dense_shape[0]
+    found = _rows(table, ids.values, lambda index: (segments[index[0]], tf.zeros([], tf.int64)))
+    if weights is not None:
+        weights = _like(table, weights.values if isinstance(weights, type(ids)) else weights, ids.values)
+    return combine(found, segments, count, combiner, weights)
+
+
+def _rows(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
+    """Returns the rows of ids of any shape, float32 [number of ids, dimension]."""
+    if not table.is_open:
+        indices = row_indices(table, ids, locate)
+        return rows_at(table, positions_of(tf.reshape(indices, [-1]), table.total)).rows
+    found = rows_at(table, encode_ids(table, tf.reshape(ids, [-1])))
+    is_default_used = tf.reduce_any(tf.logical_not(found.known), keepdims=True)
+    default = rows_at(table.default, tf.zeros([1], tf.int64), is_default_used).rows
+    return tf.where(tf.expand_dims(found.known, 1), found.rows, default)
+
+
+def _like(table: Table, weights: Any, ids: tf.Tensor) -> tf.Tensor:
+    weights = tf.cast(tf.convert_to_tensor(weights), tf.float32)
+    if not weights.shape.is_compatible_with(ids.shape):
+        raise ModelError(f"table {table.name} is given weights of shape {weights.shape} for ids of shape {ids.shape}.")
+    return weights
+
+
+def _shaped(ids: Any) -> str:
+    """Returns ids for an error: "ids of shape (None, 2, 2) (feature age)"."""
+    name = input_name(ids if isinstance(ids, tf.Tensor) else ids.values)
+    return f"ids of shape {ids.shape}" + (f" ({name})" if name else "")
+
+
+def _allowed(table: Table, combiner: str | None) -> str:
+    if table.by_field:
+        return f"a tensor [batch, {len(table.sizes)}], since the table has {len(table.sizes)} sizes"
+    return "[batch, n]" if combiner is not None else "[batch] or [batch, n]"

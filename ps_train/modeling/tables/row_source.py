@@ -1,0 +1,149 @@
+"""The source of a lookup's rows: the graph's own variable, or the source that training sets.
+
+with rows_from(lambda name, table, positions, used: ...):
+    model.forward(...)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ModelError
+from ps_train.modeling.tables.given_rows import given_rows, plain_rows
+from ps_train.modeling.tables.id_initializer import check_initializer
+from ps_train.modeling.tables.plain_vocabulary import plain_vocabulary
+from ps_train.modeling.tables.row_order import initial_rows
+from ps_train.modeling.tables.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class LookupResult:
+    """The result of a lookup.
+
+    Attributes:
+      rows: float32 [n, dimension].
+      known: bool [n] for an open vocabulary, else None: False where the default row replaces the row.
+    """
+
+    rows: tf.Tensor
+    known: tf.Tensor | None = None
+
+
+Source = Callable[[str, Table, tf.Tensor, tf.Tensor | None], LookupResult]
+"""Maps a variable's name, its table, positions and `used` to rows; see `rows_at`."""
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """A Source that knows the rows of each table on which its results depend."""
+
+    def rows(self) -> dict[str, tf.Tensor]:
+        """Returns the rows by the name of their table."""
+
+
+_source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
+
+_DECLARED = "ps_train/transport"
+_WIDTHS = "ps_train/widths"
+
+
+@contextlib.contextmanager
+def rows_from(source: Source) -> Iterator[None]:
+    """Sets the source of all lookups within the context."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+def declared_tables(graph: tf.Graph) -> dict[str, Table]:
+    """Returns the tables that lookups have declared in a graph, by the names of their variables."""
+    return dict(graph.get_collection(_DECLARED))
+
+
+def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -> LookupResult:
+    """Returns the rows at positions int64 [n], or of keys int64 [n, width] for an open vocabulary.
+
+    Args:
+      table: the table.
+      positions: the positions or keys.
+      used: bool [n], whether the caller uses the row at each position; it may depend on other rows.  A training step
+        does not update a row that it has fetched and not used.  None: all rows are used.
+
+    Raises:
+      ModelError: the table is declared in two ways, or used with two kinds of ids.
+    """
+    scope = v1.get_variable_scope().name
+    name = f"{scope}/{table.name}" if scope else table.name
+    declared = declared_tables(v1.get_default_graph())
+    if declared.get(name, table) != table:
+        raise ModelError(
+            f"table {name} is declared twice, as {declared[name]} and as {table}: declare it the same way."
+        )
+    if name not in declared:
+        given_rows(table)  # refuses rows that do not fit
+        v1.add_to_collection(_DECLARED, (name, table))
+    if table.is_open:
+        _check_open(name, table, positions.shape[1])
+    source = _source.get()
+    return source(name, table, positions, used) if source is not None else _own_rows(name, table, positions)
+
+
+def lookup_dtype() -> tf.DType:
+    """Returns the dtype in which a lookup returns its rows: float32, unless the source has another one."""
+    return getattr(_source.get(), "dtype", tf.float32)
+
+
+def rows_to_differentiate(table: Table) -> Any:
+    """Returns that of which a table's lookups so far are functions: the rows of this batch, or the graph's variable.
+
+    Raises:
+      ModelError: the table has not been looked up.
+    """
+    source = _source.get()
+    found = source.rows().get(table.name) if isinstance(source, RowSource) else _variable_of(table)
+    if found is None:
+        raise ModelError(f"table {table.name} is differentiated before it is looked up.")
+    return found
+
+
+def _check_open(name: str, table: Table, width: int) -> None:
+    check_initializer(table)
+    before = dict(v1.get_default_graph().get_collection(_WIDTHS)).get(name)
+    if before is None:
+        v1.add_to_collection(_WIDTHS, (name, width))
+    elif before != width:
+        raise ModelError(
+            f"table {name} is given strings by one lookup and whole numbers by another: use one kind of ids."
+        )
+
+
+def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
+    def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        begin = partition_info.var_offset[0] if partition_info is not None else 0
+        source, count = given_rows(table), int(shape[0])
+        if source is not None:
+            return plain_rows(table, source, begin, count)
+        rows = initial_rows(table.first_initializer, begin, count, table.dimension, seed=0)
+        return tf.reshape(rows, [count, *table.row_shape])
+
+    with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
+        variable = _variable_of(table, initial)
+        if not table.is_open:
+            return LookupResult(tf.gather(variable, positions))
+        status = plain_vocabulary(name, table, positions.shape[1]).find(positions)
+    return LookupResult(tf.gather(variable, tf.maximum(status.row, 0)), status.alive)
+
+
+def _variable_of(table: Table, initial: Any = None) -> Any:
+    return v1.get_variable(
+        table.name, [table.total, *table.row_shape], tf.float32, initializer=initial, use_resource=True
+    )

@@ -1,0 +1,1 @@
+"""TODO ps_train/observe/progress."""

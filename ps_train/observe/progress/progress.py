@@ -1,0 +1,284 @@
+"""The chief's progress: a line on the console every few seconds, and points in the event files.
+
+Each line has a point at first.  Later points are further apart (`interval.py`), because a point with its histograms
+takes more than a kilobyte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.console import Progress
+from ps_train.config.job import Job
+from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.variables.precision import FIRST
+
+
+def loss_scale_hooks(scale: tf.Tensor | None, task: str) -> list[v1.train.SessionRunHook]:
+    """Returns the hook in a list, which is empty without a scale.
+
+    Args:
+      scale: float32 scalar, the present loss scale of the worker.
+      task: the worker's name in the log.
+    """
+    return [] if scale is None else [LossScaleHook(scale, task)]
+
+
+class LossScaleHook(v1.train.SessionRunHook):
+    """The hook; its arguments are those of `loss_scale_hooks`."""
+
+    def __init__(self, scale: tf.Tensor, task: str) -> None:
+        self._scale, self._task, self._last = scale, task, FIRST
+
+    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Returns the fetch of the hook: the scale."""
+        return v1.train.SessionRunArgs(self._scale)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Logs the fetched scale if it is another than the last one."""
+        found = float(run_values.results)
+        if found != self._last:
+            log.info("%s: loss scale %g, before %g", self._task, found, self._last)
+        self._last = found
+
+
+_DENSE_SECS = 300.0
+_SPARSE_SECS = 10.0
+_SHARE = 1 / 300
+"""Interval over elapsed time; a constant share keeps the shape of a curve at every scale."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SummaryInterval:
+    """The interval between points as a function of the elapsed time.
+
+    Attributes:
+      min_secs: seconds between points at the beginning; the interval is never shorter.
+    """
+
+    min_secs: float
+
+    def secs(self, elapsed: float) -> float:
+        """Returns the interval in seconds, `elapsed` seconds after the beginning of the run."""
+        return self.min_secs if elapsed < _DENSE_SECS else max(self.min_secs, _SPARSE_SECS, elapsed * _SHARE)
+
+
+@dataclasses.dataclass
+class StepFetches:
+    """The tensors that hooks fetch from one training graph.
+
+    Attributes:
+      loss: float scalar.
+      step: int64 scalar, the global step after the update.
+      counters: field name of `RunCounters` to tensor.
+    """
+
+    loss: tf.Tensor
+    step: tf.Tensor
+    counters: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+
+    def args(self) -> tf.compat.v1.train.SessionRunArgs:
+        """Returns the result for a hook's `before_run`: a dict with "step", "loss" and the counters.
+
+        `after_run` finds the values under the same names in `run_values.results`.
+        """
+        return tf.compat.v1.train.SessionRunArgs({"step": self.step, "loss": self.loss, **self.counters})
+
+
+log = logging.getLogger(__name__)
+
+
+class ProgressHook(v1.train.SessionRunHook):
+    """A hook that reports the progress of training.
+
+    Args:
+      fetches: the tensors to fetch.
+      job: the job, for the interval and the last step.
+      make_counters: makes the counters' values from the fetched ones, given by keyword.
+      show: takes each `Progress` with the counters.
+      model_dir: directory of the event files.
+      clock: returns the time in seconds.
+
+    Attributes:
+      texts: tag to text in Markdown, written when the event file is opened.
+      loss: the last fetched loss; None before the first.
+      step: the last observed step.
+    """
+
+    def __init__(
+        self,
+        fetches: StepFetches,
+        job: Job,
+        make_counters: Callable[..., RunCounterValues],
+        show: Callable[[Progress, RunCounterValues], None],
+        model_dir: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetches, self._job, self._make_counters, self._show = fetches, job, make_counters, show
+        self._model_dir, self._clock = model_dir, clock
+        self._last: tuple[float, int, float] | None = None
+        self._writer: Any = None
+        self._was_opened = self._is_refused = False
+        self._interval, self._start_time = SummaryInterval(job.log_secs), clock()
+        self._written: float | None = None
+        self._pending: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self.texts: Mapping[str, str] = {}
+        self.loss: float | None = None
+        self.step = 0
+
+    def resumed(self, step: int) -> None:
+        """Continues at a step, which may be far before the last observed one."""
+        self._last, self.step = None, step
+        self._write_pending()  # before the START record: TensorBoard discards only the points of repeated steps
+        self._written = None
+        if self._writer is not None:  # makes TensorBoard discard the points of the steps that are repeated
+            self._writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), step)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Opens the event file when the first session is created."""
+        if not self._was_opened:
+            self._was_opened = True
+            self.add_summary(v1.Summary(value=[_text_point(tag, text) for tag, text in self.texts.items()]), self.step)
+
+    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Returns the fetches of the hook: loss, step and counters."""
+        return self._fetches.args()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Reports the fetched step if the interval is over."""
+        results = dict(run_values.results)
+        self.loss = float(results.pop("loss"))
+        self.observe(int(results.pop("step")), results)
+
+    def observe(self, step: int, counters: Mapping[str, Any]) -> None:
+        """Reports a step if the interval is over.
+
+        Args:
+          step: the global step.
+          counters: field name of `RunCounters` to value.
+        """
+        self.step = step
+        now, examples = self._clock(), float(counters["examples"])
+        if self._last is None:
+            self._last = (now, step, examples)
+        elapsed = now - self._last[0]
+        if elapsed < self._job.log_secs and step < self._job.max_steps:
+            return
+        if elapsed > 0 and step > self._last[1]:
+            rates = (step - self._last[1]) / elapsed, (examples - self._last[2]) / elapsed
+            self._report(step, rates, self._make_counters(**counters), now)
+        self._last = (now, step, examples)
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Writes numbers by tag, beside the points of the progress."""
+        self.add_summary(v1.Summary(value=[v1.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]), step)
+
+    def add_summary(self, summary: Any, step: int) -> None:
+        """Writes a summary into the event file.
+
+        A disk that refuses it is no reason to end the training: the point is lost, and the next one begins a new file.
+        """
+        try:
+            if self._writer is None:
+                self._writer = self._new_writer()
+            self._writer.add_summary(summary, step)
+            self._writer.flush()
+            self._is_refused = False
+        except (RuntimeError, OSError, tf.errors.OpError) as error:  # TensorFlow's writer raises all of them
+            self._writer = None
+            if not self._is_refused:
+                log.warning(
+                    "the event file in %s could not be written: %s", self._model_dir, str(error).splitlines()[0]
+                )
+            self._is_refused = True
+
+    def _new_writer(self) -> Any:
+        with tf.Graph().as_default():
+            return v1.summary.FileWriter(self._model_dir)
+
+    def close(self) -> None:
+        """Writes the last point if it is not written yet.  Any thread may call this, several times."""
+        self._write_pending()
+
+    def _write_pending(self) -> None:
+        with self._lock:
+            pending, self._pending = self._pending, None
+            if pending is not None:
+                pending()
+
+    def _report(self, step: int, rates: tuple[float, float], counters: RunCounterValues, now: float) -> None:
+        stale, waiting = counters.staleness_report(), counters.waiting_report()
+        mean = stale["mean"] if stale else None
+        share = waiting["share"] if waiting else None
+        size = None if counters.batch_size is None else int(counters.batch_size)
+        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, size), counters)
+        values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
+        if self.loss is not None:
+            values["loss"] = self.loss
+        if size is not None:
+            values["batch_size"] = size
+        with self._lock:
+            self._pending = functools.partial(self._write, step, values, stale, waiting)
+        if self._is_due(now) or step >= self._job.max_steps:
+            self._write_pending()
+            self._written = now
+
+    def _write(
+        self, step: int, values: Mapping[str, float], stale: Mapping[str, Any] | None, waiting: Mapping[str, Any] | None
+    ) -> None:
+        points = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        points += _staleness_points(stale) if stale else []
+        points += _waiting_points(waiting) if waiting else []
+        self.add_summary(v1.Summary(value=points), step)
+
+    def _is_due(self, now: float) -> bool:
+        return self._written is None or now - self._written >= self._interval.secs(now - self._start_time)
+
+
+def _text_point(tag: str, text: str) -> Any:
+    """Returns a text for TensorBoard's text dashboard."""
+    metadata = v1.SummaryMetadata(plugin_data=v1.SummaryMetadata.PluginData(plugin_name="text"))
+    return v1.Summary.Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto([text], tf.string))
+
+
+def _staleness_points(report: Mapping[str, Any]) -> list[Any]:
+    points = []
+    for name, summary in {"all": report, **report["per_worker"]}.items():
+        for figure in ("mean", "p95", "max", "conflict_rate"):
+            points.append(v1.Summary.Value(tag=f"staleness/{figure}/{name}", simple_value=summary[figure]))
+        points.append(v1.Summary.Value(tag=f"staleness/histogram/{name}", histo=_histogram(summary["histogram"])))
+    return points
+
+
+def _waiting_points(report: Mapping[str, Any]) -> list[Any]:
+    shares = {"all": report["share"], **report["per_worker"]}
+    return [v1.Summary.Value(tag=f"waiting/{name}", simple_value=share) for name, share in shares.items()]
+
+
+def _histogram(counts: Mapping[str, int]) -> Any:
+    """Returns TensorBoard's histogram of integers; a bucket ends at its limit.
+
+    Args:
+      counts: integer as text to its number of occurrences.
+    """
+    values, times = np.array([int(value) for value in counts] or [0]), np.array(list(counts.values()) or [0])
+    return v1.HistogramProto(
+        min=values.min(),
+        max=values.max(),
+        num=times.sum(),
+        sum=values @ times,
+        sum_squares=values**2 @ times,
+        bucket_limit=values + 0.5,
+        bucket=times,
+    )

@@ -1,0 +1,165 @@
+"""Advice of the rules of health: the flag or the action that helps, for a value over its limit.
+
+Each function takes the status, the job, the task and the value, and returns the end of a sentence.  No advice proposes
+what the job has already, or what cannot be set beside its other flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ps_train.config.job import Job
+from ps_train.observe.status.event_model import Costs, steps_per_sec_apart
+
+Status = Mapping[str, Any]
+
+_CORES_OF_A_PS = 8
+
+
+def sync(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a large share of synchronisation, by its largest part."""
+    parts = {"pull": 0.0, "push": 0.0, "wait": 0.0, "update": 0.0}
+    for found in status["step_time"].values():
+        parts = {name: secs + found[name] for name, secs in parts.items()}
+    largest = max(parts, key=lambda name: parts[name])
+    if largest == "wait":
+        if job.update == "sync":
+            use = [f"--backup_workers={job.backup_workers + 1}", "--update=bounded", "--update=async"]
+        elif job.update == "bounded":
+            use = [f"--max_steps_ahead={job.max_steps_ahead + 4}", "--update=async"]
+        else:
+            use = ["fewer workers"]
+        return f"most of it is waiting for other workers: use {_either(use)}"
+    if largest == "update":
+        return "most of it is the update on the ps: add a ps (--num_ps), or use a simpler optimizer"
+    size = job.batch_sizes.lower
+    larger = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
+    means = [f"a larger --batch_size{larger}", *_accumulate(job)]
+    means += ["--prefetch_pulls=1"] if job.update == "async" and not job.prefetch_pulls else []
+    return f"{_either(means)} lets each {largest} serve more examples"
+
+
+def device(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for slow transfers to a device."""
+    return "a smaller --batch_size or smaller dtypes of the features move fewer bytes to the device"
+
+
+def conflicts(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a high rate of conflicting updates."""
+    means = ["fewer workers", *_accumulate(job), *_bounded(job)]
+    return f"{_either(means)} makes fewer updates meet newer values"
+
+
+def staleness(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for stale updates."""
+    means = ["a smaller --max_steps_ahead"] if job.update == "bounded" and job.max_steps_ahead > 0 else _bounded(job)
+    means += ["--sharding=dynamic and fewer workers"] if _may_be_dynamic(job) else ["fewer workers"]
+    return f"{_either(means)} keeps workers closer together"
+
+
+def input(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for workers that wait for input."""
+    return "make data() cheaper, read with more threads (num_parallel_calls), or use files on a local disk"
+
+
+def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a ps whose cores are busy, with the gain of one more ps by the event model."""
+    more = len(status["ps"]) + 1
+    gain = gain_of_one_more_ps(status)
+    about = f" would give about {gain:.1f}x, by the event model" if gain is not None else " shares its work"
+    return f"one more ps{about}: --num_ps={more}, or {more} --ps_hosts"
+
+
+def ps_network(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a ps whose network is full."""
+    codecs = [f"--{name}=bfloat16" for name in ("pull_codec", "push_codec") if getattr(job, name) == "none"]
+    means = [*([" and ".join(codecs)] if codecs else []), *_accumulate(job)] or ["a larger --batch_size"]
+    return f"{_one_more_ps(status)} shares its traffic; {_either(means)} makes less of it"
+
+
+def balance(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for an uneven plan."""
+    return "fewer ps (--num_ps), or a model whose largest variable can be cut along its first dimension"
+
+
+def ps_memory(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a ps that is nearly full."""
+    return f"{_one_more_ps(status)}, or an optimizer with fewer slots"
+
+
+def skipped(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for gradients that are not finite."""
+    if job.scales_loss:
+        return "the first overflows of float16 find the loss scale; if they go on, --compute_dtype=bfloat16"
+    means = ["a smaller --learning_rate"]
+    means += ["--clip_global_norm" if job.clip_global_norm is None else "a smaller --clip_global_norm"]
+    return f"{_either(means)}; check the data for NaN"
+
+
+def dropped(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for gradients that came too late."""
+    means = ["fewer --backup_workers"] if job.backup_workers else []
+    means += ["a larger --max_staleness"] if job.max_staleness is not None else []
+    return f"{_either([*means, 'replace the slow worker'])}: its work is lost"
+
+
+def unsaved(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for checkpoints that are far apart."""
+    return f"a fault now would cost this much work: use a smaller --save_secs (now {job.save_secs:g})"
+
+
+def holds(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for checkpoints that hold pushes for long."""
+    return "save less often (--save_secs, --save_steps), or raise --max_snapshot_mib so that copies are written"
+
+
+def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a worker that is slower than the others."""
+    worker = next((worker for worker in status["workers"] if worker["task"] == task), None)
+    where = worker["location"] if worker else task
+    look = f"look at the machine of {where}"
+    if job.update == "sync":
+        return f"{look}; --backup_workers={job.backup_workers + 1} goes on without the slowest"
+    return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(job) else look
+
+
+def _either(means: Sequence[str]) -> str:
+    """Returns a choice in words: "a, b or c"."""
+    return " or ".join(filter(None, [", ".join(means[:-1]), means[-1]]))
+
+
+def _accumulate(job: Job) -> list[str]:
+    """Returns the flag that pushes less often; [] where it is not possible."""
+    return [] if job.is_dynamic else [f"--accumulate={max(4, 2 * job.accumulate)}"]
+
+
+def _bounded(job: Job) -> list[str]:
+    """Returns the flag that makes updates meet newer values; [] where it is set."""
+    if job.prefetch_pulls:  # which is not possible with --update=bounded, and makes values older
+        return ["--prefetch_pulls=0"]
+    return [] if job.update == "bounded" else ["--update=bounded"]
+
+
+def _may_be_dynamic(job: Job) -> bool:
+    return not job.is_dynamic and job.accumulate == 1
+
+
+def _one_more_ps(status: Status) -> str:
+    return f"one more ps (--num_ps={len(status['ps']) + 1})"
+
+
+def gain_of_one_more_ps(status: Status) -> float | None:
+    """Returns the predicted speed with one more ps over the present one; None where too little is known."""
+    rate, times, ps = status["steps_per_sec"], status["step_time"].values(), status["ps"]
+    cpus = [found["cpu"] for found in ps]
+    training = [worker for worker in status["workers"] if worker["state"] == "training"]
+    if not rate or not times or not training or any(cpu is None for cpu in cpus):
+        return None
+    made = sum(worker["steps_per_sec"] or 0.0 for worker in training) or rate
+    ps_cpu_secs = sum(cpus) / made
+    own = [found["input"] + found["compute"] + found["other"] for found in times]
+    costs = Costs(pause=sum(own) / len(own), latency=0.0, worker_cpu=0.0, ps_cpu=ps_cpu_secs)
+    cores = round(ps[0].get("cores") or _CORES_OF_A_PS)
+    now = steps_per_sec_apart(costs, len(training), len(ps), cores)
+    return steps_per_sec_apart(costs, len(training), len(ps) + 1, cores) / now

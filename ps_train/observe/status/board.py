@@ -1,0 +1,214 @@
+"""The board: the present state of a job in the chief, as `docs/STATUS.md` describes it.
+
+    board = Board(job, cluster, plan, recorder)
+    board.read_records(0, items)              # the heartbeat, each second, for each ps
+    board.progress(progress, counters)        # the training thread, every few seconds
+    board.status(), board.history()           # the threads of the server
+
+Nothing here calls a ps or waits for anything but its own lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train import __version__
+from ps_train.base.console import Progress
+from ps_train.base.lifecycle import Recorder
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership.records import TaskState
+from ps_train.config.job import Job
+from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.variables.plan import Plan
+from ps_train.observe.progress.eval_events import EvalLog
+from ps_train.observe.status.health import Limits, findings
+from ps_train.observe.status.measured_network import read_network
+from ps_train.observe.status.tasks import TaskBoard
+
+_MOST_POINTS = 1000
+
+
+class History:
+    """Points in the order of time.  When it is full every second point goes, and further ones come half as often."""
+
+    def __init__(self) -> None:
+        self._points: list[Mapping[str, Any]] = []
+        self._every, self._seen = 1, 0
+        self._lock = threading.Lock()
+
+    def add(self, point: Mapping[str, Any]) -> None:
+        """Takes in a point.  One with an earlier step than the last is kept, too: the run went back."""
+        with self._lock:
+            if self._seen % self._every == 0:
+                self._points.append(point)
+            self._seen += 1
+            if len(self._points) >= _MOST_POINTS:
+                self._points, self._every = self._points[::2], 2 * self._every
+
+    def points(self) -> list[Mapping[str, Any]]:
+        """Returns the points, at most 1000."""
+        with self._lock:
+            return list(self._points)
+
+
+VERSION = 1
+"""Version of the JSON; see `docs/STATUS.md`."""
+
+_STATES: dict[str, str] = {
+    "absent": "starting",
+    TaskState.STARTING: "starting",
+    TaskState.RECOVERING: "recovering",
+    TaskState.LEAVING: "finishing",
+    TaskState.LEFT: "finishing",
+}
+"""States of a job by that of its chief on the board; every other one is "training"."""
+
+
+class Board:
+    """The state of a job.  Safe to use from several threads.
+
+    Args:
+      job: the job.
+      cluster: its tasks at the start.
+      plan: placement of the variables.
+      recorder: has the events and log lines.
+      directory: the model directory, in which an evaluator may write.
+
+    Attributes:
+      tasks: the state of each task.
+      is_finishing: True from the end of the training on.
+    """
+
+    def __init__(self, job: Job, cluster: Cluster, plan: Plan, recorder: Recorder, directory: str) -> None:
+        self._job, self._recorder = job, recorder
+        self._chief = str(cluster.chief)
+        self.tasks = TaskBoard(cluster, plan, job.heartbeat_timeout_secs, recorder)
+        self._limits = Limits.parse(job.health_limits)
+        self._history, self._evaluations = History(), EvalLog(directory)
+        self._network = read_network(directory) if directory else {}
+        self._lock = threading.Lock()
+        self._start = time.time()
+        self._progress: Progress | None = None
+        self._counters: RunCounterValues | None = None
+        self._saves: Mapping[str, Any] | None = None
+        self._metrics: Mapping[str, float] = {}
+        self._end: tuple[str, str | None, float] | None = None
+        self.is_finishing = False
+        self._health: list[dict[str, Any]] | None = None
+
+    def read_records(self, index: int, items: Mapping[str, str]) -> None:
+        """Takes in the records of a ps's store."""
+        self.tasks.read_records(index, items, time.monotonic())
+
+    def progress(self, progress: Progress, counters: RunCounterValues, saves: Mapping[str, Any] | None) -> None:
+        """Takes in the progress of the training.
+
+        Args:
+          progress: step, loss and rates.
+          counters: the counters of the run.
+          saves: statistics of the checkpoints; see `AsyncSaver.report`.
+        """
+        with self._lock:
+            self._progress, self._counters, self._saves = progress, counters, saves
+        self.status()  # judges the health while all train
+        self._history.add(
+            {
+                "time": time.time(),
+                "step": progress.step,
+                "loss": progress.loss,
+                "steps_per_sec": progress.steps_per_sec,
+                "examples_per_sec": progress.examples_per_sec,
+                "staleness": progress.staleness,
+                "waiting": progress.waiting,
+                "workers": self.tasks.examples_per_sec(),
+            }
+        )
+
+    def end(self, state: str, cause: str | None = None) -> None:
+        """Takes in the end of the job: "done", "stopped" or "failed", and the cause."""
+        with self._lock:
+            self._end = self._end or (state, cause, time.time())
+
+    def set_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Takes in the metrics of the test split."""
+        with self._lock:
+            self._metrics = dict(metrics)
+
+    def status(self) -> dict[str, Any]:
+        """Returns the content of /api/status."""
+        with self._lock:
+            progress, counters, saves, end = self._progress, self._counters, self._saves, self._end
+        workers = self.tasks.workers(time.monotonic())
+        ended = end[2] if end else time.time()
+        found = {
+            "version": VERSION,
+            "time": time.time(),
+            "job": self._described(),
+            "state": end[0] if end else self._state(workers),
+            "cause": end[1] if end else None,
+            "start_time": self._start,
+            "elapsed_secs": ended - self._start,
+            **_of_progress(progress, self._job.last_step, end is not None),
+            "metrics": self._metrics or self._evaluations.newest(),
+            **_of_counters(counters),
+            "step_time": self.tasks.step_times(),
+            "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps()],
+            "workers": workers,
+            "save": saves,
+            "events": [vars(event) for event in self._recorder.events()],
+            "log": self._recorder.lines(),
+        }
+        if found["state"] == "training" or self._health is None:
+            self._health = findings(found, self._job, self._limits)
+        found["health"] = self._health  # after the training the judgement of its last moment stays
+        return found
+
+    def history(self) -> dict[str, Any]:
+        """Returns the content of /api/history."""
+        evaluations = [{"step": step, "metrics": m} for step, m in self._evaluations.read().items()]
+        return {"version": VERSION, "points": self._history.points(), "evaluations": evaluations}
+
+    def _described(self) -> dict[str, Any]:
+        job = self._job
+        of_tasks = {"num_ps": self.tasks.num_ps, "num_workers": self.tasks.num_workers}
+        of_job = {"model": job.model, "update": job.update, "model_dir": job.model_dir, "batch_size": job.batch_size}
+        return {**of_job, **of_tasks, "ps_train": __version__, "tensorflow": tf.__version__}
+
+    def _state(self, workers: list[dict[str, Any]]) -> str:
+        if self.is_finishing:
+            return "finishing"
+        own = next((worker["state"] for worker in workers if worker["task"] == self._chief), TaskState.STARTING)
+        return _STATES.get(own, "training")
+
+
+def _of_progress(progress: Progress | None, last: int | None, has_ended: bool) -> dict[str, Any]:
+    if progress is None:
+        names = ("step", "loss", "steps_per_sec", "examples_per_sec", "eta_secs")
+        return {"max_steps": last, **dict.fromkeys(names)}
+    left = None if last is None else max(0, last - progress.step)
+    is_going_on = left is not None and progress.steps_per_sec > 0 and not has_ended
+    return {
+        "max_steps": last,
+        "step": progress.step,
+        "loss": progress.loss,
+        "steps_per_sec": progress.steps_per_sec,
+        "examples_per_sec": progress.examples_per_sec,
+        "eta_secs": left / progress.steps_per_sec if is_going_on and left is not None else None,
+    }
+
+
+def _of_counters(counters: RunCounterValues | None) -> dict[str, Any]:
+    if counters is None:
+        return dict.fromkeys(("skipped", "dropped", "batch_size", "staleness", "waiting"))
+    return {
+        "skipped": int(counters.skipped),
+        "dropped": int(counters.dropped),
+        "batch_size": None if counters.batch_size is None else int(counters.batch_size),
+        "staleness": counters.staleness_report(),
+        "waiting": counters.waiting_report(),
+    }

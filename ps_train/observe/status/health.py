@@ -1,0 +1,249 @@
+"""Rules of health: each measures one thing, has a limit, and knows what to do about it.
+
+    findings(status, job, Limits.parse("sync_share:0.3"))    # the "health" of docs/STATUS.md, in the order of RULES
+
+A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/HEALTH.md explains each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ps_train.config.job import Job
+from ps_train.config.validators import parse_limits
+from ps_train.engine.updates.batch_size_control import SYNC_PARTS, SYNC_SHARE
+from ps_train.observe.status import advice
+
+Status = Mapping[str, Any]
+Measured = tuple[str, float | None]
+"""A task, "" for the job, and its value; None where it is not known."""
+
+_ENOUGH_STEPS = 50
+"""Steps before shares and rates are judged: the first ones are slow."""
+
+_SMALL_BYTES, _SHORT_STEP_SECS = 1 << 20, 0.01
+"""Bytes of all variables, and seconds of a step, below which most of a step is calls and not data."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A rule of health.
+
+    Attributes:
+      name: name of the limit in --health_limits.
+      title: words for people.
+      unit: share, secs, ratio or steps.
+      limit: the largest value that is well.
+      measure: returns the values of a status.
+      advice: returns an action for a value over its limit.
+      is_exempt: returns True for a status in which nothing is wrong whatever the value, a share: the limit is 1 then.
+    """
+
+    name: str
+    title: str
+    unit: str
+    limit: float
+    measure: Callable[[Status, Job], Iterable[Measured]]
+    advice: Callable[[Status, Job, str, float], str]
+    is_exempt: Callable[[Status], bool] = lambda status: False
+
+    def limit_of(self, status: Status) -> float:
+        """Returns the limit for a job of this status."""
+        return 1.0 if self.is_exempt(status) else self.limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Limits of rules by name, where they differ from the rules' own.
+
+    Attributes:
+      values: name of a rule to its limit.
+    """
+
+    values: Mapping[str, float]
+
+    @classmethod
+    def parse(cls, text: str) -> Limits:
+        """Returns the limits of a value of --health_limits."""
+        return cls(parse_limits(text))
+
+
+def findings(status: Status, job: Job, limits: Limits) -> list[dict[str, Any]]:
+    """Returns one finding for each rule, or for each task of a rule that warns."""
+    found: list[dict[str, Any]] = []
+    for rule in RULES:
+        limit = limits.values.get(rule.name, rule.limit_of(status))
+        values = list(rule.measure(status, job)) if (status.get("step") or 0) >= _ENOUGH_STEPS else []
+        over: list[Measured] = [(task, value) for task, value in values if value is not None and value > limit]
+        known = [(task, value) for task, value in values if value is not None]
+        worst: Measured = max(known, key=lambda measured: measured[1]) if known else ("", None)
+        for task, value in over or [worst]:
+            found.append(_finding(rule, limit, task, value, status, job))
+    return found
+
+
+def warnings(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns a line for each finding that warns."""
+    return [f"health: {each['text']}; {each['advice']}" for each in found if each["state"] == "warn"]
+
+
+def _finding(rule: Rule, limit: float, task: str, value: float | None, status: Status, job: Job) -> dict[str, Any]:
+    state = "unknown" if value is None else "warn" if value > limit else "ok"
+    shown = "not known" if value is None else _shown(value, rule.unit)
+    text = f"{task + ': ' if task else ''}{rule.title} {shown} (limit {_shown(limit, rule.unit)})"
+    return {
+        "rule": rule.name,
+        "task": task,
+        "title": rule.title,
+        "value": value,
+        "limit": limit,
+        "unit": rule.unit,
+        "state": state,
+        "text": text,
+        "advice": rule.advice(status, job, task, value) if state == "warn" and value is not None else "",
+    }
+
+
+def _shown(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
+    if unit == "secs":
+        return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+    return f"{value:.3g}x" if unit == "ratio" else f"{value:g}"
+
+
+def _parts(*names: str) -> Callable[[Status, Job], Iterable[Measured]]:
+    def measure(status: Status, job: Job) -> Iterable[Measured]:
+        times = status["step_time"].values()
+        shares = [sum(found[name] for name in names) / found["secs"] for found in times if found["secs"] > 0]
+        yield "", statistics.median(shares) if shares else None
+
+    return measure
+
+
+def _is_small(status: Status) -> bool:
+    """Returns True for a small model with short steps: most of such a step is calls, and no setting changes that."""
+    secs = [found["secs"] for found in status["step_time"].values() if "secs" in found]
+    size = sum(ps["variable_bytes"] for ps in status["ps"])
+    return size < _SMALL_BYTES and bool(secs) and statistics.median(secs) < _SHORT_STEP_SECS
+
+
+def _has_few_workers(status: Status) -> bool:
+    """Returns True for fewer than 4 workers: they meet each other's updates all the time, and train well."""
+    return sum(worker["state"] == "training" for worker in status["workers"]) < 4
+
+
+def _device_transfer(status: Status, job: Job) -> Iterable[Measured]:
+    return [(task, found.get("transfer")) for task, found in status["step_time"].items()]
+
+
+def _staleness(name: str) -> Callable[[Status, Job], Iterable[Measured]]:
+    def measure(status: Status, job: Job) -> Iterable[Measured]:
+        stale = status["staleness"]
+        yield "", stale[name] if stale and stale["histogram"] else None
+
+    return measure
+
+
+def _staleness_per_worker(status: Status, job: Job) -> Iterable[Measured]:
+    """Yields the 95th percentile of the staleness for each other worker: with equal workers it is about 1."""
+    others = max(1, sum(worker["state"] == "training" for worker in status["workers"]) - 1)
+    return [(task, None if value is None else value / others) for task, value in _staleness("p95")(status, job)]
+
+
+def _ps_cpu(status: Status, job: Job) -> Iterable[Measured]:
+    return [(ps["task"], ps["cpu"] / ps["cores"] if ps["cpu"] is not None and ps["cores"] else None)
+            for ps in status["ps"]]  # fmt: skip
+
+
+def _ps_network(status: Status, job: Job) -> Iterable[Measured]:
+    """Yields the traffic of each ps, in its busier direction, over the throughput that the doctor has measured."""
+    for ps in status["ps"]:
+        used = [ps[name] or 0.0 for name in ("sent_bytes_per_sec", "received_bytes_per_sec")]
+        most = ps.get("measured_network")
+        yield ps["task"], max(one / rate for one, rate in zip(used, most, strict=True)) if most else None
+
+
+def _balance(status: Status, job: Job) -> Iterable[Measured]:
+    shares = [ps["share"] for ps in status["ps"]]
+    fullest = max(status["ps"], key=lambda ps: ps["share"])
+    yield fullest["task"], max(shares) * len(shares) if len(shares) > 1 and sum(shares) else None
+
+
+def _ps_memory(status: Status, job: Job) -> Iterable[Measured]:
+    return [(ps["task"], ps["rss_bytes"] / ps["memory_limit_bytes"] if ps["rss_bytes"] and ps["memory_limit_bytes"]
+             else None) for ps in status["ps"]]  # fmt: skip
+
+
+def _lost_gradients(name: str) -> Callable[[Status, Job], Iterable[Measured]]:
+    def measure(status: Status, job: Job) -> Iterable[Measured]:
+        lost = status[name]
+        return [("", None if lost is None else lost / max(1, lost + status["step"]))]
+
+    return measure
+
+
+def _secs_at_risk(status: Status, job: Job) -> Iterable[Measured]:
+    saves = [event["time"] for event in status["events"] if event["kind"] in ("saved", "restored")]
+    return [("", status["time"] - max(saves) if saves and status["state"] == "training" else None)]
+
+
+def _hold_share(status: Status, job: Job) -> Iterable[Measured]:
+    save = status["save"]
+    if not save or not save["count"] or save["hold_secs_mean"] is None:
+        return [("", None)]
+    return [("", save["count"] * save["hold_secs_mean"] / max(1.0, status["elapsed_secs"]))]
+
+
+def _slow_workers(status: Status, job: Job) -> Iterable[Measured]:
+    """Yields the time of each worker for a step over that of the usual worker.
+
+    Under async that is the time that passes, if the worker has made enough steps of its own: the first ones are slow.
+    Otherwise workers wait for each other, and it is their own work.
+    """
+    times = {task: found["secs"] - found["wait"] for task, found in status["step_time"].items()}
+    if job.update == "async":
+        begun = [w for w in status["workers"] if w["state"] == "training" and (w["steps"] or 0) >= _ENOUGH_STEPS]
+        rates = {worker["task"]: worker["steps_per_sec"] for worker in begun}
+        times = {task: 1 / rate for task, rate in rates.items() if rate}
+    if len(times) > 1:
+        # With two workers the faster one is the usual one: the median would lie between them.
+        usual = statistics.median_low(times.values())
+        yield from ((task, secs / usual if usual > 0 else None) for task, secs in times.items())
+
+
+RULES = (
+    Rule("sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync, _is_small),
+    Rule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
+    Rule(
+        "conflict_rate",
+        "updates in conflict",
+        "share",
+        0.95,
+        _staleness("conflict_rate"),
+        advice.conflicts,
+        _has_few_workers,
+    ),
+    Rule(
+        "staleness",
+        "95th percentile of staleness per other worker",
+        "ratio",
+        3.0,
+        _staleness_per_worker,
+        advice.staleness,
+    ),
+    Rule("input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input),
+    Rule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu),
+    Rule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network),
+    Rule("balance", "largest part of the plan over the mean", "ratio", 1.5, _balance, advice.balance),
+    Rule("ps_memory", "memory of a ps", "share", 0.85, _ps_memory, advice.ps_memory),
+    Rule("skipped", "skipped gradients", "share", 0.01, _lost_gradients("skipped"), advice.skipped),
+    Rule("dropped", "dropped gradients", "share", 0.05, _lost_gradients("dropped"), advice.dropped),
+    Rule("unsaved_secs", "time since the last checkpoint", "secs", 900.0, _secs_at_risk, advice.unsaved),
+    Rule("hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds),
+    Rule("slow_worker", "step of a worker over the median", "ratio", 1.5, _slow_workers, advice.slow_worker),
+)
+"""The rules, in the order in which they are shown."""

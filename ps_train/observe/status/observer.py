@@ -1,0 +1,122 @@
+"""The chief's observer: it keeps the board, serves the status page, and writes the report at the end.
+
+    observer = JobObserver(job, cluster, plan, recorder, directory)
+    observer.start(console)                          # prints the address of the page
+    observer.board.progress(progress, counters, saves)
+    observer.end("done")                             # writes report.html
+
+A fault of the observer is no fault of the training: it is logged, and training goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+
+from ps_train.base.console import Console
+from ps_train.base.errors import headline
+from ps_train.base.http_server import HttpServer, Route
+from ps_train.base.lifecycle import Recorder, record_event
+from ps_train.base.network_interfaces import is_loopback
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership.heartbeat import Heartbeat
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
+from ps_train.engine.variables.plan import Plan
+from ps_train.observe.status import prometheus
+from ps_train.observe.status.board import Board
+from ps_train.observe.status.launcher_events import LauncherEvents
+from ps_train.observe.status.page import csp, json_of, page
+
+log = logging.getLogger(__name__)
+
+_REPORT = "report.html"
+
+
+class JobObserver:
+    """Observer of one job.
+
+    Args:
+      job: the job.
+      cluster: its tasks.
+      plan: placement of the variables.
+      recorder: events and log lines.
+      directory: the model directory.
+
+    Attributes:
+      board: the state of the job.
+
+    Raises:
+      ConfigError: the port of the page cannot be opened.
+    """
+
+    def __init__(self, job: Job, cluster: Cluster, plan: Plan, recorder: Recorder, directory: str) -> None:
+        self._job, self._directory = job, directory
+        self.board = Board(job, cluster, plan, recorder, directory)
+        self._launcher = LauncherEvents(recorder)
+        self._server: HttpServer | None = None
+        self._lock, self._is_over = threading.Lock(), False
+        if job.status_port is not None and job.status_port >= 0:
+            headers = {
+                "Cache-Control": "no-store",
+                "Content-Security-Policy": csp(),
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+            }
+            self._server = HttpServer(job.status_host, job.status_port, self._routes(), headers)
+
+    def start(self, console: Console) -> None:
+        """Serves the page and prints its address."""
+        record_event("started", f"{self._job.model} begins, update {self._job.update}")
+        if self._server is None:
+            return
+        self._server.start()
+        console.line(f"status   {self._server.address}")
+        if not is_loopback(self._job.status_host):
+            log.warning("%s: whoever reaches this port can read the status page", described(self._job, "status_host"))
+
+    def watch(self, heartbeat: Heartbeat) -> None:
+        """Takes in from now on whatever the heartbeat reads."""
+        heartbeat.observe = self.read_records
+        self.board.tasks.silent_ps = heartbeat.ps_liveness.silent_ps
+
+    def read_records(self, index: int, items: Mapping[str, str]) -> None:
+        """Takes in the records of a ps's store; never raises."""
+        try:
+            self.board.read_records(index, items)
+            self._launcher.read()
+        except Exception:
+            log.debug("the status page could not take in the records of ps:%d", index, exc_info=True)
+
+    def end(self, state: str, cause: str | None = None) -> None:
+        """Takes in the end of the job and writes the report, once; never raises."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+        record_event("ended", state if cause is None else f"{state}: {cause}")
+        self.board.end(state, cause)
+        try:
+            path = os.path.join(self._directory, _REPORT)
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                file.write(page(self.board.status(), self.board.history()))
+            os.replace(path + ".new", path)
+        except Exception as error:
+            log.warning("%s could not be written: %s", os.path.join(self._directory, _REPORT), headline(error))
+            log.debug("the report", exc_info=True)
+
+    def stop(self) -> None:
+        """Ends the server, for a process that goes on after its task."""
+        if self._server is not None:
+            self._server.stop()
+
+    def _routes(self) -> dict[str, Route]:
+        return {
+            "/": lambda: ("text/html; charset=utf-8", page()),
+            "/api/status": lambda: ("application/json", json_of(self.board.status())),
+            "/api/history": lambda: ("application/json", json_of(self.board.history())),
+            "/metrics": lambda: (prometheus.CONTENT_TYPE, prometheus.text(self.board.status())),
+            "/healthz": lambda: ("text/plain; charset=utf-8", "ok\n"),
+        }

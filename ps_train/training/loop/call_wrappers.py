@@ -1,0 +1,72 @@
+"""Wrappers of the functions that make a replica's calls: to time them, or to slow them down."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ps_train.config.fault_spec import slowdown_factor
+from ps_train.config.job import Job
+from ps_train.observe.profile.profile import Profile
+from ps_train.observe.profile.step_timeline import StepTimeline
+from ps_train.training.loop.task_context import TrainingContext
+
+
+class Slowdown:
+    """A slowdown of a session's calls.
+
+    Args:
+      factor: factor by which each call takes longer; above 1.
+    """
+
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+        self._seen: set[tuple[int, bool]] = set()
+
+    def wrap(self, run: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
+        """Returns a slower version of a function of fetches.
+
+        The first call of each kind is not slowed: TensorFlow prepares its graph, which may take seconds and is not
+        part of the speed of steps.
+        """
+
+        def slow(fetches: Mapping[str, Any]) -> Any:
+            began, kind = time.monotonic(), (len(fetches["train"]), "step" in fetches)
+            result = run(fetches)
+            if kind in self._seen:
+                time.sleep((self._factor - 1) * (time.monotonic() - began))
+            self._seen.add(kind)
+            return result
+
+        return slow
+
+
+_timeline = functools.cache(StepTimeline)
+"""The timeline of a directory and a task: one for all sessions of a process."""
+
+
+def make_profile(context: TrainingContext) -> Profile:
+    """Makes the profile of a task; the tracer's newest step travels with the heartbeats."""
+    others = [str(task) for task in context.cluster.replicas() if task != context.task]
+    profile = Profile(
+        context.job.profile,
+        str(context.task),
+        others,
+        context.directory,
+        lambda: [address.target for address in context.resolver.current().ps],
+        context.console.line,
+    )
+    context.telemetry.step_time = lambda: profile.tracer.latest
+    return profile
+
+
+def call_wrappers(job: Job, task: str, tracer: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
+    """Returns the wrappers for a task, the innermost first, which is that of the `tracer`."""
+    wrappers: list[Callable[[Any], Any]] = [tracer]
+    if job.timeline_dir:
+        wrappers.append(_timeline(job.timeline_dir, task).timed)
+    if (factor := slowdown_factor(job.inject_fault, task)) > 1:
+        wrappers.append(Slowdown(factor).wrap)
+    return wrappers

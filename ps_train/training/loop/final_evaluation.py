@@ -1,0 +1,189 @@
+"""The final evaluation: the chief and every worker that waits for the end score one shard of the test data each.
+
+    metrics = EvalCoordinator(context).score(sessions)       # the chief
+    EvalWorker(context).update(sessions)                     # the other workers, repeatedly
+
+The chief publishes the assignment of shards in the store, scores one shard itself, and merges the totals that the
+workers publish on ps 0.  If a worker fails or dies, the chief scores its shard too.  So the result always covers all
+test data.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.polling import poll_until
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.heartbeat import task_statuses
+from ps_train.cluster.membership.kv_store import cause_of
+from ps_train.cluster.membership.liveness import TaskLiveness
+from ps_train.cluster.membership.records import TaskState
+from ps_train.cluster.sessions.calls import PS_LOST_ERRORS
+from ps_train.cluster.sessions.server import device_of
+from ps_train.data.arrays import Arrays
+from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.engine.step.evaluation import (
+    BATCH,
+    EvalGraph,
+    EvalLimit,
+    build_eval_graph,
+    evaluate,
+    metric_values,
+    run_batches,
+)
+from ps_train.modeling.splits import test_source
+from ps_train.training.loop.session import ClusterSessions
+from ps_train.training.loop.task_context import TrainingContext
+
+log = logging.getLogger(__name__)
+
+FEW_BATCHES = 64
+"""The start of a worker takes as long as this number of batches: a smaller split is not divided."""
+
+_POLL_SECS = 0.05
+_FAILED = "failed "
+
+
+class _ShardGraphs:
+    """Builder of the evaluation graphs of test data shards."""
+
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self.source = test_source(context.model, context.job)
+
+    def build(self, shard: DataShard) -> EvalGraph | None:
+        context = self._context
+        return build_eval_graph(
+            context.model, self.source, context.variables, context.plan, device_of(context.task), shard
+        )
+
+    def are_worthwhile(self) -> bool:
+        """Returns True if the test data is large enough to be divided."""
+        with tf.Graph().as_default():
+            data = self.source.get()
+        return data is not None and not (isinstance(data, Arrays) and len(data) <= FEW_BATCHES * BATCH)
+
+
+class EvalWorker:
+    """A worker without steps left, which scores test data for the chief."""
+
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self._last_text = ""
+
+    def update(self, sessions: ClusterSessions) -> None:
+        """Scores a shard if the chief has assigned one; raises only the errors of a lost ps."""
+        text = self._context.stores[0].get(records.SCORING)
+        if not text or text == self._last_text:
+            return
+        self._last_text = text
+        assignment = records.EvalAssignment.from_json(text)
+        index = assignment.shares.get(str(self._context.task))
+        if index is not None:
+            done = self._submit(sessions, DataShard(index, assignment.count), assignment.least_examples)
+            self._context.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
+
+    def _submit(self, sessions: ClusterSessions, shard: DataShard, least_examples: int) -> bool:
+        try:
+            graph = _ShardGraphs(self._context).build(shard)
+            assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
+            session = sessions.open(graph.graph)
+            run_batches(session, graph, EvalLimit(least_examples, self._context.job.finish_timeout_secs))
+            session.run(graph.metric_sums.publish)
+            log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
+        except PS_LOST_ERRORS:
+            raise
+        except Exception as error:
+            log.warning("shard %d of the test data is left to the chief: %s", shard.index, cause_of(error))
+            return False
+        return True
+
+
+class EvalCoordinator:
+    """The chief's part of the final evaluation, after a training with so many examples."""
+
+    def __init__(self, context: TrainingContext, trained: float) -> None:
+        self._context, self._trained = context, trained
+        self._graphs = _ShardGraphs(context)
+        self._liveness = TaskLiveness(context.job.heartbeat_timeout_secs)
+
+    def score(self, sessions: ClusterSessions) -> dict[str, float]:
+        """Returns the metrics over all test data; {} without test data or metrics."""
+        workers = self._waiting_workers() if self._graphs.are_worthwhile() else []
+        graph = self._graphs.build(DataShard(0, 1 + len(workers)))
+        if graph is not None and workers and graph.metric_sums is None:
+            workers, graph = [], self._graphs.build(WHOLE)
+        if graph is None:
+            return {}
+        session = sessions.open(graph.graph)
+        self._limit = EvalLimit.of(self._context.job, self._trained, 1 + len(workers))
+        if not workers:
+            return evaluate(session, graph, self._limit)
+        return self._score_with_workers(sessions, session, graph, workers)
+
+    def _score_with_workers(
+        self, sessions: ClusterSessions, session: v1.Session, graph: EvalGraph, workers: list[str]
+    ) -> dict[str, float]:
+        assert graph.metric_sums is not None
+        assignment = records.EvalAssignment(
+            uuid.uuid4().hex,
+            {task: 1 + n for n, task in enumerate(workers)},
+            1 + len(workers),
+            self._limit.examples,
+        )
+        self._context.stores[0].set(records.SCORING, assignment.to_json())
+        began = time.monotonic()
+        totals = [self._totals_of_shard(session, graph)]
+        deadline = time.monotonic() + max(self._context.job.finish_timeout_secs, 2 * (time.monotonic() - began))
+        for task, index in assignment.shares.items():
+            if self._is_submitted(assignment, task, deadline):
+                totals.append(session.run(graph.metric_sums.of_shard[index]))
+            else:
+                log.info("the chief scores the shard of %s too", task)
+                totals.append(self._score_alone(sessions, DataShard(index, assignment.count)))
+        session.run(graph.metric_sums.load, {graph.metric_sums.feed: graph.metric_sums.merged(totals)})
+        return metric_values(session, graph)
+
+    def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Any:
+        graph = self._graphs.build(shard)
+        assert graph is not None
+        return self._totals_of_shard(sessions.open(graph.graph), graph)
+
+    def _totals_of_shard(self, session: v1.Session, graph: EvalGraph) -> Any:
+        """Returns the metrics' totals of the graph's shard, float64 [n]."""
+        assert graph.metric_sums is not None
+        run_batches(session, graph, self._limit)
+        return session.run(graph.metric_sums.vector)
+
+    def _waiting_workers(self) -> list[str]:
+        """Returns the names of the other living workers that wait for the end."""
+        statuses = task_statuses(self._context.stores[0].items())
+        own = str(self._context.task)
+        return sorted(
+            s.task
+            for s in statuses
+            if s.task != own and self._liveness.is_alive(s) and s.state in (TaskState.WAITING, TaskState.INPUT_ENDED)
+        )
+
+    def _is_submitted(self, assignment: records.EvalAssignment, task: str, deadline: float) -> bool:
+        """Waits for the shard of a living task until the deadline; returns True if its sums are published."""
+        result = ""
+
+        def is_decided() -> bool:
+            nonlocal result
+            if self._context.events.stop.is_set():
+                return True
+            items = self._context.stores[0].items()
+            result = items.get(records.eval_result_key(assignment.shares[task]), "")
+            return result.endswith(assignment.token) or not any(
+                status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)
+            )
+
+        poll_until(is_decided, deadline, _POLL_SECS)
+        return result == assignment.token

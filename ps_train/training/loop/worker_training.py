@@ -1,0 +1,297 @@
+"""The training thread of a worker: it builds the graph, opens the session, and runs the loop until the job is done.
+
+When a ps is lost, the session is abandoned.  Training continues in a new session as soon as all ps answer and the chief
+has restored the model.  The heartbeat limits the time that this may take.
+
+`worker_duties.py` and `chief_duties.py` hold the part that differs between a worker and the chief.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import threading
+import time
+from typing import Any
+
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
+from ps_train.base.polling import poll_until
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.kv_store import cause_of
+from ps_train.cluster.membership.records import ModelReady, TaskState
+from ps_train.cluster.membership.step_budget import StepBudget
+from ps_train.cluster.sessions.abandonable import StuckCallDetector, run_abandonable
+from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
+from ps_train.cluster.sessions.server import own_config, session_config, start_server
+from ps_train.data.pipeline import derived_seed
+from ps_train.engine.step.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
+from ps_train.engine.step.train_step import build_train_step
+from ps_train.engine.updates.base import Replica
+from ps_train.observe.progress.progress import loss_scale_hooks
+from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.call_wrappers import call_wrappers, make_profile
+from ps_train.training.loop.duties import Duties
+from ps_train.training.loop.final_evaluation import EvalWorker
+from ps_train.training.loop.input import Input
+from ps_train.training.loop.loop import LoopExit, TrainingLoop
+from ps_train.training.loop.session import ClusterSessions, monitored_training_session
+from ps_train.training.loop.shard_client import ShardClient
+from ps_train.training.loop.step_sources import StepSource, step_source
+from ps_train.training.loop.task_context import Generation, TrainingContext
+
+log = logging.getLogger(__name__)
+
+POLL_SECS = 0.1
+_MAX_SESSIONS_WITHOUT_STEP = 5
+"""The maximum number of consecutive sessions that are lost before a step was made."""
+_CANCEL_SECS = 1.0
+"""Seconds for calls to end after their session was closed.  A call that still connects to a ps does not end."""
+
+
+class WorkerTraining:
+    """One replica in training, in one session after the other.
+
+    Attributes:
+      duties: the part that differs between a worker and the chief; set it before `run`.
+      shard_client: the client of dynamic sharding; None under static sharding.
+      input_ended: True if this worker's input has ended.
+      begun: True once the worker has begun to make steps.
+      loop: the loop of the present session; None before it.
+      profile: with the tracer of this task's calls.
+    """
+
+    duties: Duties
+
+    def __init__(self, context: TrainingContext) -> None:
+        self.context = context
+        self.session: v1.Session | None = None
+        self.loop: TrainingLoop | None = None
+        self._generation = Generation("", "", 0.0)
+        self._sessions_without_step = 0
+        self._input_open = self.input_ended = self.begun = False
+        self._parked = threading.Event()
+        self._eval_worker = EvalWorker(context)
+        self.profile, self.model_hooks = make_profile(context), NO_HOOKS
+
+    def run(self) -> None:
+        """Trains until the job has no more steps for this worker; raises the error that ends the training."""
+        context, job, cluster, task = self.context, self.context.job, self.context.cluster, self.context.task
+        self.duties.agree()
+        server = start_server(cluster.address(task), job, context.towers.cpus)
+        replica = self.replica = Replica.of(cluster, task)
+        self.step = build_train_step(context.graph_spec(replica))
+        self._input = Input(server.target, own_config(cluster, task, job), self.step.batches, self.step.calls_begun)
+        self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
+        self.shard_client = (
+            ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
+        )
+        with self.step.graph.as_default():
+            report = None if self.shard_client is None else self.shard_client.step_done
+            self.model_hooks = ModelHooks(context.model, self._end_training)
+            hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.batches.progress, report)]
+            hooks += loss_scale_hooks(self.step.loss_scale, str(task))
+            chief_hooks = self.duties.chief_only_hooks()
+            self.step.graph.finalize()
+        while True:
+            try:
+                return self._attempt(server.target, hooks, chief_hooks)
+            except (*PS_LOST_ERRORS, LostConnectionError, LostTaskError) as error:
+                if isinstance(error, LostInputError):
+                    self._input_open = False
+                    log.warning("%s: the input was interrupted when a ps was lost; it starts again", task)
+                self._wait_for_ps(cause_of(error))
+
+    def _attempt(self, master: str, hooks: list[Any], chief_hooks: list[Any]) -> None:
+        """Trains in one session, in a separate thread: a call to a ps that fell silent does not end."""
+        # Read before the addresses: otherwise a ps that moves now would go unnoticed.
+        known = self.context.heartbeat.ps_liveness.incarnations()
+        config = session_config(self.context.resolver.current(), self.context.task, self.context.job)
+        self.sessions = ClusterSessions(master, config)
+
+        def train() -> None:
+            with self.step.graph.as_default():
+                self._train_in_session(hooks, chief_hooks)
+
+        def has_ended() -> bool:
+            is_replaced = self.session_is_over() or self.context.heartbeat.ps_liveness.incarnations() != known
+            return is_replaced or self._calls.is_stuck(time.monotonic())
+
+        run_abandonable(train, self.sessions.group, has_ended)
+
+    def _train_in_session(self, hooks: list[Any], chief_hooks: list[Any]) -> None:
+        """Trains in one session."""
+        # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
+        session = monitored_training_session(self.sessions, self.context.is_chief, hooks, chief_hooks, self._prepare)
+        self.session, first_step = self._prepared
+        self.loop = self._new_loop(first_step)
+        self.loop.count = self.context.telemetry.add
+        self._calls.begin(self.loop)
+        self.duties.train(session)
+
+    def _prepare(self, session: v1.Session) -> None:
+        self._prepared = session, self.duties.prepare(session)
+
+    def _wait_for_ps(self, cause: str) -> None:
+        """Stops training after the session was lost; returns when all ps answer."""
+        log.debug("the session is abandoned: %s", cause)
+        has_made_any = self.loop is not None and self.loop.made_any
+        self._sessions_without_step = 0 if has_made_any else self._sessions_without_step + 1
+        self.session = self.loop = None
+        self._generation = dataclasses.replace(self._generation, generation="")
+        self._release_session()
+        if self._sessions_without_step >= _MAX_SESSIONS_WITHOUT_STEP:
+            names = ", ".join(store.name for store in self.context.stores)
+            raise UnreachableError(
+                f"{_MAX_SESSIONS_WITHOUT_STEP} consecutive sessions with {names} were lost before a step was made: "
+                f"{cause}"
+            )
+        since, heartbeat = time.monotonic(), self.context.heartbeat
+        heartbeat.probe_ps()
+        heartbeat.tell_state(TaskState.RECOVERING)
+        # Told again, since ps 0 may be a new process; it may also be lost once more.
+        while not (heartbeat.ps_liveness.all_answered_since(since) and heartbeat.tell_state(TaskState.RECOVERING)):
+            if self.context.events.stop.is_set():
+                self.park_forever()
+            time.sleep(POLL_SECS)
+
+    def _release_session(self) -> None:
+        """Ends the calls that still run in the lost session: none of them may reach a ps later."""
+        self.duties.before_release()
+        if self.shard_client is not None:
+            self.shard_client.drop()  # the input's threads may use the session's device
+        group = self.sessions.group
+        group.close()
+        poll_until(group.is_idle, time.monotonic() + _CANCEL_SECS, POLL_SECS)
+
+    def session_is_over(self) -> bool:
+        """Returns True if the generation in which this task trains has ended."""
+        return self._generation.generation != "" and self.context.heartbeat.ps_liveness.generation_changed(
+            self._generation.generation, self._generation.since
+        )
+
+    def _end_training(self, hook: str) -> None:
+        """Ends the training at the request of a hook: the chief's ends it for all tasks, another only for its own."""
+        log.info("%s: %s ends the training", self.context.task, hook)
+        if self.context.is_chief:
+            self.context.stores[0].set(records.TRAINED, hook)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if a hook has ended the training of this task."""
+        return self.model_hooks.have_ended or self.context.heartbeat.is_trained
+
+    def _should_stop(self) -> bool:
+        return self.context.events.stop.is_set() or self.session_is_over()
+
+    def enter_generation(self, ready: ModelReady) -> None:
+        """Makes this task train in the generation of `ready`; raises RefusedError if it belongs to another run."""
+        if self._generation.run_id not in ("", ready.run_id):
+            raise RefusedError(f"{self.context.task} belongs to a run that is over: the ps now serve another one.")
+        self._generation = Generation(ready.generation, ready.run_id, time.monotonic())
+        max_steps, replicas = self.context.job.max_steps, self.context.cluster.num_replicas
+        self.budget = StepBudget(self.context.stores[0], max_steps, replicas, ready.generation)
+
+    def open_input(self, step: int) -> None:
+        """Opens the input once, for all sessions; its order depends on the step at which the job begins."""
+        if self._input_open or self.shard_client:  # dynamic shards are opened whenever the loop begins
+            return
+        self._input_open = True
+        self._input.begin(derived_seed(self.context.job.seed, "shuffle", self.replica.index, step))
+
+    def run_loop(self, session: Any) -> LoopExit:
+        """Makes steps until no steps or no input is left, then leaves the rounds; returns which of the two it was."""
+        self.context.heartbeat.set_state(TaskState.TRAINING)
+        assert self.loop is not None
+        if self.shard_client is not None and self.session is not None:
+            self.shard_client.begin(self.session, self._step_source())
+        reason = self.loop.run(session)
+        if reason == LoopExit.STOPPED and not self.context.events.stop.is_set():
+            raise LostConnectionError("a ps was restarted")
+        if reason == LoopExit.STOPPED:
+            self.park_forever()
+        self._leave()
+        if self.step.residuals is not None and self.session is not None:
+            self.step.residuals.send(self.session)
+        self.profile.finish()
+        if self.model_hooks.have_ended and not self.context.is_chief:
+            reason = LoopExit.INPUT
+        elif self.shard_client is not None:  # shards may become free later
+            reason = LoopExit.INPUT if self.shard_client.is_over() else LoopExit.STEPS
+        self.context.heartbeat.set_state(TaskState.INPUT_ENDED if reason == LoopExit.INPUT else TaskState.WAITING)
+        self.input_ended = reason == LoopExit.INPUT
+        if reason == LoopExit.INPUT:
+            log.info("%s: input ended", self.context.task)
+        return reason
+
+    def _leave(self) -> None:
+        """Removes this living task from the rounds (the chief removes dead ones); retries if a ps is busy."""
+        poll_until(lambda: self.remove_replica(self.replica.index) or self.session_is_over(), math.inf, POLL_SECS)
+
+    def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
+        """Removes a replica until it makes a step again, in `session` or the current one; True if it was possible."""
+        ops, session = self.step.ops, session or self.session
+        if ops.remove is None or session is None:
+            return True
+        try:
+            session.run(ops.remove, {ops.removed_replica: index}, options=SHORT_CALL)
+        except PS_LOST_ERRORS as error:
+            log.debug("replica %d could not be removed: %s", index, cause_of(error))
+            return False
+        return True
+
+    def _step_source(self, ahead: bool = False) -> StepSource:
+        shared = None if self.step.lockstep else self.budget
+        return step_source(self.context.job.max_steps, shared, lambda: self.has_ended, ahead)
+
+    def _new_loop(self, first_step: int) -> TrainingLoop:
+        job, name, hooks = self.context.job, str(self.context.task), self.model_hooks
+        often = self.step.lockstep or self.shard_client is not None or bool(hooks.hooks)
+        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, hooks.run_alone, often)
+        source = self.shard_client or self._step_source(ahead=True)
+        wrappers = call_wrappers(job, name, self.profile.tracer.begin(first_step))
+        return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
+
+    def park(self, within_secs: float) -> bool:
+        """Stops making steps; called by another thread.  Returns True if training stopped in time."""
+        self.context.events.stop.set()
+        return self._parked.wait(within_secs)
+
+    def leave_job(self, within_secs: float) -> None:
+        """Stops making steps, and removes this worker from the rounds; returns early when the job has ended."""
+        deadline = time.monotonic() + within_secs
+        self.context.events.stop.set()
+        while self.begun and self.context.events.terminal_error is None and time.monotonic() < deadline:
+            if self._parked.wait(POLL_SECS):
+                self.remove_replica(self.replica.index)
+                return
+
+    def park_forever(self) -> None:
+        """Blocks this thread; the main thread ends the process."""
+        self._parked.set()
+        self.profile.finish()
+        threading.Event().wait()
+
+    def wait_for_more(self, reason: LoopExit) -> None:
+        """Waits until steps are allocated again, and scores test data for the chief.
+
+        If the job ends instead, the heartbeat receives the outcome and the main thread exits.
+        """
+        while not self.has_more_steps(reason):
+            if self.context.events.stop.is_set():
+                self.park_forever()
+            if self.session_is_over():
+                raise LostConnectionError("a ps was restarted")
+            self._eval_worker.update(self.sessions)
+            time.sleep(POLL_SECS)
+
+    def has_more_steps(self, reason: LoopExit) -> bool:
+        """Returns True if there are steps for this worker after its loop has ended."""
+        if self.shard_client is not None and not self.has_ended:
+            return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
+        return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()
+
+    def _steps_left(self) -> bool:
+        return not self.has_ended and self.budget.allocated() < self.context.job.max_steps

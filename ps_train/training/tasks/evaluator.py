@@ -1,0 +1,246 @@
+"""The role of an evaluator: it scores checkpoints on the test split in a plain session, outside of the cluster.
+
+    metrics = score(model, source, "/models/run1/model.ckpt-2000")      # {"accuracy": 0.97}
+
+It scores the checkpoints that appear in model_dir, and always the last one.  After a score it may export the model
+(`eval_exports.py`).  It ends as the run ends; it reads the status of the run from model_dir too (`run_status.py`).
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base import gc_control
+from ps_train.base.console import Console
+from ps_train.base.errors import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    EXIT_FAILED,
+    ConfigError,
+    DamagedCheckpointError,
+    JobFailedError,
+    PsTrainError,
+    UnreachableError,
+    exit_code_of_signal,
+)
+from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
+from ps_train.config.file_systems import check_file_systems
+from ps_train.config.job import Job, Task
+from ps_train.config.job_values import described
+from ps_train.data.pipeline import DataSource
+from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
+from ps_train.engine.checkpoint.export import export
+from ps_train.engine.checkpoint.files import prepare_directory
+from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints, run_of
+from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
+from ps_train.engine.variables.plain_graph import plain_graph
+from ps_train.modeling.model import Model, load_model
+from ps_train.modeling.splits import test_source, training_source
+from ps_train.observe.progress.eval_events import EVAL_DIRECTORY, run_value
+from ps_train.observe.status.run_end import metrics_line
+from ps_train.training.tasks.eval_exports import EvalExports
+from ps_train.training.tasks.model_check import check_test_data
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECS = 0.5
+_TRIES = 5
+"""Attempts to read a checkpoint before it counts as damaged: on a network file system files may appear late."""
+
+
+def score(model: Model, source: DataSource, checkpoint: str, limit: EvalLimit | None = None) -> dict[str, float]:
+    """Returns the model's metrics over the whole test split, with the values of a checkpoint.
+
+    Args:
+      model: the model.
+      source: the test split.
+      checkpoint: path of the checkpoint.
+      limit: the end of scoring data of an unknown number; None: their end.
+
+    Returns:
+      The value of each metric; {} without test data or metrics.
+
+    Raises:
+      DamagedCheckpointError: the checkpoint cannot be read.
+    """
+    with tf.Graph().as_default() as graph:
+        data = source.get()
+        if data is None:
+            return {}
+        batches, count = named_batches(source, data), make_count()
+        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
+            outputs = model.forward(batches.features, False)
+            plain.build.adds_metrics = True
+            metrics = model.metrics(outputs, batches.labels)
+        if not metrics:
+            return {}
+        with v1.Session() as session:
+            restore_into(session, plain.variables, checkpoint)
+            return evaluate(session, EvalGraph(graph, batches, metrics, count), limit)
+
+
+def run(job: Job, task: Task, console: Console) -> int:
+    """Scores every new checkpoint until the run has ended and its last one is scored, or that of max_steps.
+
+    Returns:
+      The exit code of the run: 0 if done, 128 + n if stopped by signal n.
+
+    Raises:
+      PsTrainError: the run failed, or shows no sign of life.
+    """
+    directory = _directory(job)
+    model = load_model(job.model, job.model_arguments(), job.sources)
+    check_file_systems(job)
+    check_test_data(model, job)
+    source = test_source(model, job)
+    gc_control.resume()
+    exports = EvalExports(job, directory, functools.partial(_export, model, job, source))
+    scorer = _CheckpointScorer(
+        directory, lambda path: score(model, source, path, EvalLimit.of(job, examples_of(path))), console, exports
+    )
+    monitor = RunMonitor(job, time.monotonic())
+    next_score = float("-inf")
+    while True:
+        # Read before the search for the last checkpoint.
+        ended, now = monitor.update(read_status(directory), time.monotonic()), time.monotonic()
+        if ended is not None or now >= next_score:
+            count = scorer.count
+            if scorer.update():
+                next_score = now + job.eval_every_secs if scorer.count > count else now
+                continue
+        if scorer.step >= job.max_steps:
+            return EXIT_DONE
+        if ended is not None:
+            return _end(ended, scorer, directory)
+        time.sleep(_LOOK_SECS)
+
+
+def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directory: str) -> str:
+    """Exports a checkpoint; the features are those of the test split, or of the training split if there is none."""
+    with tf.Graph().as_default():
+        has_test_data = source.get() is not None
+    return export(model, source if has_test_data else training_source(model, job), checkpoint, directory)
+
+
+def _directory(job: Job) -> str:
+    if not job.model_dir:
+        raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
+    directory = os.path.abspath(job.model_dir)
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise ConfigError(f"{described(job, 'model_dir')} is not a directory: use that of the checkpoints.")
+    if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
+        raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
+    return directory
+
+
+def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:
+    """Returns the exit code of the run, or raises its error; the last checkpoint of a finished run must be scored."""
+    if isinstance(ended, PsTrainError):
+        raise ended
+    if ended.state == RunState.FAILED:
+        raise job_failure(ended)
+    if ended.state == RunState.STOPPED:
+        log.warning("the job was stopped by signal %d", ended.signum)
+        return exit_code_of_signal(ended.signum)
+    if scorer.failure is not None:
+        raise scorer.failure
+    if scorer.step < 0:
+        raise UnreachableError(f"the job is done, but there is no checkpoint in {directory}")
+    return EXIT_DONE
+
+
+def job_failure(ended: Status) -> JobFailedError:
+    """Returns the error of an evaluator whose job has failed, with the exit code of the job."""
+    prefix = "the job failed: "
+    error = JobFailedError(prefix + ended.cause.removeprefix(prefix))
+    error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED
+    return error
+
+
+class _CheckpointScorer:
+    """Scorer of the newest readable checkpoint.
+
+    Args:
+      directory: the model directory.
+      score: returns the metrics of the checkpoint at a path.
+      console: receives the metrics.
+      exports: exports of the scored checkpoints.
+
+    Attributes:
+      step: step of the last scored checkpoint; -1 before.
+      count: number of scored checkpoints.
+      failure: the error for which the newest checkpoint was skipped; None if it was not.
+    """
+
+    def __init__(
+        self, directory: str, score: Callable[[str], dict[str, float]], console: Console, exports: EvalExports
+    ) -> None:
+        self._directory, self._score, self._console, self._exports = directory, score, console, exports
+        self._scored: tuple[int, int] | None = None
+        self._tries: collections.Counter[tuple[int, int]] = collections.Counter()
+        self._writer: Any = None
+        self._run = ("", "")
+        self.step, self.count = -1, 0
+        self.failure: DamagedCheckpointError | None = None
+
+    def update(self) -> bool:
+        """Scores a checkpoint, or tries to; returns False if none is newer than the last scored one."""
+        self.failure = None
+        for step, path in run_checkpoints(self._directory):
+            version = (step, _written(path))
+            if version == self._scored:
+                return False
+            if self._tries[version] < _TRIES:
+                self._try(version, path)
+                return True
+            self.failure = self.failure or DamagedCheckpointError(f"checkpoint {path} could not be scored: see above")
+        return False
+
+    def _try(self, version: tuple[int, int], path: str) -> None:
+        try:
+            run = run_of(path)
+            metrics = self._score(path)
+        except DamagedCheckpointError as error:
+            self._tries[version] += 1
+            if self._tries[version] == _TRIES:
+                log.warning("%s; trying the one before it", error)
+            time.sleep(_LOOK_SECS)
+            return
+        self._scored, self.step, self.count = version, version[0], self.count + 1
+        self._console.line(f"evaluation at step {self.step}: " + (metrics_line(metrics) or "no metrics"))
+        if self._writer is None or run != self._run:  # the files of an ignored run are in another place now
+            self._writer, self._run = _writer(self._directory), run
+        values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        values += [run_value(run)] if run[0] else []
+        self._writer.add_summary(v1.Summary(value=values), self.step)
+        self._writer.flush()
+        try:
+            exported = self._exports.add(self.step, path, metrics)
+        except DamagedCheckpointError as error:  # the chief has removed it
+            log.warning("no export of step %d: %s", self.step, error)
+            return
+        if exported is not None:
+            self._console.line(f"exported {exported}")
+
+
+def _written(path: str) -> int:
+    """Returns the time of a checkpoint in ns: a resumed run may write the checkpoint of a step again."""
+    try:
+        return os.stat(path + ".index").st_mtime_ns
+    except OSError:  # the chief removes it at this moment
+        return 0
+
+
+def _writer(directory: str) -> Any:
+    path = prepare_directory(os.path.join(directory, EVAL_DIRECTORY))
+    with tf.Graph().as_default():
+        return v1.summary.FileWriter(path)

@@ -1,0 +1,139 @@
+"""Checks, before any step, of the parts of a model that are needed later: optimizer, test data, metrics, predictions.
+
+    check_model(model, job, model_variables)
+
+An error at the end of training would cost the whole training.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ConfigError, ModelError
+from ps_train.base.user_code import shown, user_code
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
+from ps_train.data.arrays import Arrays
+from ps_train.data.named_inputs import dense_inputs, of_kind
+from ps_train.data.pipeline import evaluation_batches
+from ps_train.engine.updates.apply_gradients import optimizer_groups
+from ps_train.engine.variables.global_step import overriding_global_step
+from ps_train.engine.variables.pairwise_shapes import check_shapes
+from ps_train.engine.variables.plain_graph import plain_graph
+from ps_train.engine.variables.trace import ModelVariables
+from ps_train.modeling.model import Model
+from ps_train.modeling.splits import test_source, warn_if_empty
+
+log = logging.getLogger(__name__)
+
+_PAIRS = "return a dict from names to (value, update) pairs, as tf.compat.v1.metrics makes them"
+
+
+def check_test_data(model: Model, job: Job) -> None:
+    """Loads the test split once and forgets it, to find its mistakes; not if the model has no metrics.
+
+    Raises:
+      ModelError: it cannot be scored.
+    """
+    if type(model).metrics is Model.metrics:
+        return
+    source = test_source(model, job)
+    with tf.Graph().as_default():
+        warn_if_empty(source, source.get())
+
+
+def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
+    """Calls optimizer(), data("test"), forward() without training, metrics() and predictions(), and checks the results.
+
+    Args:
+      model: the user's model.
+      job: the job.
+      variables: the variables of the model in training.
+
+    Raises:
+      ModelError: a method raised an exception, or returned a value of the wrong type.
+    """
+    _check_optimizer(model, job, variables)
+    source = test_source(model, job)
+    with tf.Graph().as_default():
+        step = v1.placeholder_with_default(np.int64(0), [], "global_step")
+        data = source.get()
+        if data is None:
+            return
+        warn_if_empty(source, data)
+        warn_of_not_finite("test", data)
+        batches = evaluation_batches(data, 1)
+        inputs = dense_inputs(batches.features, batches.labels)
+        with plain_graph(variables.variables, "the model in training") as plain, overriding_global_step(step):
+            with user_code("forward(), outside of training,", of_kind("feature", inputs)):
+                outputs = model.forward(batches.features, False)
+            with user_code("predictions()"):
+                predictions = model.predictions(outputs) if job.export_dir else {}
+            plain.build.adds_metrics = True
+            with user_code("metrics()", of_kind("label", inputs)):
+                metrics = model.metrics(outputs, batches.labels)
+        check_metrics(metrics)
+        for name, pair in metrics.items():
+            check_shapes(f"metric {name}", pair, inputs)
+        _check_predictions(predictions)
+
+
+def check_metrics(metrics: Any) -> None:
+    """Raises ModelError if metrics() returned anything but a dict of pairs of a scalar value and an update."""
+    if not isinstance(metrics, Mapping):
+        raise ModelError(f"metrics() returned {shown(metrics)}: {_PAIRS}.")
+    for name, pair in metrics.items():
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"metrics() returned a metric with the name {name!r}: use texts as names.")
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ModelError(f"metrics() returned {shown(pair)} for {name!r}: {_PAIRS}.")
+        value, update = pair
+        if not isinstance(value, tf.Tensor) or not isinstance(update, tf.Tensor | tf.Operation):
+            wrong = update if isinstance(value, tf.Tensor) else value
+            raise ModelError(f"metrics() returned a pair with {shown(wrong)} for {name!r}: {_PAIRS}.")
+        is_number = value.dtype.is_floating or value.dtype.is_integer or value.dtype.is_bool
+        if value.shape.rank not in (0, None) or not is_number:
+            raise ModelError(
+                f"metrics() returned a value of shape {value.shape} and {value.dtype.name} for {name!r}: the value "
+                "must be a number, a scalar."
+            )
+
+
+def warn_of_not_finite(split: str, data: Any) -> None:
+    """Warns of Arrays with NaN or infinite numbers, with which the loss is soon not finite either."""
+    if not isinstance(data, Arrays):
+        return
+    for name, values in data.named():
+        if values.dtype.kind == "f" and not np.isfinite(np.sum(values, dtype=np.float64)):
+            count = int(np.sum(~np.isfinite(values)))
+            if count:
+                log.warning("%s of the %s data has %d values that are NaN or infinite", name, split, count)
+
+
+def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
+    with tf.Graph().as_default():
+        step = v1.placeholder_with_default(np.int64(0), [], "global_step")
+        name, rate = job.optimizer_name(model.default_optimizer), job.learning_rate or model.default_learning_rate
+        with overriding_global_step(step), user_code("optimizer()"):
+            found = model.optimizer(name, rate)
+        groups = optimizer_groups(found)
+    if job.optimizer_arg and not name.is_used:
+        raise ConfigError(
+            f"{described(job, 'optimizer_arg')} has no effect: {type(model).__name__}.optimizer() makes its optimizers "
+            "itself; set the argument there, or leave optimizer_arg out."
+        )
+    for variable in [*variables.with_gradient(), *variables.tables()]:
+        groups.group_of(variable)
+
+
+def _check_predictions(predictions: Any) -> None:
+    if not isinstance(predictions, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, tf.Tensor) for name, value in predictions.items()
+    ):
+        raise ModelError(f"predictions() returned {shown(predictions)}: return a dict from names to tensors.")

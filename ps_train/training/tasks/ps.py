@@ -1,0 +1,162 @@
+"""The role of a parameter server: it serves its part of the variables until the job is over, then exits by itself.
+
+It never calls `Server.join()`, which never returns.  It reads its own store a few times a second instead.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+from ps_train.base import gc_control
+from ps_train.base.console import Console
+from ps_train.base.errors import (
+    DOCTOR_HINT,
+    EXIT_DONE,
+    LostTaskError,
+    PsTrainError,
+    UnreachableError,
+    exit_code_of_signal,
+)
+from ps_train.base.polling import poll_until
+from ps_train.base.signals import MainThreadEvents
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.heartbeat import HEARTBEAT_SECS, outcome_error, task_statuses
+from ps_train.cluster.membership.kv_store import KeyValueStore
+from ps_train.cluster.membership.liveness import LivenessTracker
+from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest, TaskState, TaskStatus
+from ps_train.cluster.membership.telemetry import TelemetrySource
+from ps_train.cluster.sessions.server import start_server
+from ps_train.config.job import Job, Task
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECS = 0.2
+LINGER_SECS = 4.0
+"""Maximum seconds for which a ps waits until every training task has read the outcome from its store."""
+
+
+class AllWorkersGoneDetector:
+    """Detector of the absence of all workers; a pure function of the store's records and the time.
+
+    Args:
+      job: the job.
+      now: seconds of a monotonic clock.
+    """
+
+    def __init__(self, job: Job, now: float) -> None:
+        self._job, self._tracker = job, LivenessTracker()
+        self._tracker.silent_secs("workers", [], now)
+
+    def update(self, items: dict[str, str], now: float) -> PsTrainError | None:
+        """Returns an error if no worker came in time, or if all workers have fallen silent; else None.
+
+        Args:
+          items: all records of the store.
+          now: seconds of a monotonic clock.
+        """
+        heartbeats = sorted((status.process_id, status.heartbeat) for status in task_statuses(items))
+        silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
+        if not heartbeats and silent_secs > self._job.startup_timeout_secs:
+            return UnreachableError(
+                f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs); {DOCTOR_HINT}"
+            )
+        if heartbeats and silent_secs > self._job.recovery_timeout_secs:
+            return LostTaskError(
+                f"no heartbeat of any worker for {silent_secs:.0f}s (recovery_timeout_secs): all of them are gone"
+            )
+        return None
+
+
+def run(job: Job, task: Task, console: Console) -> int:
+    """Serves; returns the exit code when the job is done or was stopped, raises when it failed."""
+    address = Cluster.of(job).address(task)
+    server = start_server(address, job)
+    events = MainThreadEvents()
+    store = KeyValueStore(server.target, f"{task} ({address})")
+    store.set(records.IDENTITY, records.new_identity(str(task), job.shared_fields()).to_json())
+    log.info("%s serves on %s", task, address)
+    gc_control.resume()
+    try:
+        return _serve_until_end(job, task, store, events)
+    finally:
+        events.close()
+
+
+def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThreadEvents) -> int:
+    detector, stop_requested = AllWorkersGoneDetector(job, time.monotonic()), False
+    items: dict[str, str] = {}
+    telemetry, due = TelemetrySource(), 0.0
+    while True:
+        items = _read_records(store, items)
+        if time.monotonic() >= due:
+            due = time.monotonic() + HEARTBEAT_SECS
+            _send(store, telemetry)
+        if records.OUTCOME in items:
+            _wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
+            return _end(Outcome.from_json(items[records.OUTCOME]))
+        if _all_have_left(task_statuses(items), Cluster.of(job)):
+            return EXIT_DONE
+        if events.signum is not None and not stop_requested:
+            stop_requested = _ask_to_stop(store, StopRequest(str(task), events.signum))
+        if events.signum is not None and not task_statuses(items):
+            return exit_code_of_signal(events.signum)  # no worker is there to save
+        failure = detector.update(items, time.monotonic())
+        if failure is not None:
+            raise failure
+        time.sleep(_LOOK_SECS)
+
+
+def _send(store: KeyValueStore, telemetry: TelemetrySource) -> None:
+    """Writes the measurements of this process into its store."""
+    try:
+        store.set(records.TELEMETRY, json.dumps(telemetry.read()))
+    except LostTaskError as error:
+        log.debug("%s", error)
+
+
+def _all_have_left(statuses: list[TaskStatus], cluster: Cluster) -> bool:
+    """Returns True if all workers have left: those of a program that trains without the engine."""
+    left = {status.task for status in statuses if status.state == TaskState.LEFT}
+    return {str(replica) for replica in cluster.replicas()} <= left
+
+
+def _read_records(store: KeyValueStore, before: dict[str, str]) -> dict[str, str]:
+    """Returns the records of the store; the previous ones if this process is too busy to answer."""
+    try:
+        return store.items()
+    except LostTaskError as error:
+        log.debug("%s", error)
+        return before
+
+
+def _ask_to_stop(store: KeyValueStore, stop: StopRequest) -> bool:
+    """Publishes a stop request; returns True if it could be written."""
+    try:
+        store.set(records.STOP, stop.to_json())
+    except LostTaskError as error:
+        log.debug("%s", error)
+        return False
+    log.warning("%s got signal %d; asking the chief to save and stop", stop.by, stop.signum)
+    return True
+
+
+def _wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None:
+    items: dict[str, str] = {}
+
+    def all_are_leaving() -> bool:
+        nonlocal items
+        items = _read_records(store, items)
+        statuses = task_statuses(items)
+        expected = replicas | {status.task for status in statuses}
+        return expected <= {status.task for status in statuses if status.state in (TaskState.LEAVING, TaskState.LEFT)}
+
+    poll_until(all_are_leaving, time.monotonic() + LINGER_SECS, _LOOK_SECS)
+
+
+def _end(outcome: Outcome) -> int:
+    if outcome.kind == OutcomeKind.FAILED:
+        raise outcome_error(outcome)
+    return exit_code_of_signal(outcome.signum) if outcome.kind == OutcomeKind.STOPPED else EXIT_DONE

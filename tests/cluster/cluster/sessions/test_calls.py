@@ -1,0 +1,120 @@
+"""Sessions whose calls have a deadline, or are abandoned with their group."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.cluster.sessions import abandonable as attempts
+from ps_train.cluster.sessions.abandonable import run_abandonable
+from ps_train.cluster.sessions.calls import LostConnectionError, Session, abandonable
+from tests.support.processes import eventually
+from tests.support.servers import POOL
+from tests.support.waiting import Waiting
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "GRACE_SECS", 0.2)
+
+
+def test_to_close_the_sessions_cancels_a_call_and_refuses_those_of_other_threads_as_if_a_ps_were_lost() -> None:
+    waiting = Waiting()
+    waiting.pass_by()
+    with pytest.raises(LostConnectionError):
+        run_abandonable(waiting.wait, waiting.group, lambda: True)
+    waiting.group.close()
+    eventually(waiting.group.is_idle, 10, "the end of the call")
+    with pytest.raises(tf.errors.AbortedError, match="abandoned"):
+        waiting.session.run(waiting._nothing)
+    assert waiting.learned == []
+
+
+def test_an_abandoned_call_hangs_up_on_all_that_are_connected_to_this_task() -> None:
+    """TensorFlow may have forgotten a part of the call, which then waits on a ps for this task without end."""
+    waiting = Waiting()
+    waiting.pass_by()
+    address = urlsplit(waiting.session.sess_str.decode())
+    with socket.create_connection((address.hostname, address.port), timeout=10) as ps:
+        with pytest.raises(LostConnectionError):
+            run_abandonable(waiting.wait, waiting.group, lambda: True)
+        waiting.group.close()
+        eventually(waiting.group.is_idle, 10, "the end of the call")
+        while ps.recv(4096):
+            pass
+
+
+def test_a_session_of_no_group_keeps_the_deadline_of_its_own() -> None:
+    """As the sessions of heartbeats do."""
+    target = POOL.take(1)[0].target
+    with tf.Graph().as_default() as graph:
+        never = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/never").dequeue()
+    session = Session(target, graph, v1.ConfigProto(operation_timeout_in_ms=500))
+    began = time.monotonic()
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        session.run(never)
+    assert time.monotonic() - began < 8
+
+
+def test_a_call_that_tensorflow_ends_at_its_deadline_leaves_the_session_to_others(monkeypatch) -> None:
+    """Its deadline does not cover the time in which it prepares the graph, here 0.5 s."""
+    held, outcomes = Waiting(), []
+
+    def run(*_: object) -> None:
+        time.sleep(0.5)
+        raise tf.errors.DeadlineExceededError(None, None, "the deadline")
+
+    def ask() -> None:
+        with pytest.raises(tf.errors.OpError) as raised:
+            held.session.run(None, options=v1.RunOptions(timeout_in_ms=100))
+        outcomes.append(type(raised.value).__name__)
+
+    def train() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(v1.Session, "run", run)
+            asking = threading.Thread(target=ask, daemon=True)
+            asking.start()
+            with abandonable(held.session):  # as in a call of the owner
+                asking.join(30)
+
+    run_abandonable(train, held.group, lambda: False)
+    assert outcomes == ["DeadlineExceededError"]
+    held.end()
+
+
+def test_a_call_that_is_overdue_is_given_up_with_its_session_whichever_thread_makes_it() -> None:
+    held, other_held = Waiting(), threading.Event()
+
+    def hold() -> None:
+        with contextlib.suppress(tf.errors.AbortedError), abandonable(held.session, 0.3):
+            other_held.wait(30)
+
+    def train() -> None:
+        threading.Thread(target=hold, daemon=True).start()
+        held.wait()
+
+    began = time.monotonic()
+    with pytest.raises(LostConnectionError, match="a call hangs"):
+        run_abandonable(train, held.group, lambda: False)
+    assert 0.3 <= time.monotonic() - began < 10
+    other_held.set()
+    held.end()
+
+
+def test_an_awaited_tensor_that_was_cancelled_means_a_lost_task(monkeypatch) -> None:
+    """TensorFlow may report it in place of the connection's error."""
+
+    def run(*_: object) -> None:
+        raise tf.errors.CancelledError(None, None, "RecvFromRemoteAsync is cancelled.\n\t [[{{node concat_6_S13}}]]")
+
+    session = Session(POOL.take(1)[0].target, tf.Graph(), v1.ConfigProto())
+    monkeypatch.setattr(v1.Session, "run", run)
+    with pytest.raises(tf.errors.AbortedError, match="RecvFromRemoteAsync"):
+        session.run(None)

@@ -1,0 +1,59 @@
+"""Variables of which a model_fn only looks up rows are tables, whatever the function that looks them up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.capture.captured_model import CapturedModel
+from ps_train.compat.capture.survey import survey_program
+from tests.support.cluster import InProcessCluster
+from tests.support.long import long
+from tests.support.programs import LOOKUPS, ROWS, check, embedding, minimize, program_of
+
+ALWAYS = {"lookup_v1", "sparse", "column", "linear_column"}
+
+
+@pytest.mark.parametrize("lookup", [name if name in ALWAYS else long(name) for name in LOOKUPS])
+@pytest.mark.usual(1)
+def test_point_70_a_variable_that_is_looked_up_travels_by_rows(lookup: str) -> None:
+    survey = check(program_of(minimize, LOOKUPS[lookup]), 2)
+    assert len(survey.looked_up) == 1
+
+
+def test_point_70_a_variable_that_is_read_whole_too_travels_whole() -> None:
+    def both(features: Any) -> tf.Tensor:
+        found = embedding()
+        return tf.reduce_mean(tf.nn.embedding_lookup(found, features["ids"]), 1) + 0.1 * tf.reduce_sum(found)
+
+    assert check(program_of(minimize, both), 2).looked_up == {}
+
+
+PRE = np.random.default_rng(8).normal(size=(ROWS, 4)).astype(np.float32)
+
+
+def _column(features: Any, initializer: Any) -> tf.Tensor:
+    identity = tf.feature_column.categorical_column_with_identity("ids", ROWS)
+    column = tf.feature_column.embedding_column(identity, 4, initializer=initializer)
+    return v1.feature_column.input_layer({"ids": features["ids"]}, [column])
+
+
+def _variable(features: Any, initializer: Any) -> tf.Tensor:
+    rows = v1.get_variable("rows", [ROWS, 4], initializer=initializer, partitioner=v1.fixed_size_partitioner(3))
+    return tf.reduce_sum(v1.nn.embedding_lookup(rows, features["ids"]), 1)
+
+
+@pytest.mark.parametrize("lookup", [_column, _variable])
+@pytest.mark.parametrize("num_ps", [1, 3])
+def test_a_looked_up_variable_begins_with_given_rows(lookup: Any, num_ps: int) -> None:
+    program = program_of(minimize, lambda features: lookup(features, v1.constant_initializer(PRE)))
+    survey = survey_program(program)
+    assert len(survey.looked_up) == 1
+    cluster = InProcessCluster(CapturedModel(program, survey, True), num_ps, 1, None, 64, epochs=1)
+    cluster.start()
+    (name,) = (name for name, value in cluster.values().items() if value.shape == PRE.shape and "Adagrad" not in name)
+    assert np.array_equal(cluster.values()[name], PRE)

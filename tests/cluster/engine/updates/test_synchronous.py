@@ -1,0 +1,83 @@
+"""Synchronous workers compute what one process computes on their joined batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ps_train.modeling.model import make_optimizer
+from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.long import long
+from tests.support.models import Linear
+
+OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
+
+
+RATE = 0.05
+
+
+def differences(distributed: dict[str, np.ndarray], plain: dict[str, np.ndarray]) -> dict[str, float]:
+    """Largest difference of each variable, relative where its values are above 1 (Adagrad's accumulators are)."""
+    scale = {name: max(1.0, float(np.abs(value).max())) for name, value in plain.items()}
+    return {name: float(np.abs(distributed[name] - value).max()) / scale[name] for name, value in plain.items()}
+
+
+@pytest.mark.parametrize(("num_workers", "num_ps"), [long(2, 1), (3, 3), long(5, 1)])
+@pytest.mark.parametrize("optimizer", [one if one == "adam" else long(one) for one in OPTIMIZERS])
+def test_synchronous_workers_equal_one_process_on_the_joined_batches(
+    optimizer: str, num_workers: int, num_ps: int
+) -> None:
+    model = Linear(count=120, width=5)
+    each = 4
+    cluster = InProcessCluster(
+        model,
+        num_ps,
+        num_workers,
+        update="sync",
+        optimizer=optimizer,
+        learning_rate=RATE,
+        batch_size=each,
+        partition_bytes=8,
+    )
+    cluster.start()
+    initial = cluster.values()
+    cluster.train(50)
+    joined = batches_of(model, each * num_workers, 50)
+    plain = train_plainly(model, lambda: make_optimizer(optimizer, RATE), initial, joined)
+    found = differences(cluster.values(), plain)
+    assert max(found.values()) < 1e-5, found
+    assert cluster.global_step() == 50
+    assert cluster.values()["ps_train/examples"] == 50 * each * num_workers
+
+
+def test_in_synchronous_updates_every_example_counts_the_same_when_batches_differ_in_size() -> None:
+    model = Linear(count=10)  # worker 0 and 1 have 5 examples each: batches of 4 and 1
+    cluster = InProcessCluster(model, 1, 2, update="sync", optimizer="sgd", learning_rate=RATE, batch_size=4, epochs=1)
+    cluster.start()
+    initial = cluster.values()
+    cluster.sessions[1].run(cluster.steps[1].batches.labels)  # worker 1 is at its short batch already
+    cluster.train(1)
+    data = model.data("train", "")
+    rows = np.array([0, 2, 4, 6, 9])  # worker 0's first four, worker 1's last one
+    plain = train_plainly(
+        model, lambda: make_optimizer("sgd", RATE), initial, [(data.features[rows], data.labels[rows])]
+    )
+    assert max(differences(cluster.values(), plain).values()) < 1e-6
+
+
+def test_a_replica_whose_input_has_ended_weighs_nothing_and_when_all_have_there_is_no_step() -> None:
+    model = Linear(count=16)
+    cluster = InProcessCluster(model, 2, 2, update="sync", optimizer="sgd", learning_rate=RATE, batch_size=8, epochs=1)
+    cluster.start()
+    initial = cluster.values()
+    assert cluster.sessions[1].run(cluster.steps[1].batches.examples) == 8  # worker 1's only batch is gone
+    cluster.train(1)
+    data = model.data("train", "")
+    plain = train_plainly(
+        model, lambda: make_optimizer("sgd", RATE), initial, [(data.features[0::2], data.labels[0::2])]
+    )
+    assert max(differences(cluster.values(), plain).values()) < 1e-6
+    assert cluster.values()["ps_train/examples"] == 8
+    cluster.train(1)  # a round of nothing ends too, and is no step
+    assert cluster.global_step() == 1
+    assert max(differences(cluster.values(), plain).values()) < 1e-6

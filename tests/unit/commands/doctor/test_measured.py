@@ -1,0 +1,86 @@
+"""Findings about a measured ps, and the clock's offset as a function of pings."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ps_train.cluster.addresses.cluster import Address
+from ps_train.cluster.membership.records import Identity
+from ps_train.commands.doctor.measured import keep_measured, measured_findings, slowest_way, versions_finding
+from ps_train.commands.doctor.network import Answer
+from ps_train.commands.doctor.transport import DoctorRecord, PsMeasurement, clock_offset
+from ps_train.config.job import Job
+from ps_train.observe.status.event_model import Traffic
+from ps_train.observe.status.measured_network import read_network
+
+VERSIONS = {"TensorFlow": "2.21.0", "ps_train": "0.1.0", "Python": "3.11.7"}
+RECORD = DoctorRecord("ps:0", "host-a", 12, VERSIONS, 8, {})
+GOOD = PsMeasurement(
+    "ps:0", Address("host-a", 2222), Answer.GRPC, "", RECORD, None, "", 0.001, -0.25, 500 << 20, 400 << 20
+)
+
+
+def levels(found):
+    return {finding.subject: finding.level for finding in found}
+
+
+def test_a_healthy_ps():
+    found = measured_findings(GOOD, VERSIONS, "worker:0")
+    assert levels(found) == dict.fromkeys(("reach", "transport", "clock", "versions"), "ok")
+    text = " ".join(finding.line() for finding in found)
+    assert "round trip 1.00 ms; pull 500.0 MiB/s, push 400.0 MiB/s" in text
+    assert "0.2500s behind this host (± 0.0005s)" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "subject", "level"),
+    [
+        ({"round_trip": 0.05}, "transport", "warn"),
+        ({"push": 1 << 20}, "transport", "warn"),
+        ({"clock_offset": 3.0}, "clock", "warn"),
+        ({"problem": "Socket closed"}, "transport", "FAIL"),
+        ({"refused": "it is ps:1"}, "reach", "FAIL"),
+        ({"answer": Answer.SILENT}, "reach", "FAIL"),
+        ({"answer": Answer.REFUSED}, "reach", "FAIL"),
+        ({"record": None}, "reach", "FAIL"),
+        ({"record": None, "running": Identity("ps:0", "", "host-a", 7, {})}, "reach", "warn"),
+    ],
+)
+def test_each_trouble_is_one_finding(change, subject, level):
+    found = measured_findings(dataclasses.replace(GOOD, **change), VERSIONS, "worker:0")
+    assert level in [finding.level for finding in found if finding.subject == subject]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "level"),
+    [("TensorFlow", "2.16.1", "FAIL"), ("ps_train", "0.2.0", "FAIL"), ("Python", "3.12.1", "warn"),
+     ("TensorFlow", "2.21.1", "warn")],
+)  # fmt: skip
+def test_other_versions(name, version, level):
+    found = versions_finding({**VERSIONS, name: version}, VERSIONS, "ps:0 (a:1)")
+    assert found.level == level and f"{name} {version} there, {VERSIONS[name]} here" in found.text
+
+
+def test_the_offset_is_that_of_the_quickest_ping():
+    pings = [(10.0, 15.4, 10.9), (20.0, 25.05, 20.1), (30.0, 35.4, 30.6)]
+    round_trip, offset = clock_offset(pings)
+    assert round_trip == pytest.approx(0.1) and offset == pytest.approx(5.0)
+
+
+def test_the_slowest_way_counts():
+    slow = dataclasses.replace(GOOD, round_trip=0.0105, pull=10.0, push=None)
+    way = slowest_way([GOOD, slow], Traffic(100), Job())
+    assert (way.round_trip, way.pull, way.push) == (pytest.approx(0.01), 10.0, 400 << 20)
+    assert slowest_way([], Traffic(100), Job()).secs() == 0
+
+
+def test_throughput_is_kept_for_the_rules_of_health_where_there_is_a_model_directory(tmp_path):
+    address = Address("127.0.0.1", 2222)
+    found = [PsMeasurement("ps:0", address, pull=4e8, push=1e8), PsMeasurement("ps:1", address)]
+    keep_measured(found, str(tmp_path / "run"))
+    assert read_network(str(tmp_path / "run")) == {"ps:0": (4e8, 1e8)}
+    keep_measured(found, "")
+    keep_measured(found[1:], str(tmp_path / "other"))
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

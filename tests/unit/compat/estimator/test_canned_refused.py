@@ -1,0 +1,49 @@
+"""The public names are those of tf.estimator, and what is not there says why in one line."""
+
+from __future__ import annotations
+
+import importlib
+import types
+
+import ps_train.estimator
+import pytest
+
+from ps_train import estimator
+from ps_train.compat.estimator.canned import refusal_of
+
+
+def test_every_listed_name_is_there_and_the_list_is_sorted():
+    assert sorted(estimator.__all__) == estimator.__all__ == list(dict.fromkeys(estimator.__all__))
+    assert all(getattr(estimator, name) is not None for name in estimator.__all__)
+    modules = [name for name in estimator.__all__ if isinstance(getattr(estimator, name), types.ModuleType)]
+    assert modules == ["experimental", "export", "inputs"]
+
+
+@pytest.mark.parametrize("name", ["train_and_evaluate", "add_metrics"])
+def test_a_function_is_not_hidden_by_its_module(name):
+    importlib.import_module(f"ps_train.estimator.{name}")
+    assert isinstance(getattr(ps_train.estimator, name), types.FunctionType)
+
+
+@pytest.mark.parametrize("name", ["experimental", "export", "inputs"])
+def test_a_namespace_has_what_it_lists(name):
+    namespace = getattr(estimator, name)
+    assert namespace.__all__ and all(hasattr(namespace, listed) for listed in namespace.__all__)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tpu", "does not train on TPUs"),
+        ("model_to_estimator", "build the layers in a model_fn"),
+        ("Estimater", "__all__"),
+    ],
+)
+def test_a_name_that_is_not_there_says_why(name, text):
+    with pytest.raises(AttributeError, match=text) as raised:
+        getattr(estimator, name)
+    assert "\n" not in str(raised.value) and not hasattr(estimator, name)
+
+
+def test_a_name_that_is_there_is_not_refused():
+    assert [name for name in estimator.__all__ if refusal_of(name)] == []

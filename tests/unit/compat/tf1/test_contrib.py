@@ -1,0 +1,93 @@
+"""The modules of contrib: tables, data, names that are absent."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.tf1.contrib import HParams, index_table_from_file, index_table_from_tensor, make_contrib
+
+
+class Estimator:
+    """Stands for the module tf.estimator."""
+
+    add_metrics = staticmethod(lambda: "metrics")
+
+    class experimental:
+        stop_if_no_decrease_hook = staticmethod(lambda: "hook")
+
+    class ModeKeys:
+        TRAIN = "train"
+
+
+CONTRIB = make_contrib(lambda: Estimator)
+
+
+def test_a_table_maps_values_to_positions(run):
+    table = index_table_from_tensor(["a", "b"])
+    assert run(table.lookup(tf.constant(["b", "x", "a"]))).tolist() == [1, -1, 0]
+    buckets = index_table_from_tensor(tf.constant(["a", "b"]), num_oov_buckets=1)
+    assert run_new(buckets.lookup(tf.constant(["b", "x"]))) == [1, 2]
+    numbers = index_table_from_tensor([10, 20], dtype=tf.int64, default_value=7)
+    assert run_new(numbers.lookup(tf.constant([20, 30], tf.int64))) == [1, 7]
+    with pytest.raises(ValueError, match="mapping=None"):
+        index_table_from_tensor(None)
+
+
+def run_new(tensor):
+    with v1.Session() as session:
+        session.run(v1.tables_initializer())
+        return session.run(tensor).tolist()
+
+
+def test_a_table_maps_lines_of_a_file(run, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("red\ngreen\nblue\n")
+    table = index_table_from_file(str(path), vocab_size=2, default_value=9)
+    assert run(table.lookup(tf.constant(["green", "blue"]))).tolist() == [1, 9]
+    with pytest.raises(ValueError, match="give the name of a file"):
+        index_table_from_file()
+
+
+@pytest.mark.parametrize("name", ["parallel_interleave", "sloppy_interleave"])
+def test_interleaved_data_have_every_element(run, name):
+    files = v1.data.Dataset.range(3)
+    transform = getattr(CONTRIB.data, name)(lambda n: v1.data.Dataset.from_tensors(n).repeat(2), cycle_length=2)
+    batch = v1.data.make_one_shot_iterator(files.apply(transform).batch(6)).get_next()
+    assert sorted(run(batch).tolist()) == [0, 0, 1, 1, 2, 2]
+
+
+def test_data_are_mapped_shuffled_and_repeated(run):
+    data = v1.data.Dataset.range(4).apply(CONTRIB.data.shuffle_and_repeat(4, 2))
+    batch = v1.data.make_one_shot_iterator(data.apply(CONTRIB.data.map_and_batch(lambda n: n * 10, 8))).get_next()
+    assert sorted(run(batch).tolist()) == [0, 0, 10, 10, 20, 20, 30, 30]
+
+
+def test_names_of_estimator_are_found_there():
+    assert CONTRIB.estimator.add_metrics() == "metrics"
+    assert CONTRIB.estimator.stop_if_no_decrease_hook() == "hook"
+    assert CONTRIB.learn.ModeKeys.TRAIN == "train"
+
+
+def test_the_global_step_is_tensorflows(run):
+    step = CONTRIB.framework.get_or_create_global_step()
+    assert CONTRIB.framework.get_global_step() is step
+    assert CONTRIB.framework.get_variables() == [step]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("", "slim"), ("layers", "embed_sequence"), ("estimator", "SVM"), ("data", "Counter")],
+)
+def test_an_absent_name_is_refused_in_one_line(module, name):
+    owner = getattr(CONTRIB, module) if module else CONTRIB
+    with pytest.raises(AttributeError, match=rf"^tf\.contrib\.({module}\.)?{name} is not in this TensorFlow.*: .*\.$"):
+        getattr(owner, name)
+
+
+def test_hyperparameters_are_attributes():
+    found = HParams(rate=0.1)
+    found.add_hparam("units", 3)
+    assert found.values() == {"rate": 0.1, "units": 3}
+    assert (found.rate, found.get("units"), found.get("x", 5)) == (0.1, 3, 5)

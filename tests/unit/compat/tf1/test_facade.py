@@ -1,0 +1,104 @@
+"""The facade in processes of its own: it changes `sys.modules` (point 88)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.processes import ROOT
+
+INSTALL = "from ps_train.compat.tf1 import facade; facade.install()\n"
+
+
+def output_of(code, directory):
+    """The lines that a script prints; it runs with the facade."""
+    path = directory / "script.py"
+    path.write_text(INSTALL + code)
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=100, cwd=directory, env=environment()
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+def environment():
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+NAMES = """
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+from tensorflow.contrib import layers as contrib_layers
+from tensorflow.contrib.layers import l2_regularizer, xavier_initializer
+import tensorflow.contrib.framework
+from tensorflow.examples.tutorials.mnist import input_data
+from tensorflow.python.framework import ops
+import ps_train.train
+assert v1 is tf and tf.compat.v1 is tf and tf.train is ps_train.train
+assert tf.train.Server.__module__.startswith("ps_train.") and tf.train.AdamOptimizer.__module__.startswith("tensorflow")
+assert contrib_layers is tf.contrib.layers and tf.contrib.layers.l2_regularizer is l2_regularizer
+assert tf.examples.tutorials.mnist.input_data is input_data
+for name in ("app.run", "flags.DEFINE_string", "logging.set_verbosity", "gfile.Exists", "placeholder", "Session",
+             "get_variable", "layers.dense", "layers.max_pooling2d", "summary.FileWriter", "contrib.data.map_and_batch",
+             "contrib.lookup.index_table_from_file", "feature_column.input_layer", "metrics.auc", "losses.log_loss",
+             "data.Dataset", "nn.rnn_cell", "estimator.__name__", "random_uniform", "log", "to_float", "GraphKeys"):
+    value = tf
+    for part in name.split("."):
+        value = getattr(value, part)
+assert tf.zeros([2, 3]).shape[1].value == 3 and ops.get_default_graph() is tf.get_default_graph()
+assert tf.estimator.__name__ == "ps_train.estimator"
+import tensorflow.estimator
+from tensorflow import estimator
+assert not tf.executing_eagerly()
+with tf.Session() as session:
+    print(session.run(tf.layers.flatten(tf.ones([2, 3, 4]))).shape)
+"""
+
+REFUSALS = """
+import tensorflow as tf
+def refused(kind, code):
+    try:
+        exec(code)
+    except kind as error:
+        print(error)
+    else:
+        raise AssertionError(code)
+refused(ImportError, "import tensorflow.contrib.slim")
+refused(ImportError, "from tensorflow.contrib import slim")
+refused(ImportError, "from tensorflow.contrib.tpu import TPUEstimator")
+refused(ImportError, "import tensorflow.examples.tutorials.word2vec")
+refused(AttributeError, "tf.contrib.slim.conv2d")
+refused(AttributeError, "tf.contrib.layers.embed_sequence")
+refused(AttributeError, "tf.layers.separable_conv2d")
+refused(AttributeError, "tf.no_such_name")
+"""
+
+
+def test_point_88_classic_names_are_there(tmp_path):
+    assert output_of(NAMES, tmp_path) == ["(2, 12)"]
+
+
+@pytest.mark.long
+def test_point_88_absent_names_say_what_to_use_in_one_line(tmp_path):
+    lines = output_of(REFUSALS, tmp_path)
+    assert len(lines) == 8
+    assert all("is not in this TensorFlow" in line and line.endswith(".") for line in lines)
+    assert "tf-slim" in lines[0] == lines[1] and "TPU" in lines[2] and "tf.no_such_name" in lines[7]
+
+
+def test_point_88_app_run_calls_main_of_the_script_with_its_flags(tmp_path):
+    code = "import sys\nimport tensorflow as tf\nsys.argv = ['x', '--units=3', 'rest']\n"
+    code += "tf.flags.DEFINE_integer('units', 1, 'number of units')\nFLAGS = tf.app.flags.FLAGS\n"
+    code += "def main(arguments):\n    print(FLAGS.units, arguments[1:])\ntf.app.run()\n"
+    assert output_of(code, tmp_path) == ["3 ['rest']"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["keras.layers.Dense", "keras.optimizers.Adam"])
+def test_keras_is_imported_with_tensorflow_itself(tmp_path, name):
+    code = f"import tensorflow as tf\nprint(tf.{name}.__name__)\n"
+    assert output_of(code, tmp_path) == [name.rpartition(".")[2]]

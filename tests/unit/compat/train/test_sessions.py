@@ -1,0 +1,59 @@
+"""The session manager in one process; tests/process/test_classic_jobs.py has it in clusters."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.train.sessions import WAIT_SECS, Session, SessionManager
+
+
+def prepared(directory, initial):
+    """Prepares a session with a variable; returns its value and its local copy."""
+    with tf.Graph().as_default():
+        variable = v1.get_variable("w", [], initializer=tf.constant_initializer(initial))
+        local = v1.Variable(0.0, collections=[v1.GraphKeys.LOCAL_VARIABLES])
+        init, saver = v1.global_variables_initializer(), v1.train.Saver()
+        manager = SessionManager(
+            local_init_op=v1.group(v1.local_variables_initializer()),
+            ready_op=v1.report_uninitialized_variables(),
+            ready_for_local_init_op=v1.report_uninitialized_variables(v1.global_variables()),
+        )
+        with manager.prepare_session("", init, saver, str(directory)) as session:
+            saver.save(session, str(directory / "model.ckpt"))
+            return session.run([variable, local])
+
+
+def test_a_model_is_initialized_and_then_restored(tmp_path):
+    assert prepared(tmp_path, 3.0) == [3.0, 0.0]
+    assert prepared(tmp_path, 4.0) == [3.0, 0.0]
+
+
+def test_a_worker_looks_often_for_the_model():
+    assert WAIT_SECS <= 1.0
+
+
+def test_a_session_of_this_process_is_tensorflows():
+    with tf.Graph().as_default(), Session() as session:
+        assert session.run(tf.constant(3)) == 3
+
+
+def test_a_model_on_a_server_is_not_restored_again(tmp_path):
+    server = v1.train.Server.create_local_server()
+    with tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        init, saver = v1.global_variables_initializer(), v1.train.Saver()
+        options = {
+            "ready_op": v1.report_uninitialized_variables(),
+            "local_init_op": v1.group(v1.local_variables_initializer()),
+        }
+        first = SessionManager(**options).prepare_session(server.target, init, saver, str(tmp_path))
+        saver.save(first, str(tmp_path / "model.ckpt"))
+        first.run(v1.assign_add(step, 7))
+        second = SessionManager(**options).prepare_session(server.target, init, saver, str(tmp_path))
+        assert second.run(step) == 7
+        first.close(), second.close()
+        v1.Session.reset(server.target)
+        third = SessionManager(**options).prepare_session(server.target, init, saver, str(tmp_path))
+        assert third.run(step) == 0
+        third.close()

@@ -1,0 +1,46 @@
+"""The monitor of other workers; the leader itself is tested with its optimizer, and in clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptStatus, State
+from ps_train.compat.train import sync_leader
+from ps_train.compat.train.sync_leader import Monitor
+
+
+@pytest.fixture
+def monitor(monkeypatch):
+    """A monitor whose thread does not run, and the workers that it found gone."""
+    monkeypatch.setattr(Monitor, "_look_until_stopped", lambda self: None)
+    gone = []
+    found = Monitor(None, ["worker:1", "worker:2"], gone.append)
+    found._detector = JobEndDetector([], Limits(), 0.0)
+    return found, gone
+
+
+def statuses(first, second, process="p"):
+    return {"worker:1": ScriptStatus(process, 1, first), "worker:2": ScriptStatus("q", 1, second)}
+
+
+def test_a_worker_that_ended_is_reported_once(monitor):
+    found, gone = monitor
+    found._look(statuses(State.RUNNING, State.ENDED))
+    found._look(statuses(State.RUNNING, State.ENDED))
+    assert gone == ["worker:2"]
+
+
+def test_a_new_process_of_a_task_may_end_again(monitor):
+    found, gone = monitor
+    for process in ("p", "r"):
+        found._look(statuses(State.ENDED, State.RUNNING, process))
+    assert gone == ["worker:1", "worker:1"]
+
+
+def test_a_worker_that_never_comes_is_reported_after_a_time(monitor, monkeypatch):
+    found, gone = monitor
+    found._look({})
+    assert gone == []
+    monkeypatch.setattr(sync_leader, "JOIN_SECS", -1.0)
+    found._look({})
+    assert gone == ["worker:1", "worker:2"]

@@ -1,0 +1,252 @@
+"""Each record of TFRecord files, and each line of text files, is read once, by one replica."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import pathlib
+from collections.abc import Sequence
+
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import ConfigError, DataError, Job, TextLines, TFRecords
+from ps_train.data import record_files
+from ps_train.data.data_shard import DataShard
+from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
+from ps_train.data.shards.shard_batches import ShardedBatches
+from ps_train.data.shards.shard_layout import Assignment, progress_value
+from ps_train.data.shards.shard_readers import described_shards, reader_of
+from ps_train.data.stream import data_error
+from ps_train.data.text_lines import line_blocks
+
+
+def record(number: int) -> bytes:
+    features = tf.train.Features()
+    features.feature["number"].int64_list.value.append(number)
+    features.feature["ids"].int64_list.value.extend([number] * (number % 3))
+    return tf.train.Example(features=features).SerializeToString()
+
+
+def write(path: pathlib.Path | str, numbers: Sequence[int], compression: str = "") -> None:
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for number in numbers:
+            writer.write(record(number))
+
+
+def parse(records: tf.Tensor):
+    spec = {"ids": tf.io.VarLenFeature(tf.int64), "number": tf.io.FixedLenFeature([], tf.int64)}
+    features = tf.io.parse_example(records, spec)
+    return features, features.pop("number")
+
+
+@pytest.fixture
+def files(tmp_path: pathlib.Path) -> str:
+    """Five files with 0 to 699, one of them without a record and one compressed; returns their pattern."""
+    for name, first, last in (("a", 0, 300), ("b", 300, 301), ("c", 0, 0), ("d", 301, 420)):
+        write(tmp_path / f"train-{name}", range(first, last))
+    write(tmp_path / "train-e.gz", range(420, 700), "GZIP")
+    (tmp_path / "train-folder").mkdir()
+    (tmp_path / "other").write_text("no records")
+    return f"{tmp_path}/train-*"
+
+
+def read(make, most: int = 1000) -> list[int]:
+    """The labels of batches until their end; the lists of each example are checked."""
+    seen: list[int] = []
+    with tf.Graph().as_default(), v1.Session() as session:
+        batches = make()
+        session.run(batches.initializer, batches.feeds(3))
+        while len(seen) < most:
+            try:
+                features, labels = session.run((batches.features, batches.labels))
+            except tf.errors.OutOfRangeError:
+                break
+            rows = features["ids"].indices[:, 0]
+            assert labels[rows].tolist() == features["ids"].values.tolist()
+            assert len(rows) == sum(label % 3 for label in labels)
+            seen += labels.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("shuffle_buffer", [0, 50])
+@pytest.mark.parametrize("replicas", [1, 2, 7])
+def test_the_shares_of_all_replicas_are_the_records(files: str, replicas: int, shuffle_buffer: int) -> None:
+    shares = [
+        read(lambda i=i: training_batches(TFRecords(files, parse), DataShard(i, replicas), 32, 1, shuffle_buffer))
+        for i in range(replicas)
+    ]
+    assert sorted(number for share in shares for number in share) == list(range(700))
+    if shuffle_buffer == 0:
+        assert shares == [sorted(share) for share in shares]
+
+
+def test_every_epoch_has_another_order(files: str) -> None:
+    seen = read(lambda: training_batches(TFRecords(files, parse), DataShard(0, 1), 28, 2, 100), 1400)
+    first, second = seen[:700], seen[700:]
+    assert sorted(first) == sorted(second) == list(range(700)) and first != second and first != sorted(first)
+    assert seen == read(lambda: training_batches(TFRecords(files, parse), DataShard(0, 1), 28, 2, 100), 1400)
+
+
+def test_evaluation_reads_them_in_order(files: str) -> None:
+    assert read(lambda: evaluation_batches(TFRecords([files], parse), 64)) == list(range(700))
+
+
+def test_a_file_is_a_shard_under_dynamic_sharding(files: str) -> None:
+    job = Job(sharding="dynamic", batch_size=32, shuffle_buffer=100)
+    seen: list[int] = []
+    with tf.Graph().as_default(), v1.Session() as session:
+        sharded = ShardedBatches(reader_of(TFRecords(files, parse), job), 32)
+        assert sharded.count == 5
+        for shard in range(5):
+            sharded.assign(Assignment(shard, progress_value(0), progress_value(1)))
+        batches = sharded.batches
+        session.run(batches.initializer)
+        fetches = (batches.features, batches.labels, batches.examples, batches.progress)
+        while (found := session.run(fetches))[3][0] >= 0:
+            features, labels, examples, _ = found
+            if examples:
+                assert labels[features["ids"].indices[:, 0]].tolist() == features["ids"].values.tolist()
+                seen += labels.tolist()
+    assert sorted(seen) == list(range(700)) and seen != sorted(seen)
+
+
+def test_the_name_of_the_shards_changes_with_the_files(files: str, tmp_path: pathlib.Path) -> None:
+    name = TFRecords(files, parse).pieces().name
+    assert name == TFRecords([f"{tmp_path}/train-[a-e]*"], parse).pieces().name and name.isidentifier()
+    write(tmp_path / "train-c", [700])
+    assert TFRecords(files, parse).pieces().name != name
+
+
+def test_tasks_with_other_files_have_another_description(files: str, tmp_path: pathlib.Path) -> None:
+    source = DataSource(lambda: TFRecords(files, parse))
+    assert described_shards(Job(), source) == {}, "not loaded"
+    with tf.Graph().as_default():
+        source.get()
+    described = described_shards(Job(), source)
+    assert described["data"].startswith("5 files, ")
+    assert described_shards(Job(sharding="dynamic"), source).keys() == {"data", "shards"}
+    (tmp_path / "elsewhere").mkdir()
+    for path in tmp_path.glob("train-?*"):
+        if path.is_file():
+            (tmp_path / "elsewhere" / path.name).write_bytes(path.read_bytes())
+    assert TFRecords(f"{tmp_path}/elsewhere/*", parse).description == described["data"]
+    (tmp_path / "elsewhere" / "train-a").unlink()
+    assert TFRecords(f"{tmp_path}/elsewhere/*", parse).description != described["data"]
+
+
+def test_files_may_be_on_any_file_system_of_tensorflow() -> None:
+    tf.io.gfile.makedirs("ram://records")
+    write("ram://records/train-0", range(10))
+    assert read(lambda: evaluation_batches(TFRecords("ram://records/train-*", parse), 4)) == list(range(10))
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+def test_the_compression_may_be_named(tmp_path: pathlib.Path, compression: str) -> None:
+    write(tmp_path / "packed", range(10), compression)
+    assert read(lambda: evaluation_batches(TFRecords(f"{tmp_path}/packed", parse, compression), 4)) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "compression", "words"),
+    [
+        ("/no/such/train-*", None, r"no file has a name like /no/such/train-\*: check --data_dir"),
+        (["/no/a", "/no/b"], None, "no file has a name like /no/a, /no/b: check"),
+        ([], None, r"no file has a name like \(nothing\)"),
+        ("/etc", None, "no file has a name like /etc"),
+        ("/etc/hosts", "zip", "compression='zip' is not known: use GZIP, ZLIB"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(patterns, compression: str | None, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        TFRecords(patterns, parse, compression)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "packed", "not packed"])
+def test_a_damaged_file_is_a_fault_of_the_data(tmp_path: pathlib.Path, damage: str) -> None:
+    path = tmp_path / ("train.gz" if damage == "not packed" else "train")
+    write(path, range(100), "GZIP" if damage == "packed" else "")
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(content[:-3])
+    elif damage == "changed":
+        content[len(content) // 2] ^= 255
+        path.write_bytes(content)
+    with pytest.raises(tf.errors.OpError) as caught:
+        read(lambda: training_batches(TFRecords(str(path), parse), DataShard(0, 1), 10, 1, 0))
+    assert str(data_error(caught.value)).startswith("a TFRecord file is damaged, or compressed in another way (")
+
+
+def parse_line(lines: tf.Tensor):
+    number, ids = tf.io.decode_csv(lines, [[-1], [""]], field_delim="\t")
+    return {"ids": tf.strings.to_number(tf.strings.split(ids), tf.int64).to_sparse()}, tf.cast(number, tf.int64)
+
+
+def write_lines(path: pathlib.Path, numbers: Sequence[int], end: str = "\n") -> None:
+    lines = ["number\tids", *(f"{number}\t{' '.join([str(number)] * (number % 3))}" for number in numbers)]
+    lines.insert(len(lines) // 2 + 1, "")
+    text = end.join([*lines, "", ""]).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+@pytest.fixture(params=["plain", "gzipped", "both"])
+def texts(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> str:
+    """Four files with 0 to 699, a header and empty lines, one without a record; returns their pattern."""
+    suffixes = {"plain": ["", ""], "gzipped": [".gz", ".gz"], "both": ["", ".gz"]}[request.param] * 2
+    for number, (first, last) in enumerate([(0, 300), (300, 301), (301, 301), (301, 700)]):
+        write_lines(tmp_path / f"train-{number}{suffixes[number]}", range(first, last), "\r\n" if number else "\n")
+    return f"{tmp_path}/train-*"
+
+
+@pytest.mark.parametrize("shuffle_buffer", [0, 50])
+@pytest.mark.parametrize("replicas", [1, 5])
+def test_the_shares_of_all_replicas_are_the_lines(texts: str, replicas: int, shuffle_buffer: int) -> None:
+    def share(index: int) -> list[int]:
+        data = lambda: TextLines(texts, parse_line, has_header=True)  # noqa: E731
+        return read(lambda: training_batches(data(), DataShard(index, replicas), 32, 1, shuffle_buffer))
+
+    assert sorted(number for index in range(replicas) for number in share(index)) == list(range(700))
+
+
+def test_evaluation_reads_the_lines_in_order(tmp_path: pathlib.Path) -> None:
+    write_lines(tmp_path / "test-0", range(90))
+    write_lines(tmp_path / "test-1", range(90, 200))
+    data = lambda: TextLines([f"{tmp_path}/test-*"], parse_line, has_header=True)  # noqa: E731
+    assert read(lambda: evaluation_batches(data(), 64)) == list(range(200))
+
+
+@pytest.mark.parametrize("texts", ["plain"], indirect=True)
+def test_blocks_of_plain_files_are_shards(texts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_files, "line_blocks", functools.partial(line_blocks, block_bytes=500))
+    stream = TextLines(texts, parse_line, has_header=True)
+    assert stream.description.startswith("4 files, ")
+    pieces = stream.pieces()
+    assert pieces is not None and pieces.count > 10 and pieces.name.isidentifier()
+    with tf.Graph().as_default(), v1.Session() as session:
+        number = v1.placeholder(tf.int64, [])
+        _, labels = stream.pieces().read(number)
+        seen = [label for index in range(pieces.count) for label in session.run(labels, {number: index})]
+    assert seen == list(range(700))
+
+
+def test_without_a_header_the_first_line_counts(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "train").write_text("1\t1\n2\t2 2\n3\t")
+    assert read(lambda: evaluation_batches(TextLines(f"{tmp_path}/train", parse_line), 2)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("texts", ["gzipped"], indirect=True)
+def test_gzipped_text_cannot_be_cut_into_shards(texts: str) -> None:
+    job = Job(sharding="dynamic")
+    with pytest.raises(ConfigError, match="needs data with random access, but data\\(\\) returned TextLines"):
+        reader_of(TextLines(texts, parse_line), job)
+
+
+def test_text_must_be_on_a_local_disk() -> None:
+    tf.io.gfile.makedirs("ram://texts")
+    with tf.io.gfile.GFile("ram://texts/a", "w") as file:
+        file.write("1\t1\n")
+    with pytest.raises(DataError, match="ram://texts/a is not on a local disk: copy it, or use TFRecords"):
+        TextLines("ram://texts/*", parse_line)
+    with pytest.raises(DataError, match="no file has a name like /no/such: check --data_dir"):
+        TextLines("/no/such", parse_line)

@@ -1,0 +1,136 @@
+"""The state of a job as the status page gets it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import time
+
+import pytest
+
+from ps_train.cluster.membership.records import TELEMETRY, TaskState
+from ps_train.config.job_values import NO_LIMIT
+from tests.support.job_status import board_of, counters_of, progress_of, step_time
+from tests.support.statuses import store_of, worker_status
+
+
+def record(uptime, **values):
+    return {"uptime": uptime, "cpu_secs": 0.0, "steps": 0, "examples": 0.0, **values}
+
+
+def documented_keys():
+    """The keys of /api/status as docs/STATUS.md shows them."""
+    return set(json.loads(_blocks()[0]))
+
+
+def _blocks():
+    text = (pathlib.Path(__file__).parents[3] / "docs/STATUS.md").read_text()
+    return [part.partition("```")[0] for part in text.split("```json")[1:]]
+
+
+def test_the_status_has_the_documented_keys_from_the_beginning_on():
+    status = board_of().status()
+    assert set(status) == documented_keys()
+    assert status["state"] == "starting"
+    assert (status["step"], status["loss"], status["eta_secs"], status["staleness"]) == (None, None, None, None)
+    json.dumps(status, allow_nan=False)
+
+
+@pytest.mark.parametrize("section", ["job", "ps", "workers", "events", "health"])
+def test_a_section_has_the_documented_keys(section):
+    board = board_of()
+    board.read_records(0, store_of(worker_status(0), worker_status(1)))
+    documented, found = json.loads(_blocks()[0])[section], board.status()[section]
+    if section != "job":
+        (documented,) = documented
+        assert found
+        found = found[0]
+    assert set(documented) <= set(found) <= {*documented, "cores"}
+
+
+def test_a_job_in_training_has_progress_and_its_end_is_predicted():
+    board = board_of()
+    board.read_records(0, store_of(worker_status(0), worker_status(1)))
+    board.progress(progress_of(1000), counters_of(), {"count": 1, "hold_secs_mean": 0.1, "last_step": 900})
+    status = board.status()
+    assert (status["state"], status["step"], status["max_steps"], status["eta_secs"]) == ("training", 1000, 2000, 10.0)
+    assert status["staleness"]["histogram"] == {"0": 120, "1": 80}
+    assert (status["waiting"], status["save"]["last_step"]) == (None, 900)
+
+
+def test_a_job_without_an_end_has_no_prediction():
+    board = board_of(max_steps=NO_LIMIT)
+    board.progress(progress_of(1000, max_steps=NO_LIMIT), counters_of(), None)
+    assert (board.status()["max_steps"], board.status()["eta_secs"]) == (None, None)
+
+
+def test_a_job_that_stands_still_has_no_prediction():
+    board = board_of()
+    board.progress(progress_of(1000, steps_per_sec=0.0), counters_of(), None)
+    assert board.status()["eta_secs"] is None
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (TaskState.STARTING, "starting"),
+        (TaskState.TRAINING, "training"),
+        (TaskState.WAITING, "training"),
+        (TaskState.RECOVERING, "recovering"),
+        (TaskState.LEAVING, "finishing"),
+    ],
+)
+def test_the_state_of_the_job_is_that_of_its_chief(state, expected):
+    board = board_of()
+    board.read_records(0, store_of(worker_status(0, state=state), worker_status(1)))
+    assert board.status()["state"] == expected
+
+
+def test_the_first_end_counts_and_stops_the_clock():
+    board = board_of()
+    board.progress(progress_of(2000), counters_of(), None)
+    board.end("failed", "lost ps:0")
+    first = board.status()
+    board.end("done")
+    time.sleep(0.01)
+    last = board.status()
+    assert (last["state"], last["cause"], last["eta_secs"]) == ("failed", "lost ps:0", None)
+    assert last["elapsed_secs"] == first["elapsed_secs"]
+
+
+def test_a_ps_has_its_part_of_the_plan_and_what_it_says_of_itself():
+    board = board_of()
+    for uptime, sent in ((10.0, 0.0), (12.0, 4e6)):
+        board.read_records(1, {TELEMETRY: json.dumps(record(uptime, cpu_secs=uptime / 2, sent_bytes=sent))})
+    first, second = board.status()["ps"]
+    assert (second["task"], second["address"], second["cpu"], second["sent_bytes_per_sec"]) == ("ps:1", "b:1", 0.5, 2e6)
+    assert (first["cpu"], first["rss_bytes"]) == (None, None)
+    assert first["share"] + second["share"] == pytest.approx(1.0)
+    assert first["variable_bytes"] + second["variable_bytes"] == 40_040
+
+
+def test_a_silent_ps_is_shown():
+    board = board_of()
+    board.tasks.silent_ps = lambda: ["ps:1 (b:1)"]
+    assert [ps["state"] for ps in board.status()["ps"]] == ["serving", "silent"]
+
+
+def test_curves_have_a_point_for_each_progress_with_the_rates_of_the_workers():
+    board = board_of()
+    for uptime, steps in ((10.0, 0), (12.0, 100)):
+        status = worker_status(1, heartbeat=int(uptime))
+        board.read_records(
+            0, store_of(dataclasses.replace(status, telemetry=record(uptime, steps=steps, examples=32.0 * steps)))
+        )
+    board.progress(progress_of(1000), counters_of(), None)
+    (point,) = board.history()["points"]
+    assert set(point) == set(json.loads(_blocks()[1])["points"][0])
+    assert point["workers"] == {"worker:1": 1600.0}
+
+
+def test_the_parts_of_a_step_are_those_of_each_worker():
+    board = board_of()
+    status = dataclasses.replace(worker_status(0), telemetry=record(1.0, step_time=step_time(pull=0.001)))
+    board.read_records(0, store_of(status))
+    assert board.status()["step_time"]["worker:0"]["pull"] == 0.001

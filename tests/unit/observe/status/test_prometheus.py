@@ -1,0 +1,53 @@
+"""The text for Prometheus, read by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ps_train.observe.status.prometheus import text
+from tests.support.job_status import board_of, counters_of, progress_of, step_time
+from tests.support.statuses import store_of, worker_status
+
+
+@pytest.fixture
+def status():
+    board = board_of(model='m:M"\\\n')
+    board.read_records(0, store_of(worker_status(0), worker_status(1)))
+    board.progress(progress_of(1000), counters_of(), None)
+    return {**board.status(), "step_time": {"worker:0": step_time(pull=0.001)}, "metrics": {"accuracy": 0.9}}
+
+
+def samples(status):
+    """Name and labels to value."""
+    families = list(text_string_to_metric_families(text(status)))
+    assert len({family.name for family in families}) == len(families)
+    assert all(family.documentation for family in families)
+    return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def test_values_are_those_of_the_status(status):
+    found = samples(status)
+    assert found[("ps_train_global_step",)] == 1000.0
+    assert found[("ps_train_skipped_gradients_total",)] == 0.0
+    assert found[("ps_train_step_part_seconds", ("part", "pull"), ("task", "worker:0"))] == 0.001
+    assert found[("ps_train_metric", ("name", "accuracy"))] == 0.9
+    assert found[("ps_train_task_state", ("state", "serving"), ("task", "ps:1"))] == 1.0
+    assert found[("ps_train_state", ("state", "training"))] == 1.0
+
+
+def test_texts_of_the_user_are_escaped(status):
+    (labels,) = [key[1:] for key in samples(status) if key[0] == "ps_train_job_info"]
+    assert dict(labels)["model"] == 'm:M"\\\n'
+
+
+def test_values_that_are_not_known_are_left_out():
+    found = samples(board_of().status())
+    assert ("ps_train_loss",) not in found
+    assert ("ps_train_max_steps",) in found
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_loss_that_is_not_finite_can_be_read(status, value):
+    found = samples({**status, "loss": value})[("ps_train_loss",)]
+    assert found == value or (found != found and value != value)

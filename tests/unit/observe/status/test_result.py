@@ -1,0 +1,41 @@
+"""Result of a run: the lines on the console and result.json."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from ps_train.config.job import Job
+from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.observe.status.result import RunSummary
+
+
+class TestRunSummary:
+    """A run of 50 steps that resumed a job at step 150."""
+
+    def summary(self, step=200, made=50):
+        zeros = np.zeros([1, 2], np.int64)
+        tally = RunCounterValues("async", ["worker:0"], 1, 6400.0, skipped=0, dropped=0, staleness=zeros, waiting=zeros)
+        return RunSummary(step, made, 32.0 * made, wall_secs=4.0, loss=0.5, metrics={}, counters=tally)
+
+    def test_rates_are_of_this_run_and_counts_of_the_whole_job(self):
+        result = self.summary().result(Job())
+        assert (result["global_step"], result["examples"]) == (200, 6400)
+        assert (result["steps_per_sec"], result["examples_per_sec"]) == (12.5, 400.0)
+
+    def test_the_console_shows_the_same_rates(self):
+        lines = self.summary().lines(Job(max_steps=200), "stopped")
+        assert lines == ["trained 50 steps in 4.0s: 12 global steps/s, 400 examples/s"]
+
+    def test_a_run_that_ends_early_says_why_and_where(self):
+        assert self.summary().lines(Job(max_steps=300), "stopped")[1:] == ["stopped at step 200 of 300"]
+
+    def test_a_run_that_had_nothing_to_do_says_so(self):
+        lines = self.summary(made=0).lines(Job(max_steps=200), "stopped")
+        assert lines == ["this job is finished already, at step 200 of 200"]
+
+    def test_the_loss_scale_is_in_the_result_if_there_is_one(self):
+        assert "loss_scale" not in self.summary().result(Job())
+        scaled = dataclasses.replace(self.summary(), loss_scale=1024.0)
+        assert scaled.result(Job())["loss_scale"] == 1024.0

@@ -1,0 +1,40 @@
+"""The end of a run: result.json, and how to go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import pytest
+
+from ps_train.base.errors import SaveError
+from ps_train.observe.status.run_end import advice, metrics_line, read_result_step, write_result
+
+
+def test_the_result_replaces_the_one_before_and_its_step_is_read(tmp_path: pathlib.Path) -> None:
+    assert read_result_step(str(tmp_path)) is None
+    for step in (10, 20):
+        path = write_result(str(tmp_path), {"global_step": step})
+        assert json.loads(pathlib.Path(path).read_text()) == {"global_step": step}
+        assert read_result_step(str(tmp_path)) == step
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_metrics_are_one_line() -> None:
+    assert metrics_line({"accuracy": 0.94171, "loss": 0.18734}) == "accuracy 0.9417  loss 0.1873"
+
+
+def test_the_advice_names_the_directories_in_a_form_for_the_shell() -> None:
+    go_on, look, serve = advice("/my models/m", "", 200)
+    assert "--model_dir='/my models/m'" in go_on and "--max_steps above 200" in go_on
+    assert look.endswith("tensorboard --logdir='/my models/m'")
+    assert "--export_dir=DIR" in serve
+    assert advice("/m", "/exported", 200)[2].endswith("tensorflow_model_server --model_base_path=/exported")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_result_that_cannot_be_written_is_an_error_with_its_path(tmp_path):
+    (tmp_path / "result.json.new").symlink_to("/dev/full")
+    with pytest.raises(SaveError, match=r"result.json could not be written \(No space left on device\)"):
+        write_result(str(tmp_path), {"global_step": 3})

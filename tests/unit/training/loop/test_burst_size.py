@@ -1,0 +1,167 @@
+"""Lengths of bursts and of calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from ps_train.config.job import Job
+from ps_train.training.loop.burst_size import BURST_SECS, BurstScheduler, call_lengths
+
+
+def burst(rhythm: BurstScheduler, step_secs: float) -> list[int]:
+    """Makes one as the loop does; the lengths of its runs."""
+    count, runs = rhythm.next_burst().steps, []
+    while sum(runs) < count - 1:
+        runs.append(rhythm.next_call_length(count - 1 - sum(runs)) or 1)
+    rhythm.record(count, count * step_secs)
+    return [*runs, 1]
+
+
+def after(rhythm: BurstScheduler, step_secs: float, bursts: int = 20) -> BurstScheduler:
+    for _ in range(bursts):
+        burst(rhythm, step_secs)
+    return rhythm
+
+
+def test_the_first_steps_are_made_one_by_one() -> None:
+    rhythm = BurstScheduler(8)
+    assert [burst(rhythm, 1e-3) for _ in range(4)] == [[1]] * 4
+    assert burst(rhythm, 1e-3) == [8, 8, 8, 1]
+
+
+def test_what_was_prepared_when_it_was_run_says_nothing_of_how_long_steps_take() -> None:
+    rhythm = BurstScheduler(8)
+    burst(rhythm, 5.0)
+    after(rhythm, 1e-3, bursts=3)
+    assert burst(rhythm, 5.0) == [8, 8, 8, 1]
+    assert rhythm.next_burst().steps == 25
+
+
+def test_bursts_become_longer_by_a_bounded_factor() -> None:
+    rhythm = after(BurstScheduler(8), 0.0, bursts=4)
+    assert rhythm.next_burst().steps == 25
+    after(rhythm, 0.0, bursts=2)
+    assert rhythm.next_burst().steps == 793
+
+
+def test_bursts_settle_at_the_time_that_a_burst_should_take() -> None:
+    assert after(BurstScheduler(), 0.0011).next_burst().steps * 0.0011 == pytest.approx(BURST_SECS, rel=0.02)
+
+
+def test_steps_that_become_slow_make_bursts_shorter_at_once() -> None:
+    rhythm = after(BurstScheduler(), BURST_SECS / 100)
+    rhythm.record(100, 100 * BURST_SECS / 5)
+    assert rhythm.next_burst().steps == 5
+
+
+def test_a_burst_is_never_without_steps() -> None:
+    assert after(BurstScheduler(8), 60.0).next_burst().steps == 1
+
+
+def test_lengths_of_calls() -> None:
+    assert call_lengths(1, fixed=False) == call_lengths(1, fixed=True) == [1]
+    assert call_lengths(8, fixed=False) == [8, 4, 2, 1]
+    assert call_lengths(6, fixed=True) == [6, 1]
+
+
+def test_calls_are_no_longer_than_the_loop_may_ignore_signals() -> None:
+    assert after(BurstScheduler(8), BURST_SECS / 100).next_call_length(50) == 8
+    assert after(BurstScheduler(8), BURST_SECS / 6).next_call_length(50) == 4
+    assert after(BurstScheduler(8), BURST_SECS / 1.5).next_call_length(50) == 1
+
+
+def test_calls_become_shorter_when_steps_become_slow() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    after(rhythm, BURST_SECS, bursts=5)
+    assert rhythm.next_call_length(50) == 1
+
+
+def test_a_length_that_is_new_must_fit_for_some_time() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 7.5)
+    after(rhythm, BURST_SECS / 20, bursts=2)
+    assert rhythm.next_call_length(50) == 4
+    after(rhythm, BURST_SECS / 20, bursts=1)
+    assert rhythm.next_call_length(50) == 8
+    after(rhythm, BURST_SECS / 7.5, bursts=4)
+    assert rhythm.next_call_length(50) == 8
+
+
+def test_no_call_is_longer_than_what_is_left() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    assert [rhythm.next_call_length(left) for left in (9, 8)] == [8, 8]
+    assert all(rhythm.next_call_length(left) <= left for left in (7, 6, 5, 4, 3, 2, 1) for _ in range(9))
+
+
+def test_no_graph_is_prepared_for_what_long_calls_leave_over_at_the_end_of_a_job() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    assert [rhythm.next_call_length(left) for left in (7, 6, 5, 3, 2, 1)] == [0] * 6
+
+
+def test_a_length_that_is_left_over_again_and_again_is_made_in_one_call() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
+    assert [rhythm.next_call_length(5) for _ in range(6)] == [0] * 4 + [4] * 2
+    assert [rhythm.next_call_length(left) for left in (7, 3, 1)] == [4, 0, 0]
+
+
+def test_a_call_of_a_given_length_is_of_that_length_however_slow_steps_are() -> None:
+    rhythm = BurstScheduler(6, fixed=True)
+    assert rhythm.next_call_length(20) == 6 and rhythm.next_call_length(5) == 0
+    assert after(rhythm, 1.0).next_call_length(20) == 6
+
+
+def test_a_burst_has_a_call_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
+    assert BurstScheduler(16, fixed=True).next_burst().steps == 17
+    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 5).next_burst().steps == 17
+    assert after(BurstScheduler(16, fixed=True), BURST_SECS / 60).next_burst().steps == 49
+    assert after(BurstScheduler(1, fixed=True), BURST_SECS / 5).next_burst().steps == 5
+
+
+def test_a_call_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
+    for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (6, 4), (3, 2), (2, 1)):
+        rhythm = after(BurstScheduler(16), BURST_SECS / (steps + 0.5))
+        assert rhythm.next_call_length(rhythm.next_burst().steps - 1) == run
+        assert rhythm.next_burst().steps <= steps
+
+
+def test_a_burst_is_some_whole_calls_and_one_step() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 60)
+    assert rhythm.next_burst().steps == 57
+
+
+def test_a_burst_ends_where_a_checkpoint_is_due() -> None:
+    rhythm = after(BurstScheduler(save_steps=100), BURST_SECS / 60)
+    assert [rhythm.next_burst(step).steps for step in (0, 39, 40, 41, 99, 100, 199)] == [60, 60, 60, 59, 1, 60, 1]
+    assert after(BurstScheduler(), BURST_SECS / 60).next_burst(41).steps == 60
+
+
+def test_a_burst_also_ends_where_summaries_are_due() -> None:
+    bursts = after(BurstScheduler(save_steps=100, summary_steps=30), BURST_SECS / 60)
+    assert [bursts.next_burst(step).steps for step in (0, 29, 30, 90, 95, 100, 119)] == [30, 1, 30, 10, 5, 20, 1]
+
+
+def test_a_burst_that_needs_no_hooks_is_whole_calls_alone() -> None:
+    rhythm = after(BurstScheduler(8, hooks_secs=1.0), BURST_SECS / 60)
+    assert rhythm.next_burst(0, 0.9) == (56, False)
+    assert rhythm.next_burst(0, 1.0) == (57, True)
+
+
+def test_where_a_checkpoint_is_due_the_hooks_are_too() -> None:
+    rhythm = after(BurstScheduler(8, save_steps=100, hooks_secs=1.0), BURST_SECS / 60)
+    assert [rhythm.next_burst(step, 0.0) for step in (0, 44, 60, 99)] == [
+        (56, False),
+        (56, True),
+        (40, True),
+        (1, True),
+    ]
+
+
+def test_a_single_step_runs_with_the_hooks() -> None:
+    assert after(BurstScheduler(8, hooks_secs=1.0), 60.0).next_burst(0, 0.0) == (1, True)
+
+
+def test_the_hooks_run_twice_between_two_progress_lines() -> None:
+    job = Job(log_secs=0.5)
+    assert BurstScheduler.of(job, every_burst_with_hooks=False).next_burst(0, 0.2).with_hooks
+    rhythm = after(BurstScheduler.of(job, every_burst_with_hooks=False), BURST_SECS / 60)
+    assert [rhythm.next_burst(0, secs).with_hooks for secs in (0.2, 0.25)] == [False, True]
+    assert after(BurstScheduler.of(job), BURST_SECS / 60).next_burst(0, 0.0).with_hooks

@@ -1,0 +1,52 @@
+"""The chief ends a job for which there is no input left."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+from ps_train.cluster.membership.liveness import PeerStates
+from ps_train.training.loop.chief_duties import ChiefDuties
+
+NONE, WAITING = PeerStates((), ()), PeerStates((), ("worker:1 on host-b, pid 42",))
+
+
+class Shares:
+    def __init__(self, over: bool) -> None:
+        self._over, self.freed = over, 0
+
+    def is_over(self) -> bool:
+        return self._over
+
+    def release_all(self) -> None:
+        self.freed += 1
+
+
+def is_out_of_input(
+    others: PeerStates, lockstep: bool = False, ended: bool = False, shares: Shares | None = None
+) -> bool:
+    training = types.SimpleNamespace(input_ended=ended, shard_client=shares)
+    chief: Any = types.SimpleNamespace(_step=types.SimpleNamespace(lockstep=lockstep), _training=training)
+    return ChiefDuties._input_exhausted(chief, others)
+
+
+@pytest.mark.parametrize(
+    ("others", "ended", "expected"), [(NONE, False, False), (NONE, True, True), (WAITING, True, False)]
+)
+def test_without_lockstep_a_worker_that_waits_may_still_have_input(
+    others: PeerStates, ended: bool, expected: bool
+) -> None:
+    assert is_out_of_input(others, ended=ended) is expected
+
+
+def test_in_lockstep_the_job_is_over_when_no_worker_trains() -> None:
+    assert is_out_of_input(WAITING, lockstep=True)
+
+
+def test_shards_of_workers_that_are_gone_are_freed_until_all_epochs_are_over() -> None:
+    left, over = Shares(False), Shares(True)
+    assert not is_out_of_input(NONE, shares=left)
+    assert is_out_of_input(WAITING, shares=over)
+    assert (left.freed, over.freed) == (1, 0)
