@@ -27,7 +27,7 @@ setup(
     package_data={
         "ps_train": ["py.typed"],
         "ps_train.data": ["digits.npz", "digits.LICENSE"],
-        "ps_train.observe": ["page_files/*"],
+        "ps_train.observe.status": ["page_files/*"],
     },
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
     extras_require={"estimator": estimator, "dev": [*tools, *tests, *deployment, *estimator]},

@@ -17,18 +17,12 @@ import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ps_train import data
+    from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, train
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
-    from ps_train.commands import doctor, launch
-    from ps_train.commands.firewall import command
     from ps_train.commands.launch.fit import FitResult, fit
-    from ps_train.compat import estimator
-    from ps_train.compat.scripts import command
-    from ps_train.compat.train import names
     from ps_train.config.job import Job, Task
     from ps_train.data.arrays import Arrays
     from ps_train.data.record_files import TextLines, TFRecords
-    from ps_train.modeling import metrics, optimizers, tables
     from ps_train.modeling.model import Model
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The program `python -m ps_train`: it parses the command line, runs the role, and exits with its code."""
+"""The program `python -m ps_train`: it parses the command line, runs the role or the verb, and exits with its code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import importlib.metadata
 import logging
 import os
 import platform
+import runpy
 import sys
 import traceback
 from collections.abc import Callable
@@ -232,6 +233,10 @@ def _program(arguments: list[str]) -> int:
 
 def run() -> None:
     """Runs the program; exits without unwinding TensorFlow, whose servers cannot be shut down."""
+    if sys.argv[1:2] and sys.argv[1] in flags.VERBS:
+        verb = sys.argv.pop(1)
+        runpy.run_module(f"ps_train.{verb}", run_name="__main__", alter_sys=True)
+        return
     stop_with_parent()
     os._exit(_program(sys.argv[1:]))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _STANDARD = os.path.dirname(os.__file__)
-_OWN = os.path.dirname(os.path.abspath(__file__))
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _INSTALLED = ("site-packages", "dist-packages")
 _MACHINERY = "<frozen importlib"
 _FORMS = (".py", f"{os.sep}__init__.py")

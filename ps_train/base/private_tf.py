@@ -1,7 +1,7 @@
 """Private names of TensorFlow, and of Keras: each one that the package uses, although it is not public API.
 
-No other module uses such a name, as `tests/unit/base/test_private_tf_uses.py` checks.  `tests/unit/base/test_private_tf.py` looks
-for each name in the installed TensorFlow, and says what breaks without it.
+No other module uses such a name, as `tests/unit/base/test_private_tf_uses.py` checks.
+`tests/unit/base/test_private_tf.py` looks for each name in the installed TensorFlow, and says what breaks without it.
 
 All names were seen in TensorFlow 2.16.1, 2.18.1, 2.20.0 and 2.21.0, by these tests.  The import of this module does not
 import TensorFlow.

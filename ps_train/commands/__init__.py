@@ -1,1 +1,16 @@
-"""TODO ps_train/commands."""
+"""The program's verbs: `launch`, `doctor` and `firewall`, and `ps_train.fit` as a call of Python.
+
+The idea: a command starts or checks other processes, shows what they say, and leaves none behind.  The first failure
+is the cause that it reports.
+
+Data structures: a child process with its output, its exit code and its place in the restart policy.  A finding of the
+doctor is one line and an exit code.
+
+It does not know graphs or sessions: tasks are processes with flags.
+
+Files:
+
+    doctor/    The doctor: checks of a host and of the way to the others, before a job is started
+    firewall/  The firewall: only the job's hosts reach the job's ports
+    launch/    Starting a job: on this machine, on other hosts by ssh, and from Python
+"""

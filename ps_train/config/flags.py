@@ -27,11 +27,22 @@ _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
 _REPEATED = repeated_fields(Job)
 COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
 
+VERBS = {
+    "doctor": "checks this host, and the way to the others, before a job is started",
+    "firewall": "closes the ports of a job to other hosts",
+    "launch": "starts all tasks of a job on several hosts, over ssh",
+    "run": "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
+}
+"""Programs beside the training: `ps_train doctor` is the same as `python -m ps_train.doctor`."""
+
 USAGE = """Parameter-server training for TensorFlow graphs.
 
   python -m ps_train                      train the shipped digits model: 1 ps, 2 workers, on this machine
   python -m ps_train --job_name=ps --task_index=0 --flagfile=FILE          one ps of a cluster
   python -m ps_train --job_name=worker --task_index=0 --flagfile=FILE      one worker of a cluster
+  python -m ps_train VERB --help                                           another program:
+
+{verbs}
 
 A flagfile holds one flag a line and describes one job; every process of the job is given the same one.
 Of a flag given twice the command line counts, then the flagfile, then TF_CONFIG.
@@ -105,7 +116,8 @@ def with_task(task: Task) -> Task:
 
 def help_text(full: bool) -> str:
     """Returns a text with the flags that most users need, or all of them, by section, with their defaults."""
-    lines, section = [USAGE], ""
+    verbs = "\n".join(f"    {verb:10}{text}" for verb, text in VERBS.items())
+    lines, section = [USAGE.format(verbs=verbs)], ""
     for field in _ALL_FIELDS:
         if not full and not field.metadata["common"]:
             continue
@@ -197,7 +209,10 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
         raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
     if rest or "--" in arguments:
         first = shown(rest[0]) if rest else "--"
-        raise ConfigError(f'positional argument "{first}" (from {where}) is not understood: use --name=value.')
+        raise ConfigError(
+            f'positional argument "{first}" (from {where}) is not understood: use --name=value, '
+            f"or one of {', '.join(VERBS)} as the first argument."
+        )
     return {field.name: _value_of(field, values, where) for field in _ALL_FIELDS if values[field.name].present}
 
 

@@ -86,7 +86,8 @@ class Batches:
       examples: float32 scalar, number of examples that the batch stands for: its size, or 0 after the end.
       initializer: the operation that (re)starts the input.
       get_next_op: the operation that reads the batch from the input.
-      progress: int64 [3], the batch's part of its shard under dynamic sharding, else None; see `data/shards/shard_batches.py`.
+      progress: int64 [3], the batch's part of its shard under dynamic sharding, else None; see
+        `data/shards/shard_batches.py`.
       ended: set when all input has been read; None if the end is not observed.
       cardinality: int64 scalar, the number of batches or `split.UNKNOWN` or `split.INFINITE`; None: known to be finite.
       name: name of the data in errors.

@@ -1,1 +1,20 @@
-"""TODO ps_train/modeling."""
+"""The parts that users write models with: the class `Model`, embedding tables, optimizers and metrics.
+
+The idea: a model is ordinary TensorFlow code without a word about ps and workers.  The same methods build the scratch
+graph that finds its variables, the training step, the evaluation and the export.
+
+Data structures: `Model` is the class with a few methods.  A `Table` is a declaration of rows, dimension and initial
+values.  The splits of a job's data are loaded once per task.
+
+It does not know where variables live.  In a plain graph everything here works without a cluster.
+
+Files:
+
+    tables/        Embedding tables, the worker's side: declarations, lookups, and the order of rows
+    file_check.py  Checks of the model's file before TensorFlow is imported: it exists, compiles, and has the class
+                     and its arguments
+    metrics.py     Metrics of predicted probabilities: AUC, log-loss, calibration
+    model.py       The base class of the user's models: data, outputs, loss, metrics and optimizer
+    optimizers.py  Optimizers for tables: they read and write only the rows that have a gradient
+    splits.py      The splits of a job's data, as a task loads them
+"""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
-from ps_train.embeddings import positions_of
 
+from ps_train.embeddings import positions_of
 from tests.pairwise.factors import EXPIRE_STEPS, RESUME_STEP, STEPS, Row
 from tests.pairwise.job import Run
 from tests.pairwise.model import IDS

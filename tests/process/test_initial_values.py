@@ -7,8 +7,8 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from ps_train.embeddings import positions_of
 
+from ps_train.embeddings import positions_of
 from tests.support.processes import Processes
 
 MODEL = """

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as v1
-from ps_train.estimator import RunConfig
 
 from ps_train.base.console import Console
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.compat.capture.job_of_config import cluster_job
 from ps_train.config.job import Task
+from ps_train.estimator import RunConfig
 from ps_train.training.tasks import ps
 
 _END_SECS = 30

@@ -1,10 +1,10 @@
-"""Imports between rooms, and answers of the program before TensorFlow is there."""
+"""Imports go one way along the line of subsystems, and the program answers before TensorFlow is there."""
 
 from __future__ import annotations
 
 import ast
-import fnmatch
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -14,52 +14,21 @@ import pytest
 import ps_train
 
 PACKAGE = pathlib.Path(ps_train.__file__).parent
+DOCS = PACKAGE.parent / "docs"
 
-ROOMS = """
-errors metrics private_tf batch_size_policy tcp_connections input_result
-user_code network_interfaces untrusted command_parser hidden_modules
-config optimizers dynamic_batches served_features example_rows
-data model_file http_server
-model cluster embeddings event_model measured_network record_files
-models runtime placement firewall_rules data_sources
-coordination launch nftables batch_size_control
-transport checkpoint metric_sums token_gate kept_pull
-updates
-graph observe
-training
-roles
-__main__ doctor
-programs classic firewall
-specs
-train
-estimator
-legacy
-run
-"""
-"""Each line stands on those above it.  A module imports its own room, and rooms of the lines above its own."""
+LINE = "base < config < cluster < data < modeling < engine < observe < training < commands < compat"
+"""A module imports from its own subsystem and from those before it.  Nothing imports `models`, the shipped models."""
 
-LEVELS = {room: level for level, line in enumerate(ROOMS.split("\n")) for room in line.split()}
-MODELS_MAY_IMPORT = ["metrics", "optimizers", "data", "data.criteo", "data.digits", "data.idx", "embeddings"]
-MODELS_MAY_IMPORT += ["models", "models.*"]
+ORDER = LINE.split(" < ")
+FACES = {"embeddings", "metrics", "optimizers", "train", "estimator", "doctor", "firewall", "launch", "run"}
+"""Modules at the top that hand public names on, with `__init__` and `__main__`; no subsystem imports them."""
 
-
-def matches(name, patterns):
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def room_of(name):
-    """`graph` for `graph.plan`."""
-    return name.partition(".")[0]
-
-
-def level_of(name):
-    room = room_of(name)
-    assert room in LEVELS, f"the room ps_train/{room} has no place in {__name__}.ROOMS"
-    return LEVELS[room]
+PUBLIC = {"data", "embeddings", "metrics", "models", "optimizers"}
+"""What the shipped models may import, as any user's model."""
 
 
 def name_of(path):
-    """`graph.plan`; a package is named like its `__init__`."""
+    """`engine.step.unroll`; a package is named like its `__init__`."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -67,148 +36,118 @@ def name_of(path):
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def imported_by(source, name, is_package):
-    """The modules that a source imports, wherever in it: absolute dotted names, ours and others'."""
-    here = ["ps_train", *name.split(".")] if name else ["ps_train"]
+def subsystem_of(name):
+    return name.partition(".")[0]
+
+
+def imported_by(source):
+    """The modules that a source imports, wherever in it, by their dotted names; relative imports are refused."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            level = node.level - (1 if is_package else 0)
-            base = [*here[: len(here) - level], *filter(None, [node.module])] if node.level else [node.module]
-            start = ".".join(base)
+            assert node.level == 0, f"line {node.lineno}: relative imports are not used"
             for alias in node.names:
-                inner = f"{start}.{alias.name}"
-                found.add(inner if inner.removeprefix("ps_train.") in MODULES else start)
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner.removeprefix("ps_train.") in MODULES else node.module)
     return found
 
 
-def imports_of(name):
-    path = MODULES[name]
-    return imported_by(path.read_text(), name, path.name == "__init__.py")
+def ours(name):
+    imports = imported_by(MODULES[name].read_text())
+    return {other.removeprefix("ps_train.") for other in imports if other.startswith("ps_train.")}
 
 
-def ours(imports):
-    return {name.removeprefix("ps_train.") for name in imports if name.startswith("ps_train.")}
+def breaks_the_line(name, other):
+    """True if the first module must not import the second."""
+    home, place = subsystem_of(name), subsystem_of(other)
+    if home not in ORDER:  # faces and shipped models
+        return place == "models" != home
+    return place not in ORDER or ORDER.index(place) > ORDER.index(home)
 
 
 def test_the_walk_finds_every_form_of_import():
-    source = "import ps_train.metrics\nfrom ps_train.engine.variables import plan, variables\nfrom ps_train.modeling.model import Model\n"
-    source += (
-        "from . import unroll\nfrom .forward import Stored\nfrom ..data.pipeline import Share\nimport numpy as np\n"
-    )
-    source += "def late():\n    from ps_train.launch import local\n    import os.path\n"
-    assert imported_by(source, "graph.train_step", False) == {
+    source = "import ps_train.metrics\nfrom ps_train.engine.variables import plan, no_module\nimport numpy as np\n"
+    source += "def late():\n    from ps_train.modeling.model import Model\n    import os.path\n"
+    assert imported_by(source) == {
         "ps_train.metrics",
         "ps_train.engine.variables.plan",
-        "ps_train.engine.variables.variables",
+        "ps_train.engine.variables",
         "ps_train.modeling.model",
-        "ps_train.engine.step.unroll",
-        "ps_train.engine.step.forward",
-        "ps_train.data.pipeline",
         "numpy",
-        "ps_train.commands.launch.local",
         "os.path",
     }
-    assert imported_by("from .base import Update\n", "updates", True) == {"ps_train.engine.updates.base"}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name])
-def test_a_module_imports_its_own_room_or_rooms_below(name):
-    for other in ours(imports_of(name)):
-        assert room_of(other) == room_of(name) or level_of(other) < level_of(name), (
-            f"ps_train.{name} (level {level_of(name)}) imports ps_train.{other} (level {level_of(other)})"
-        )
+@pytest.mark.parametrize(
+    ("name", "other", "wrong"),
+    [
+        ("engine.step.unroll", "engine.updates.base", False),
+        ("engine.step.unroll", "base.errors", False),
+        ("base.errors", "config.job", True),
+        ("training.loop.loop", "embeddings", True),
+        ("commands.launch.fit", "models.digits", True),
+        ("train", "compat.train.names", False),
+        ("train", "models.digits", True),
+        ("models.criteo", "models.layers", False),
+    ],
+)
+def test_what_breaks_the_line_is_found(name, other, wrong):
+    assert breaks_the_line(name, other) is wrong
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) != "models"])
-def test_no_module_imports_a_model_that_ships(name):
-    assert not {other for other in ours(imports_of(name)) if room_of(other) == "models"}, (
-        "models are found by their path"
-    )
+def test_a_module_imports_from_its_own_subsystem_and_those_before_it():
+    wrong = [
+        f"{name} imports {other}" for name in MODULES for other in sorted(ours(name)) if breaks_the_line(name, other)
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) == "models"])
-def test_a_model_that_ships_needs_no_more_than_a_users_model(name):
-    allowed = (
-        [*MODELS_MAY_IMPORT, "data.*", "errors", "command_parser"]
-        if name.startswith("models.clicks")
-        else MODELS_MAY_IMPORT
-    )
-    for other in ours(imports_of(name)):
-        assert matches(other, allowed), f"ps_train.{name} imports ps_train.{other}"
+def test_a_shipped_model_imports_what_a_users_model_may_import():
+    tools = {"base.errors", "base.command_parser"}  # of the program that makes synthetic click records
+    wrong = [
+        f"{name} imports {other}"
+        for name in MODULES
+        if subsystem_of(name) == "models"
+        for other in ours(name)
+        if subsystem_of(other) not in PUBLIC and not (other in tools and name.startswith("models.clicks"))
+    ]
+    assert wrong == []
 
 
-def test_the_rooms_are_those_that_have_a_place():
-    assert {room_of(name) for name in MODULES if name} == LEVELS.keys()
+def test_every_module_is_in_a_subsystem_or_a_face():
+    assert {subsystem_of(name) for name in MODULES} == {*ORDER, *FACES, "models", "", "__main__"}
 
 
-def test_a_room_that_has_no_place_is_refused():
-    with pytest.raises(AssertionError, match="no place"):
-        level_of("attic.boxes")
+def test_no_imports_are_circular():
+    done = set()
+
+    def circle_from(name, above=()):
+        if name in above:
+            return [*above[above.index(name) :], name]
+        for other in sorted(ours(name) & MODULES.keys()):
+            if other not in done and (found := circle_from(other, (*above, name))):
+                return found
+        done.add(name)
+        return None
+
+    assert [circle for name in MODULES if name not in done and (circle := circle_from(name))] == []
 
 
-def cycle_from(name, above=()):
-    """The modules of a circle of imports that is found below `name`, if there is one."""
-    if name in above:
-        return [*above[above.index(name) :], name]
-    for other in sorted(ours(imports_of(name)) & MODULES.keys()):
-        if other not in DONE and (found := cycle_from(other, (*above, name))):
-            return found
-    DONE.add(name)
-    return None
-
-
-DONE = set()
-
-
-def test_no_file_imports_itself_by_a_circle():
-    for name in MODULES:
-        assert name in DONE or cycle_from(name) is None
-
-
-STANDARD = [
-    "errors",
-    "user_code",
-    "command_parser",
-    "untrusted",
-    "config",
-    "config.*",
-    "launch",
-    "launch.*",
-    "runtime",
-    "runtime.console",
-]
-STANDARD += [
-    "runtime.environment",
-    "runtime.progress_line",
-    "runtime.signals",
-    "runtime.gc_control",
-    "runtime.process_ids",
-    "runtime.malloc",
-    "runtime.error_report",
-    "runtime.lifecycle",
-    "runtime.lost_outputs",
-    "cluster",
-    "cluster.spec",
-    "model_file",
-    "network_interfaces",
-]
-
-
-@pytest.mark.parametrize("name", [n for n in MODULES if matches(n, STANDARD) and n != "config.flags"])
-def test_what_the_launcher_needs_is_the_standard_library(name):
-    imports = imports_of(name)
-    assert {other for other in ours(imports) if not matches(other, STANDARD)} == set()
-    others = {name.partition(".")[0] for name in imports} - {"ps_train"}
-    assert others <= sys.stdlib_module_names
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "decisions/0024-one-line-of-subsystems.md"])
+def test_the_documents_show_the_line(page):
+    text = (DOCS / page).read_text()
+    assert f"`{LINE}`" in " ".join(text.split())
+    shown = re.findall(r"^\| \d+ \| `(\w+)/` \|", text, re.MULTILINE)
+    assert shown in ([], ORDER)
 
 
 def test_only_flags_knows_absl():
-    assert {name for name in MODULES if any(n.partition(".")[0] == "absl" for n in imports_of(name))} == {
-        "config.flags"
+    knowing = {
+        name for name in MODULES if any(n.partition(".")[0] == "absl" for n in imported_by(MODULES[name].read_text()))
     }
+    assert knowing == {"config.flags"}
 
 
 def run_python(*arguments):
@@ -243,6 +182,11 @@ def test_help_is_shown_without_tensorflow_and_in_less_than_a_second():
     assert {"absl", "ps_train"} <= imported
     assert imported.isdisjoint({"tensorflow", "numpy"})
     assert best_of_three("-m", "ps_train", "--help") < 1.0
+
+
+def test_the_launcher_is_started_without_tensorflow():
+    imported = imported_at_run_time("-m", "ps_train.launch", "--help")
+    assert "ps_train" in imported and imported.isdisjoint({"tensorflow", "numpy"})
 
 
 CLUSTER = ["--ps_hosts=localhost:2222", "--worker_hosts=localhost:2223"]

@@ -17,7 +17,6 @@ import ipaddress
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -286,7 +285,3 @@ def _parser() -> CommandParser:
     )
     parser.epilog = "All other flags are those of the job: python -m ps_train --help."
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Console(sys.stdout, sys.stderr)))

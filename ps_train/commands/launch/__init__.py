@@ -1,21 +1,30 @@
-"""The start of a job: a cluster on this machine, or on several hosts by `python -m ps_train.launch`.
+"""Starting a job: on this machine, on other hosts by ssh, and from Python.
 
-Standard library, `config`, `cluster.spec` and `runtime` only.
+`launcher.py` does not know how a task is started: `local.py`, `ssh.py` and `fit.py` do.
+
+Files:
+
+    by_value.py          Pickles of classes and functions that no other process can import: those of scripts,
+                           notebooks and functions
+    child_process.py     A task of a cluster on this machine, as a child process
+    command.py           Starts all tasks of a job on several hosts, over the user's own ssh
+    fit.py               Training as a Python call
+    fit_process.py       The job of a fit as a child process, whose output becomes this process's output
+    fork.py              A child process forked from this process: it need not import the modules that are imported
+                           here
+    hosts.py             The tasks in `--hosts=a:ps,me@b=10.0.0.2:worker*2`
+    launcher.py          The launcher of a job: it starts tasks as child processes, shows their output and reports the
+                           first failure
+    local.py             A whole cluster on this machine: the other roles are child processes of the launcher
+                           (`launcher.py`)
+    output.py            The output of a child process: the lines of its standard output and of its standard error
+    owned_processes.py   Child processes and directories of the doctor, which end with it
+    port_reservation.py  Reservation of free ports of this machine until a task serves on them
+    preflight.py         Checks of a job before any process starts, in a fraction of a second and without TensorFlow
+    remote.py            The other side of `ssh.py`: runs a task, and ends all its processes when the launcher or the
+                           connection dies
+    restart_policy.py    The policy of restarts of failed children, a function of exit codes and counts alone
+    sent_model.py        A model of this process as a module that other processes import
+    ssh.py               A task on another host, as a process of the user's own `ssh`
+    task_log.py          The log of a task: a copy of all that its process writes, also of what native libraries write
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ps_train.commands.launch.command import main
-
-__all__ = ["main"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:  # late: a task that is started by ssh needs none of its imports
-        from ps_train.commands.launch import command as program
-
-        return program.main
-    raise AttributeError(f"module 'ps_train.launch' has no attribute {name!r}; it has {', '.join(__all__)}")

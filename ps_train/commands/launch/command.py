@@ -160,7 +160,3 @@ def _seconds(text: str) -> float:
     if not 5 <= value <= 1e6:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration: use 5 to 1e6 seconds")
     return value
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Console(sys.stdout, sys.stderr)))

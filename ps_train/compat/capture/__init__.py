@@ -1,1 +1,23 @@
-"""Programs that bring a model_fn: captured for the engine, or trained with TensorFlow's own means."""
+"""A model_fn on the engine: surveyed, its optimizers recorded, and handed on as a model.
+
+Files:
+
+    batches.py              The batches of an input_fn, used as they come
+    captured_model.py       A model_fn as a model of the engine
+    captured_training.py    The tasks of an Estimator program on the engine: chief, worker and ps
+    counted_step.py         The global step that a model_fn is given
+    hyperparameters.py      An optimizer's hyperparameters, made again on each ps from that ps's own step
+    job_of_config.py        The job that a RunConfig describes
+    local_cluster.py        A cluster of one ps and one worker inside this process, for a program without a cluster
+    program.py              The parts of an Estimator program that the engine needs
+    recorded_optimizers.py  Record of the gradients that a model_fn computes and applies, in place of its optimizers
+    row_variable.py         The object that a model_fn is given for a variable of which it only looks up rows
+    sessions.py             Graphs and sessions of an Estimator's calls: each call has new ones
+    survey.py               Survey of a program: its model is built once, as TensorFlow itself would build it
+    tensor_shapes.py        The form of tensor shapes: `shape[0]` is a number, or in programs for TensorFlow 1 an
+                              object with a `value`
+    uncaptured_cluster.py   Cluster of the unfused engine: the server of a worker, its session's view of the cluster,
+                              and its signs of life
+    uncaptured_training.py  Training with TensorFlow's own means: one session locally, `replica_device_setter` and a
+                              server in a cluster
+"""

@@ -1,89 +1,24 @@
-"""The Estimator API on the engine of ps_train.
+"""The Estimator API: train, evaluate, predict, export.  `ps_train.estimator` shows its names.
 
-    from ps_train import estimator as tf_estimator
-    trained = tf_estimator.Estimator(model_fn, "/models/run1")
+Files:
 
-The names are those of `tf.estimator`.
+    spec/                    The values of the Estimator API: configurations, specifications, exporters
+    canned.py                The canned models of `tf.estimator`: the classes and heads of tensorflow-estimator 2.15.0
+                               on this Estimator
+    checkpoint_evaluator.py  Evaluations and exports of the newest checkpoint
+    early_stopping.py        Hooks that end the training early, as results of evaluations suggest
+    engines.py               The engines that train an Estimator: ps_train's own, and TensorFlow's
+    estimator.py             An Estimator: a model, as a function, that is trained, evaluated, used and exported from
+                               one directory
+    evaluation.py            Evaluation of an Estimator: metrics over batches of data, returned and written as events
+    evaluator_loop.py        The evaluator of `train_and_evaluate` as a process of its own, outside of the cluster
+    experimental.py          Names of `tf.estimator.experimental`: hooks that end the training early
+    export.py                Receivers of requests, for exports: the tensors that a request feeds, and the features
+                               that come from them
+    export_saved_model.py    Export of an Estimator's model as a SavedModel, which serves without this package
+    inputs.py                Input functions for arrays and data frames in memory
+    names.py                 Names of `tf.estimator`: those of this package, hooks of TensorFlow, and canned models
+                               where they are installed
+    prediction.py            Prediction of an Estimator: one result for each example, or for each batch
+    train_and_evaluate.py    Training, evaluation and export by one call, in one process or as any task of a cluster
 """
-
-from __future__ import annotations
-
-from typing import Any
-
-import tensorflow.compat.v1 as _v1
-
-from ps_train.compat.estimator import experimental, export, inputs
-from ps_train.compat.estimator.canned import canned as _canned
-from ps_train.compat.estimator.canned import refusal_of
-from ps_train.compat.estimator.early_stopping import add_metrics
-from ps_train.compat.estimator.estimator import Estimator
-from ps_train.compat.estimator.spec.best_exporter import BestExporter
-from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
-from ps_train.compat.estimator.spec.eval_spec import EvalSpec
-from ps_train.compat.estimator.spec.exporter import Exporter, FinalExporter, LatestExporter
-from ps_train.compat.estimator.spec.run_config import RunConfig
-from ps_train.compat.estimator.spec.train_spec import TrainSpec
-from ps_train.compat.estimator.spec.warm_start import VocabInfo, WarmStartSettings
-from ps_train.compat.estimator.train_and_evaluate import train_and_evaluate
-
-CheckpointSaverHook = _v1.train.CheckpointSaverHook
-CheckpointSaverListener = _v1.train.CheckpointSaverListener
-FeedFnHook = _v1.train.FeedFnHook
-FinalOpsHook = _v1.train.FinalOpsHook
-GlobalStepWaiterHook = _v1.train.GlobalStepWaiterHook
-LoggingTensorHook = _v1.train.LoggingTensorHook
-NanLossDuringTrainingError = _v1.train.NanLossDuringTrainingError
-NanTensorHook = _v1.train.NanTensorHook
-ProfilerHook = _v1.train.ProfilerHook
-SecondOrStepTimer = _v1.train.SecondOrStepTimer
-SessionRunArgs = _v1.train.SessionRunArgs
-SessionRunContext = _v1.train.SessionRunContext
-SessionRunHook = _v1.train.SessionRunHook
-SessionRunValues = _v1.train.SessionRunValues
-StepCounterHook = _v1.train.StepCounterHook
-StopAtStepHook = _v1.train.StopAtStepHook
-SummarySaverHook = _v1.train.SummarySaverHook
-
-__all__ = [
-    "BestExporter",
-    "CheckpointSaverHook",
-    "CheckpointSaverListener",
-    "Estimator",
-    "EstimatorSpec",
-    "EvalSpec",
-    "Exporter",
-    "FeedFnHook",
-    "FinalExporter",
-    "FinalOpsHook",
-    "GlobalStepWaiterHook",
-    "LatestExporter",
-    "LoggingTensorHook",
-    "ModeKeys",
-    "NanLossDuringTrainingError",
-    "NanTensorHook",
-    "ProfilerHook",
-    "RunConfig",
-    "SecondOrStepTimer",
-    "SessionRunArgs",
-    "SessionRunContext",
-    "SessionRunHook",
-    "SessionRunValues",
-    "StepCounterHook",
-    "StopAtStepHook",
-    "SummarySaverHook",
-    "TrainSpec",
-    "VocabInfo",
-    "WarmStartSettings",
-    "add_metrics",
-    "experimental",
-    "export",
-    "inputs",
-    "train_and_evaluate",
-]
-
-
-def __getattr__(name: str) -> Any:
-    found = _canned(name)
-    if found is None:
-        raise AttributeError(refusal_of(name) or f"module {__name__!r} has no attribute {name!r}; see its __all__")
-    return found

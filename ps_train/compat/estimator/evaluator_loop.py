@@ -3,7 +3,8 @@
     EvaluatorLoop(estimator, eval_spec, max_steps=1000).run()
 
 It ends when a checkpoint of max_steps is evaluated, or as the run ends.  It reads the state of the run from model_dir
-(`cluster/membership/run_status.py`).  Delay and throttle hold while the run goes on; the last evaluation is made at once.
+(`cluster/membership/run_status.py`).  Delay and throttle hold while the run goes on; the last evaluation is made at
+once.
 """
 
 from __future__ import annotations

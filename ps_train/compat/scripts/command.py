@@ -90,7 +90,3 @@ def _count(least: int) -> type[int]:
         return int(text)
 
     return parse  # type: ignore[return-value]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,18 @@
-"""TensorFlow 1 scripts: their launcher, and a facade of the modules that TensorFlow has lost."""
+"""A facade of TensorFlow 1: `tf.layers`, `tf.contrib`, input data, and words for the names that are gone.
+
+Files:
+
+    absent_names.py           Names of TensorFlow 1 that are absent, and what to use instead
+    contrib.py                The modules of `tf.contrib`, with the functions that programs for clusters use
+    contrib_layers.py         The functions of `tf.contrib.layers` that programs for clusters use
+    contrib_optimize_loss.py  The function `tf.contrib.layers.optimize_loss`
+    contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
+                                recurrent network
+    facade.py                 A facade of TensorFlow 1: a script's own `import tensorflow as tf` finds the names that
+                                it was written for
+    layer_variables.py        Variables, scopes and activations that the layers of TensorFlow 1 have in common
+    layers.py                 TensorFlow 1's `tf.layers` on `tf.get_variable`: dense, dropout and flatten
+    layers_convolution.py     TensorFlow 1's convolutions and poolings of `tf.layers`, on `tf.get_variable`
+    layers_normalization.py   TensorFlow 1's `tf.layers.batch_normalization`, on `tf.get_variable`
+    mnist_input.py            The module `tensorflow.examples.tutorials.mnist.input_data` of TensorFlow 1
+"""

@@ -1,1 +1,24 @@
-"""The classic names of `tf.train` for clusters, made right; `ps_train.train` shows them to users."""
+"""The names of `tf.train` for clusters: a server that ends, sessions that recover, an exact last step.
+
+Files:
+
+    device_setter.py      Placement of variables on ps by their bytes, for the classic device function
+    global_step_runs.py   Analysis of a graph: which calls of `session.run` train, that is, change the global step
+    monitored_session.py  The classic `MonitoredTrainingSession`: a session that initializes, recovers, saves and
+                            stops
+    names.py              The names of TensorFlow 1's `tf.train`; those for clusters are made right, the others are
+                            `tf.compat.v1.train`'s
+    server.py             The classic server, whose `join()` returns when the job is over
+    sessions.py           The classic session manager: it goes back to a checkpoint only if the model is lost, and
+                            says so
+    stop_at_step.py       The classic hook that ends training at a step, and here at exactly this step, whatever the
+                            number of workers
+    supervisor.py         The classic `Supervisor`: a session for training with a service that saves
+    sync_graph.py         Operations of synchronous training: gradients and messages to the ps, tokens back to each
+                            worker
+    sync_leader.py        The leader of synchronous training: a thread of the chief that makes the updates and lets
+                            the workers go on
+    sync_replicas.py      The classic optimizer for synchronous training, made exact
+    sync_rounds.py        Rounds of synchronous training: which worker's gradients count for an update, and which
+                            worker may go on
+"""

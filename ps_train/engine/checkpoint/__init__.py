@@ -1,1 +1,25 @@
-"""Checkpoints: consistent snapshots of the ps's variables, their files, and the exported model."""
+"""Checkpoints: consistent at one global step, written while workers train, restored into any number of ps.
+
+The chief holds all pushes while each ps copies its state.  A thread writes the copies.  Files have TensorFlow's
+format.
+
+Files:
+
+    async_saver.py      Saver that takes checkpoints of one global step while workers train
+    chunked_io.py       Reading and writing of stored variables in chunks of bounded size
+    contents.py         Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph
+    export.py           Export of the trained model as a SavedModel, which serves without this package
+    files.py            Checkpoint files, which the chief writes and reads for any number of ps
+    glob_free.py        Paths of checkpoints for TensorFlow's readers, which take a path for a pattern
+    initial_values.py   Initial values that the chief sends to the ps, because only it may have them
+    push_barrier.py     Barrier that holds the pushes of all replicas, on all ps, at a moment when no update is half
+                          applied
+    run_checkpoints.py  The checkpoints of a run, by the one rule that every reader uses
+    run_files.py        Files of a run beside its checkpoints: the id of the run, and what is moved with a run that is
+                          ignored
+    run_record.py       Record of a run: its id, and the steps at which its generations began
+    save_hook.py        The chief's periodic checkpoints: one at the start, then one every few steps or seconds
+    save_listeners.py   The user's listeners of checkpoints, `tf.compat.v1.train.CheckpointSaverListener` objects
+    save_watcher.py     Thread of the chief that begins checkpoints between the chief's own steps
+    shadow_copies.py    Second copies of stored variables, each on the ps of its original
+"""

@@ -6,8 +6,8 @@
 
 `tf.compat.v1.train.Saver` places its save and restore operations on the variables' devices, so that files land on the
 disks of the ps.  Here the operations run on the chief.  The files have TensorFlow's own format
-(`tf.train.load_checkpoint`).  The chief moves large variables in chunks (`engine/checkpoint/chunked_io.py`), so it needs no
-memory for whole variables.  `engine/checkpoint/async_saver.py` ensures that all values belong to one moment.
+(`tf.train.load_checkpoint`).  The chief moves large variables in chunks (`engine/checkpoint/chunked_io.py`), so it
+needs no memory for whole variables.  `engine/checkpoint/async_saver.py` ensures that all values belong to one moment.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class ReceivedPush:
       vectors: one vector for each parcel; as they travel until `on_ps`.
       encoding: the encoding of the vectors; None where they travel as they are.
       rows: gradients of the rows of tables on this ps; None without tables.
-      progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); None without dynamic sharding.
+      progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); None without dynamic
+        sharding.
       state: the model's own state.
     """
 

@@ -1,4 +1,42 @@
-"""Update modes: the rules by which pushed gradients become new values."""
+"""Update modes: the rules by which pushed gradients become new values.
+
+`base.py` has the interface; `asynchronous.py`, `bounded.py` and `synchronous.py` are the modes.  A new mode is one
+file here.  Transforms of gradients (clipping, L2) run on the worker before the push.
+
+Files:
+
+    apply_gradients.py       Application of gradients on one ps, by the optimizers that the model asks for
+    asynchronous.py          Asynchronous updates: every gradient is applied when it arrives, independently of other
+                               replicas
+    base.py                  Common interface of all update modes
+    batch_size_control.py    A batch size that follows the network: its variable on ps 0, its way to the workers, and
+                               the chief's hook
+    batch_size_policy.py     The choice of a batch size from the measured cost of synchronisation
+    bounded.py               Bounded staleness (stale synchronous parallel): asynchronous updates with a limited lead
+                               over the slowest replica
+    counter_values.py        Values of the counters of a run, which are the variables of `updates.base.RunCounters`
+    follower_shard.py        A ps that follows the first ps's decisions about synchronous rounds (`sync_rounds.py`)
+    gradient_accumulator.py  Accumulator of a round's gradients on one ps: one vector for each parcel that replicas
+                               push
+    momentum_correction.py   Momentum on the worker, for a push codec that sends few of the values (Lin et al
+    push_guard.py            Guards of a push: functions that take the vectors of a push and return the vectors to
+                               send instead
+    quorum.py                Membership and completion of a round of synchronous updates, as pure functions of tensors
+    residuals.py             The end of a training with a lossy push codec: what the pushes have left out is applied
+    run_counters.py          The counters of a whole run, in variables on ps 0; checkpoints keep some of them
+    shard_ownership.py       Ownership of data shards: a variable on ps 0 that replicas change by compare-and-set
+    shard_progress.py        The examples that a ps has used: the cursor of each data shard
+                               (`data/shards/shard_layout.py`)
+    sparse_accumulator.py    Accumulator of a round's row gradients on one ps, stored as each replica pushed them
+                               until the round is complete
+    staleness.py             Summary of staleness: the number of updates made between a gradient's pull and its apply
+    sync_rounds.py           The part of a synchronous round on each ps: a replica's push, and a replica's removal
+    synchronous.py           Synchronous updates: each is the mean, weighted by examples, of one gradient from every
+                               replica of its round
+    token_gate.py            Gate on a ps at which replicas wait for a number there to grow
+    transforms.py            Gradient clipping: by value, by each variable's norm, by the global norm
+    wait_time.py             Time that steps wait for other replicas, measured on ps 0 by its own clock
+"""
 
 from __future__ import annotations
 

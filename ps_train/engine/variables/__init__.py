@@ -1,1 +1,33 @@
-"""A model's variables: their trace, the plan of their places, and their creation on the ps."""
+"""A model's variables: found in a scratch graph, planned, created on their ps, initialized.
+
+`trace.py` builds the model once to learn its variables, `plan.py` places them, `variables.py` creates them.
+`user_variables.py` is the one source of variables for a model in every graph, so names and collections are the same.
+
+Files:
+
+    assigned_variables.py  Search for the variables that a model assigns itself in forward() or loss(): moving
+                             averages, counters
+    call_started.py        Start signals that keep a call from changing anything before all its tasks have begun
+    copied_functions.py    Copies of the functions that a step calls (branches, loop bodies, `tf.function`s), with
+                             different random numbers
+    custom_gradients.py    Check of functions with a custom gradient: they must take the variables that they use as
+                             arguments
+    global_step.py         Replacement of the tensor that `tf.compat.v1.train.get_global_step()` returns
+    initial_tensor.py      Initial values that a model gives as tensors, copied so that another graph can compute them
+    initialization.py      Initialization of the variables on a ps, in chunks where they are large
+    model_variable.py      The object that a model is given for a trained variable: the pulled value with a variable's
+                             interface
+    mutex.py               The mutex of a ps, under which updates are made one at a time
+    pairwise_shapes.py     Check for shapes that broadcast a batch against itself: [batch, 1] with [batch] gives
+                             [batch, batch]
+    plain_graph.py         A model built in one process with ordinary variables, to score or export a checkpoint
+    plan.py                Placement of variables on the ps: greedy by bytes, large variables cut into slices along
+                             their first dimension
+    precision.py           Precision of sums: values of a dtype below 32 bits are added up, squared and divided as
+                             float32
+    seeded_graph.py        A graph in which all random operations of a model draw different numbers, in functions too
+    trace.py               The variables of a model, found by building the model once in a scratch graph
+    user_variables.py      One source for all variables of a model: get_variable, tf.Variable and Keras layers
+    variables.py           The variables of a plan on their ps: ordinary TensorFlow variables, one for each slice
+    worker_state.py        The state that a model keeps on each worker: lookup tables and local variables
+"""

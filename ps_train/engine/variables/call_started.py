@@ -2,8 +2,8 @@
 
     replica = after_all_started(replica, [0, 1])    # on the current device, computed after both ps have begun
 
-A task may refuse its part of a call (`cluster/sessions/calls.py`), although other tasks carry out theirs.  If a call changes
-something on several tasks, each change therefore depends on a start signal from each of these tasks.
+A task may refuse its part of a call (`cluster/sessions/calls.py`), although other tasks carry out theirs.  If a call
+changes something on several tasks, each change therefore depends on a start signal from each of these tasks.
 """
 
 from __future__ import annotations

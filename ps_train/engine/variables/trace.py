@@ -89,8 +89,8 @@ class VariableTrace:
       sparse: True if that gradient is an IndexedSlices, which touches some rows only.
       table: the table's declaration, if the variable is a table; a table never travels whole.
       assigned: True if the model assigns it in forward() or loss(); see `engine/transport/model_state.py`.
-      given: the source of the rows that a table begins with (`modeling/tables/given_rows.py`), with an `InitialTensor` for
-        a tensor; None for other initial values.
+      given: the source of the rows that a table begins with (`modeling/tables/given_rows.py`), with an
+        `InitialTensor` for a tensor; None for other initial values.
       checkpoint: the tensor of another checkpoint that the variable begins with, which precedes the other sources.
     """
 

@@ -1,21 +1,26 @@
-"""Embedding tables: rows looked up by ids, partitioned over all ps and never transferred as a whole.
+"""Embedding tables, the worker's side: declarations, lookups, and the order of rows.
 
-    from ps_train import embeddings
+All lookups of one forward pass are collected and answered together.  In a plain graph a table is one variable that
+`tf.gather` reads.  In training a row source that the engine sets fetches the rows from the ps.
 
-    def forward(self, features, training):
-        ads = embeddings.lookup("ads", features["ad"], rows=1_000_000, dimension=16)                   # [batch, 16]
-        seen = embeddings.lookup("ads", features["seen"], rows=1_000_000, dimension=16, combiner="mean")
-        fields = embeddings.lookup("fields", features["categories"], hash_buckets=[1000, 50, 200], dimension=8)
-        users = embeddings.lookup("users", features["user"], capacity=1_000_000, dimension=16, admit_after=3)
+Files:
 
-In a plain graph a table is one variable that `tf.gather` reads.  In training, the rows that a batch needs are fetched
-from the ps, for all lookups of a model together.  See docs/TABLES.md.
+    deferred_lookups.py  The deferred lookups of one forward call: all of them are resolved together
+    distributions.py     Distributions of initializers whose values can be drawn for any rows of a table independently
+    given_rows.py        Rows that a table begins with: an array, a tensor or a function of the shape gives row i to
+                           index i
+    id_encoding.py       Encoding of open vocabularies' ids as keys, which are stored, compared and sent
+    id_initializer.py    The initial value of a row that an admitted id of an open vocabulary gets
+    lookups.py           The function `lookup` that models call to turn ids into rows
+    plain_vocabulary.py  Open vocabularies in a plain graph: a model is traced, scored from a checkpoint or served
+    row_allocator.py     The allocator of an open vocabulary's rows on one ps: rows are assigned to ids, freed, and
+                           assigned again
+    row_index.py         Row indices of ids: checked or hashed, with the rows of each field after those of the field
+                           before
+    row_order.py         The order of a table's rows in memory, and their initial values
+    row_source.py        The source of a lookup's rows: the graph's own variable, or the source that training sets
+    table.py             The declaration of an embedding table: rows, dimension, initial values, and the treatment of
+                           unknown ids
+    vocabulary_index.py  The map from an open vocabulary's ids to rows: three variables, and a hash table as their
+                           index
 """
-
-from __future__ import annotations
-
-from ps_train.modeling.tables.lookups import lookup
-from ps_train.modeling.tables.row_order import positions_of
-from ps_train.modeling.tables.table import Table
-
-__all__ = ["Table", "lookup", "positions_of"]

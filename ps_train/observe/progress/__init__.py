@@ -1,1 +1,10 @@
-"""TODO ps_train/observe/progress."""
+"""Progress: the line on the console, event files, and the results of evaluations.
+
+Files:
+
+    early_stop.py   Hook of the chief that ends the training when a metric of the evaluator gets no better
+                      (--early_stop)
+    eval_events.py  Results of evaluations, as the event files of an eval directory hold them
+    progress.py     The chief's progress: a line on the console every few seconds, and points in the event files
+    summaries.py    The model's own summaries and a description of the job in the chief's event file
+"""

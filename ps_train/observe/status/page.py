@@ -38,7 +38,7 @@ def csp() -> str:
 
 @functools.cache
 def _read(*names: str) -> str:
-    folder = importlib.resources.files("ps_train.observe").joinpath("page_files")
+    folder = importlib.resources.files("ps_train.observe.status").joinpath("page_files")
     return "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 

@@ -1,4 +1,4 @@
-"""The installed TensorFlow has the private names of `ps_train/base/private_tf.py`, whose functions do what they are for."""
+"""The installed TensorFlow has the private names of `ps_train/base/private_tf.py`, and they do what they are for."""
 
 from __future__ import annotations
 

@@ -1,1 +1,13 @@
-"""Codecs: how the numbers of a vector are written for the wire, and read again."""
+"""Codecs: fewer bytes for the numbers of a vector.
+
+`codec.py` has the interface.  A codec is pure: what a lossy push leaves out is kept by `feedback.py`.
+
+Files:
+
+    cast.py      Cast: float32 travels as a dtype of 16 bits, rounded to the nearest value
+    codec.py     The interface of a codec, and the chain of two
+    feedback.py  Error feedback: what a push leaves out is kept on the worker and added to the next one
+    int8.py      int8 with one scale for each block of 256 values, and unbiased rounding
+    top_k.py     The largest values of a vector, by magnitude, and their positions
+    wire.py      Several vectors as one tensor of bytes: each tensor between two processes is a message of its own
+"""

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from ps_train.estimator import Estimator, EstimatorSpec, RunConfig
 
 from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.survey import survey_program
+from ps_train.estimator import Estimator, EstimatorSpec, RunConfig
 from tests.support.long import long
 from tests.support.programs import BATCH, CONFIG, X, Y, minimize, spec_of
 from tests.support.served import served

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
-from ps_train.optimizers import LazyAdam
 
 from ps_train.base.errors import ModelError
+from ps_train.optimizers import LazyAdam
 from tests.support.refused_tables import Table, built
 
 

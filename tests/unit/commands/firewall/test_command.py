@@ -10,7 +10,6 @@ import subprocess
 import sys
 
 import pytest
-from ps_train.firewall import main
 
 from ps_train import firewall
 from ps_train.base.console import Console
@@ -18,6 +17,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.network_interfaces import InterfaceAddress
 from ps_train.commands.firewall.command import RuleSource
 from ps_train.config import flags
+from ps_train.firewall import main
 
 HERE = "10.0.0.1"
 NAMES = {"a": [HERE], "b": ["10.0.0.2", "fd00::2"], "c": ["10.0.0.3"], "localhost": ["127.0.0.1"]}

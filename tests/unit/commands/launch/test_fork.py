@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 BEGINS = """
 import json, os, signal, sys, threading, time
 from ps_train.commands.launch.fork import ForkedProcess, can_fork

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import types
 
-import ps_train.estimator
 import pytest
 
+import ps_train.estimator
 from ps_train import estimator
 from ps_train.compat.estimator.canned import refusal_of
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+
 from ps_train.estimator.export import (
     ServingInputReceiver,
     TensorServingInputReceiver,

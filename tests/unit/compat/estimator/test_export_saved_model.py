@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from ps_train.estimator.export import ServingInputReceiver, TensorServingInputReceiver
 
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.export_outputs import PredictOutput, RegressionOutput
+from ps_train.estimator.export import ServingInputReceiver, TensorServingInputReceiver
 from tests.support.estimators import X, estimator, forever, model_fn, spec_of, weights_after, with_fields
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+
 from ps_train.estimator.inputs import numpy_input_fn, pandas_input_fn
 
 X = np.arange(10, dtype=np.float32).reshape(5, 2)

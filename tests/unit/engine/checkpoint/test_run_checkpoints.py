@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from ps_train.estimator import Estimator, EstimatorSpec, ModeKeys, export
 
 from ps_train.base.console import Console
 from ps_train.compat.capture.sessions import RestoringSessionCreator
 from ps_train.engine.checkpoint.files import needed_checkpoint, saved_step
 from ps_train.engine.checkpoint.run_checkpoints import foreign_checkpoints, newest_checkpoint, run_checkpoints
 from ps_train.engine.checkpoint.run_files import read_run_id
+from ps_train.estimator import Estimator, EstimatorSpec, ModeKeys, export
 from ps_train.training.tasks import evaluator as role
 from tests.support.checkpoints import mixed_directory, write_checkpoint
 

@@ -25,7 +25,7 @@ def documented_keys():
 
 
 def _blocks():
-    text = (pathlib.Path(__file__).parents[3] / "docs/STATUS.md").read_text()
+    text = (pathlib.Path(__file__).parents[4] / "docs/STATUS.md").read_text()
     return [part.partition("```")[0] for part in text.split("```json")[1:]]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from ps_train.estimator.export import ServingInputReceiver
 
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.warm_start import VocabInfo, WarmStartSettings, warm_start_settings
+from ps_train.estimator.export import ServingInputReceiver
 from tests.support.estimators import estimator, forever, model_fn, once, weights_of
 
 

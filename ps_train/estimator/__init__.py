@@ -1,0 +1,11 @@
+"""The Estimator API on the engine of ps_train.
+
+    from ps_train import estimator as tf_estimator
+    trained = tf_estimator.Estimator(model_fn, "/models/run1")
+
+The names are those of `tf.estimator`.
+"""
+
+from ps_train.compat.estimator.names import *  # noqa: F403
+from ps_train.compat.estimator.names import __all__, __getattr__  # noqa: F401
+from ps_train.estimator import experimental, export, inputs  # noqa: F401

@@ -1,0 +1,12 @@
+"""The names of TensorFlow 1's `tf.train`; those for clusters are made right, the others are `tf.compat.v1.train`'s.
+
+    from ps_train import train
+
+    server = train.Server(cluster, job_name="ps", task_index=0)
+    server.join()                                   # returns when all workers have ended
+
+A script changes one import and nothing else.  `docs/MIGRATING.md` lists the differences.
+"""
+
+from ps_train.compat.train.names import *  # noqa: F403
+from ps_train.compat.train.names import __all__, __dir__, __getattr__  # noqa: F401
