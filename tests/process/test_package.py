@@ -28,7 +28,7 @@ def test_the_wheel_runs_outside_of_the_clone(processes: Processes) -> None:
     )
     (wheel,) = (processes.directory / "wheels").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    folder = ROOT / "ps_train" / "observe" / "page_files"
+    folder = ROOT / "ps_train" / "observe" / "status" / "page_files"
     page_files = [str(path.relative_to(ROOT)) for path in folder.iterdir()]
     assert len(page_files) == 8
     for needed in ("ps_train/py.typed", "ps_train/data/digits.npz", "ps_train/data/digits.LICENSE", *page_files):

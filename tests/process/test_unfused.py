@@ -22,7 +22,7 @@ import logging, os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 sys.path.insert(0, {root!r})
 import tensorflow as tf, tensorflow.compat.v1 as v1
-from ps_train.estimator import engines
+from ps_train.compat.estimator import engines
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig

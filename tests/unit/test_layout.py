@@ -25,7 +25,7 @@ COVERED_BY = {
     "engine/step/worker_step.py": "tests/cluster/test_modes.py",
     "engine/step/ps_state.py": "tests/cluster/test_modes.py",
     "engine/step/backward.py": "tests/cluster/test_gradients.py",
-    "metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",
+    "engine/step/metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",
     "training/tasks/model_check.py": "tests/unit/modeling/test_model_errors.py",
     "engine/updates/base.py": "tests/cluster/test_modes.py",
     "engine/updates/gradient_accumulator.py": "tests/cluster/engine/updates/test_synchronous.py",

@@ -11,13 +11,12 @@ import sys
 
 import pytest
 
-from ps_train import firewall
 from ps_train.base.console import Console
 from ps_train.base.errors import ConfigError
 from ps_train.base.network_interfaces import InterfaceAddress
-from ps_train.commands.firewall.command import RuleSource
+from ps_train.commands.firewall import command as firewall
+from ps_train.commands.firewall.command import RuleSource, main
 from ps_train.config import flags
-from ps_train.firewall import main
 
 HERE = "10.0.0.1"
 NAMES = {"a": [HERE], "b": ["10.0.0.2", "fd00::2"], "c": ["10.0.0.3"], "localhost": ["127.0.0.1"]}

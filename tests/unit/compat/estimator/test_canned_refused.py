@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import types
 
 import pytest
 
-import ps_train.estimator
 from ps_train import estimator
 from ps_train.compat.estimator.canned import refusal_of
 
@@ -17,12 +15,6 @@ def test_every_listed_name_is_there_and_the_list_is_sorted():
     assert all(getattr(estimator, name) is not None for name in estimator.__all__)
     modules = [name for name in estimator.__all__ if isinstance(getattr(estimator, name), types.ModuleType)]
     assert modules == ["experimental", "export", "inputs"]
-
-
-@pytest.mark.parametrize("name", ["train_and_evaluate", "add_metrics"])
-def test_a_function_is_not_hidden_by_its_module(name):
-    importlib.import_module(f"ps_train.estimator.{name}")
-    assert isinstance(getattr(ps_train.estimator, name), types.FunctionType)
 
 
 @pytest.mark.parametrize("name", ["experimental", "export", "inputs"])

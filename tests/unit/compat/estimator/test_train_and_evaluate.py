@@ -59,7 +59,7 @@ def served(monkeypatch):
     engines = types.ModuleType("ps_train.compat.estimator.engines")
     engines.serve = configs.append
     monkeypatch.setitem(sys.modules, "ps_train.compat.estimator.engines", engines)
-    monkeypatch.setattr(sys.modules["ps_train.estimator"], "engines", engines, raising=False)
+    monkeypatch.setattr(sys.modules["ps_train.compat.estimator"], "engines", engines, raising=False)
     return configs
 
 

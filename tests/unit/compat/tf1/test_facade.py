@@ -38,7 +38,7 @@ import tensorflow.contrib.framework
 from tensorflow.examples.tutorials.mnist import input_data
 from tensorflow.python.framework import ops
 import ps_train.train
-assert v1 is tf and tf.compat.v1 is tf and tf.train is ps_train.train
+assert v1 is tf and tf.compat.v1 is tf and tf.train.Server is ps_train.train.Server
 assert tf.train.Server.__module__.startswith("ps_train.") and tf.train.AdamOptimizer.__module__.startswith("tensorflow")
 assert contrib_layers is tf.contrib.layers and tf.contrib.layers.l2_regularizer is l2_regularizer
 assert tf.examples.tutorials.mnist.input_data is input_data
