@@ -1,4 +1,4 @@
-"""`python -m ps_train.doctor` checks this host, and the way to the others, before a job is started: docs/DOCTOR.md."""
+"""`python -m ps_train doctor` checks this host, and the way to the others, before a job is started: docs/DOCTOR.md."""
 
 from __future__ import annotations
 

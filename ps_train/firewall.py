@@ -1,4 +1,4 @@
-"""`python -m ps_train.firewall` closes a job's ports to other hosts: docs/SECURITY.md."""
+"""`python -m ps_train firewall` closes a job's ports to other hosts: docs/SECURITY.md."""
 
 from __future__ import annotations
 

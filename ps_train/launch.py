@@ -1,4 +1,4 @@
-"""`python -m ps_train.launch` starts all tasks of a job on several hosts: docs/LAUNCHING.md."""
+"""`python -m ps_train launch` starts all tasks of a job on several hosts: docs/LAUNCHING.md."""
 
 from __future__ import annotations
 

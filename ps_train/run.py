@@ -1,4 +1,4 @@
-"""`python -m ps_train.run` runs a TensorFlow 1 script, as one task or as all tasks of a cluster: docs/MIGRATING.md."""
+"""`python -m ps_train run` runs a TensorFlow 1 script, as one task or as all tasks of a cluster: docs/MIGRATING.md."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@
        `- JobFailedError              1   another task failed, or the job was given up
 
 Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
-128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/OPERATING.md.
+128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/RUNNING.md.
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
 action to take.  `headline` makes one line of any other exception.  The room does not use TensorFlow.
@@ -31,7 +31,7 @@ EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
 
-DOCTOR_HINT = "try python -m ps_train.doctor with the same flags"
+DOCTOR_HINT = "try python -m ps_train doctor with the same flags"
 """The end of an error about a task that does not answer when a job starts."""
 
 

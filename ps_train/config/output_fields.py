@@ -124,7 +124,7 @@ class OutputFields:
     health_limits: str = job_field(
         "",
         "output",
-        "Limits of the rules of health, such as sync_share:0.3,input_share:0.2; see docs/HEALTH.md.",
+        "Limits of the rules of health, such as sync_share:0.3,input_share:0.2; see docs/WATCHING.md.",
         _LIMITS,
     )
     status_port: int | None = job_field(

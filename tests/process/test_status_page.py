@@ -416,7 +416,7 @@ def test_a_large_job_is_shown_quickly(browser: Any) -> None:
 
 
 def test_the_made_json_has_the_keys_of_the_documentation() -> None:
-    text = (pathlib.Path(__file__).parents[2] / "docs" / "STATUS.md").read_text()
+    text = (pathlib.Path(__file__).parents[2] / "docs" / "WATCHING.md").read_text()
     status, history = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.S))
     for documented, made in ((status, sample_status(update="bounded")), (history, sample_history())):
         assert documented.keys() == made.keys()

@@ -1,4 +1,4 @@
-"""A job's status and history as docs/STATUS.md describes them, a server that gives them, and a browser to look."""
+"""A job's status and history as docs/WATCHING.md describes them, a server that gives them, and a browser to look."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class TelemetrySource:
     Attributes:
       steps: steps that the task has made.
       examples: examples that it has used.
-      step_time: returns the parts of the newest traced step; see `docs/STATUS.md`.
+      step_time: returns the parts of the newest traced step; see `docs/WATCHING.md`.
     """
 
     def __init__(self, recorder: Recorder | None = None) -> None:

@@ -2,7 +2,7 @@
 
 Files:
 
-    command.py     Checks this host, and the way to the others, before a job is started: `python -m ps_train.doctor`,
+    command.py     Checks this host, and the way to the others, before a job is started: `python -m ps_train doctor`,
                      flags of the job
     findings.py    Findings of the doctor: one line each, and the exit code that follows from them
     host.py        Facts about this machine, and the doctor's findings about them

@@ -1,8 +1,8 @@
-"""Checks this host, and the way to the others, before a job is started: `python -m ps_train.doctor`, flags of the job.
+"""Checks this host, and the way to the others, before a job is started: `python -m ps_train doctor`, flags of the job.
 
-    python -m ps_train.doctor --model=my.module:Net --num_ps=2 --num_workers=4       # a job on this machine
-    python -m ps_train.doctor --flagfile=job.flags                                   # which task would this host be?
-    python -m ps_train.doctor --flagfile=job.flags --job_name=worker --task_index=0  # on every host at the same time
+    python -m ps_train doctor --model=my.module:Net --num_ps=2 --num_workers=4       # a job on this machine
+    python -m ps_train doctor --flagfile=job.flags                                   # which task would this host be?
+    python -m ps_train doctor --flagfile=job.flags --job_name=worker --task_index=0  # on every host at the same time
 
 It prints one line for each finding, and ends with 0, or with 2 if the job cannot start or cannot succeed.
 """

@@ -151,7 +151,7 @@ def public_finding(allowed: bool, find: Callable[[], Sequence[InterfaceAddress]]
     """
     is_allowed = are_public_ports_allowed(allowed)
     level, no_start = (WARN, "") if is_allowed else (FAIL, ": no task starts")
-    advice = "close the ports of the job in a firewall (python -m ps_train.firewall)"
+    advice = "close the ports of the job in a firewall (python -m ps_train firewall)"
     advice += "" if is_allowed else " and give --allow_public_ports, or use a private network"
     try:
         found = find()

@@ -1,9 +1,9 @@
 """A firewall for the ports of a job on this host: only the job's hosts reach them.
 
-    python -m ps_train.firewall --flagfile=job.flags                 # prints the rules for nft (nftables)
-    python -m ps_train.firewall --flagfile=job.flags --apply         # applies them until Ctrl-C or SIGTERM
-    python -m ps_train.firewall --flagfile=job.flags --apply -- CMD  # applies them as long as CMD runs
-    python -m ps_train.firewall --flagfile=job.flags --remove        # removes what a killed one has left
+    python -m ps_train firewall --flagfile=job.flags                 # prints the rules for nft (nftables)
+    python -m ps_train firewall --flagfile=job.flags --apply         # applies them until Ctrl-C or SIGTERM
+    python -m ps_train firewall --flagfile=job.flags --apply -- CMD  # applies them as long as CMD runs
+    python -m ps_train firewall --flagfile=job.flags --remove        # removes what a killed one has left
 
 The flags of the job are those of its tasks.  The ports are those of the tasks whose addresses are of this host, or
 with --job_name and --task_index the port of this task.  docs/SECURITY.md has more.

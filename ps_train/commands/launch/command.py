@@ -1,6 +1,6 @@
 """Starts all tasks of a job on several hosts, over the user's own ssh.
 
-    python -m ps_train.launch --hosts=a:ps,b:worker*2,c:worker*2 -- --model=net:Net --max_steps=5000
+    python -m ps_train launch --hosts=a:ps,b:worker*2,c:worker*2 -- --model=net:Net --max_steps=5000
 
 Their output is merged, each line after the name of its task; the chief's has no name.  Ctrl-C and SIGTERM save a
 checkpoint and end the job.  The first failure ends it and is shown as the cause; --max_restarts=3 restarts the task

@@ -1,6 +1,6 @@
 """Runs a TensorFlow 1 script, as one task or as all tasks of a cluster on this machine.
 
-    python -m ps_train.run --num_ps=1 --num_workers=2 --compat train.py --steps=100
+    python -m ps_train run --num_ps=1 --num_workers=2 --compat train.py --steps=100
 
 With `--num_ps` or `--num_workers` the script is started once for each task.  Each task gets `TF_CONFIG`, and the flags
 `--job_name --task_index --ps_hosts --worker_hosts` where the script defines them.  Without them the script runs once,

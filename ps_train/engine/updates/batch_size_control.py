@@ -29,7 +29,7 @@ from ps_train.engine.variables.worker_state import local_variable
 log = logging.getLogger(__name__)
 
 SYNC_PARTS = ("pull", "push", "wait", "update")
-"""Parts of a step that are synchronisation; see docs/HEALTH.md."""
+"""Parts of a step that are synchronisation; see docs/WATCHING.md."""
 
 SYNC_SHARE = 0.2
 """Largest share of a step that synchronisation may take, where --health_limits sets none."""

@@ -1,4 +1,4 @@
-"""The board: the present state of a job in the chief, as `docs/STATUS.md` describes it.
+"""The board: the present state of a job in the chief, as `docs/WATCHING.md` describes it.
 
     board = Board(job, cluster, plan, recorder)
     board.read_records(0, items)              # the heartbeat, each second, for each ps
@@ -57,7 +57,7 @@ class History:
 
 
 VERSION = 1
-"""Version of the JSON; see `docs/STATUS.md`."""
+"""Version of the JSON; see `docs/WATCHING.md`."""
 
 _STATES: dict[str, str] = {
     "absent": "starting",

@@ -1,8 +1,8 @@
 """Rules of health: each measures one thing, has a limit, and knows what to do about it.
 
-    findings(status, job, Limits.parse("sync_share:0.3"))    # the "health" of docs/STATUS.md, in the order of RULES
+    findings(status, job, Limits.parse("sync_share:0.3"))    # the "health" of docs/WATCHING.md, in the order of RULES
 
-A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/HEALTH.md explains each.
+A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/WATCHING.md explains each.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ def record(uptime, **values):
 
 
 def documented_keys():
-    """The keys of /api/status as docs/STATUS.md shows them."""
+    """The keys of /api/status as docs/WATCHING.md shows them."""
     return set(json.loads(_blocks()[0]))
 
 
 def _blocks():
-    text = (pathlib.Path(__file__).parents[4] / "docs/STATUS.md").read_text()
+    text = (pathlib.Path(__file__).parents[4] / "docs/WATCHING.md").read_text()
     return [part.partition("```")[0] for part in text.split("```json")[1:]]
 
 

@@ -198,7 +198,7 @@ def test_the_rules_of_the_flag_are_those_that_exist():
 
 
 def test_each_rule_is_documented_with_its_limit():
-    text = (DOCS / "HEALTH.md").read_text()
+    text = (DOCS / "WATCHING.md").read_text()
     for rule in RULES:
         assert re.search(rf"^\| `{rule.name}` \|.*\|.*{re.escape(f'{rule.limit:g}')}.*\|", text, re.M), rule.name
 
