@@ -57,7 +57,9 @@ def by_page(problems_of, pages):
 
 def test_a_broken_link_and_a_missing_file_are_found(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("# A b, `c`\n[x](#a-b-c) [x](page.md#a) [x](no.md)\n```\n[x](no)\n```\n`engine/no.py` `tests/no/` `a/b/`\n")
+    page.write_text(
+        "# A b, `c`\n[x](#a-b-c) [x](page.md#a) [x](no.md)\n```\n[x](no)\n```\n`engine/no.py` `tests/no/` `a/b/`\n"
+    )
     assert broken_links(page) == ["page.md#a", "no.md"]
     assert missing_files(page) == ["engine/no.py", "tests/no/"]
 
