@@ -31,18 +31,18 @@ class ClusterFields:
         (), "cluster", "host:port of the chief; without one, worker 0 is the chief.", shared=True
     )
     cluster_file: str = job_field(
-        "", "cluster", "JSON file with the host lists, like TF_CONFIG; it may change any time."
+        "", "cluster", "JSON file with the host lists, as in TF_CONFIG; running tasks follow its changes."
     )
     cluster_from: str = job_field(
         "auto",
         "cluster",
-        "Source of the cluster and the task; auto: TF_CONFIG if it is set.  See docs/LAUNCHING.md.",
+        "Source of the cluster and the task.  auto: TF_CONFIG if it is set.  See docs/LAUNCHING.md.",
         one_of(CLUSTER_SOURCES),
     )
     port: int = job_field(
         2222,
         "cluster",
-        "First port of a host, of a cluster from Slurm, Kubernetes or an MPI hostfile.",
+        "First port of each host, for a cluster from Slurm, Kubernetes or an MPI hostfile.",
         Check("a number from 1 to 65535", lambda port: 1 <= port <= 65535),
     )
     allow_public_ports: bool = job_field(
@@ -53,14 +53,12 @@ class ClusterFields:
     )
     hostfile: str = job_field("", "cluster", "Hostfile of mpirun, for --cluster_from=mpi.")
     k8s_service: str = job_field("", "cluster", "Headless service of the pods, for --cluster_from=kubernetes.")
-    min_workers: int = job_field(
-        1, "cluster", "When fewer workers than this remain, the job ends with an error.", at_least(1)
-    )
+    min_workers: int = job_field(1, "cluster", "End the job with an error when fewer workers remain.", at_least(1))
     max_workers: int = job_field(
         0,
         "cluster",
-        "Elastic job: workers outside the host lists may join, up to this number of workers at a time, and any may "
-        "leave; 0: only the workers of the host lists.",
+        "Elastic job: workers that are in no host list may join, up to this number of workers at a time, and workers "
+        "may leave.  0: only the workers of the host lists.",
         at_least(0),
         shared=True,
     )
@@ -73,18 +71,18 @@ class ClusterFields:
         optional(at_least(1)),
         common=True,
     )
-    max_restarts: int = job_field(0, "local mode", "How many times each failed process is restarted.", at_least(0))
-    inject_fault: tuple[str, ...] = job_field((), "local mode", f"Faults that happen to the job: {FORMS}.")
+    max_restarts: int = job_field(0, "local mode", "Restarts of each failed process.", at_least(0))
+    inject_fault: tuple[str, ...] = job_field((), "local mode", f"Faults to cause: {FORMS}.")
 
     startup_timeout_secs: float = job_field(
-        120.0, "timeouts", "How long a task waits for the tasks it needs before it gives up.", above(0)
+        120.0, "timeouts", "Longest wait of a starting task for the other tasks.", above(0)
     )
     recovery_timeout_secs: float = job_field(
-        60.0, "timeouts", "How long the job waits for a ps or worker that stopped answering.", above(0)
+        60.0, "timeouts", "Longest wait of the job for a ps or chief that does not answer.", above(0)
     )
     heartbeat_timeout_secs: float = job_field(
-        10.0, "timeouts", "A worker without a heartbeat for this long no longer counts as alive.", above(0)
+        10.0, "timeouts", "A worker without a heartbeat for this long is left out until it is back.", above(0)
     )
     finish_timeout_secs: float = job_field(
-        60.0, "timeouts", "How long the chief waits for the other workers at the end.", above(0)
+        60.0, "timeouts", "Longest wait of the chief for the other workers at the end.", above(0)
     )

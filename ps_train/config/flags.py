@@ -40,12 +40,12 @@ USAGE = """Parameter-server training for TensorFlow graphs.
   python -m ps_train                      train the shipped digits model: 1 ps, 2 workers, on this machine
   python -m ps_train --job_name=ps --task_index=0 --flagfile=FILE          one ps of a cluster
   python -m ps_train --job_name=worker --task_index=0 --flagfile=FILE      one worker of a cluster
-  python -m ps_train VERB --help                                           another program:
+  python -m ps_train VERB --help                                           another command:
 
 {verbs}
 
-A flagfile holds one flag a line and describes one job; every process of the job is given the same one.
-Of a flag given twice the command line counts, then the flagfile, then TF_CONFIG.
+A flagfile has one flag a line and describes one job.  Give every process of the job the same one.
+The command line overrides the flagfile, and the flagfile overrides TF_CONFIG.
 
 Without --model_dir a local job writes checkpoints, event files and result.json to runs/MODEL-UPDATE-TIME."""
 

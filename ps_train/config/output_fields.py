@@ -48,78 +48,78 @@ class OutputFields:
     model_dir: str = job_field(
         "",
         "checkpoints",
-        "Directory of checkpoints, event files and result.json; only the chief's. [local mode: runs/MODEL-UPDATE-TIME]",
+        "Directory of the chief for checkpoints, event files and result.json. [local mode: runs/MODEL-UPDATE-TIME]",
         common=True,
     )
-    save_steps: int = job_field(
-        0, "checkpoints", "Save a checkpoint every so many global steps; 0: by time only.", at_least(0)
-    )
+    save_steps: int = job_field(0, "checkpoints", "Global steps between checkpoints; 0: by time only.", at_least(0))
     save_secs: float = job_field(
-        60.0, "checkpoints", "Save a checkpoint every so many seconds; 0: by steps only.", at_least(0), common=True
+        60.0, "checkpoints", "Seconds between checkpoints; 0: by steps only.", at_least(0), common=True
     )
-    keep_checkpoints: int = job_field(5, "checkpoints", "How many checkpoints are kept.", at_least(1))
+    keep_checkpoints: int = job_field(5, "checkpoints", "Number of checkpoints to keep.", at_least(1))
     ignore_checkpoints: bool = job_field(
         False,
         "checkpoints",
-        "Start at step 0 although model_dir has checkpoints; the chief moves these into a directory in it.",
+        "Start at step 0 although model_dir has checkpoints; the chief moves them into a subdirectory.",
     )
     max_snapshot_mib: int = job_field(
         256,
         "checkpoints",
-        "A checkpoint is written from copies on the ps while training goes on, unless a ps holds more MiB than this; "
-        "then pushes are held until the file is written.  0: no copies.",
+        "Largest state of a ps, in MiB, that is copied for a checkpoint, so that training goes on while the file is "
+        "written.  Pushes of a larger one are held until then.  0: no copies.",
         at_least(0),
     )
     ps_recovery: str | None = job_field(
         None,
         "checkpoints",
-        "When a ps comes back empty: restore only what it had, or roll all back to one step. [partial under async]",
+        "If a ps comes back empty: restore only its variables (partial), or all ps to one step. [partial under async]",
         optional(one_of(_RECOVERIES)),
     )
     export_dir: str = job_field(
         "",
         "checkpoints",
-        "Write the trained model at the end as a SavedModel into the next numbered directory here; the chief does.",
+        "Directory for the trained model as a SavedModel, which the chief writes into the next numbered subdirectory.",
         common=True,
     )
     export: str = job_field(
         "final",
         "checkpoints",
-        "The models that export_dir gets: that of the end, by the chief; or, by the evaluator, the latest after each "
-        "evaluation, or each that is the best so far, by the model's first metric or by METRIC (-METRIC: smaller is "
-        "better).  The evaluator keeps its last 5 exports.",
+        "Models to export.  final: the last one, by the chief.  latest: after each evaluation, by the evaluator.  best:"
+        " each that is the best so far by the model's first metric or by METRIC (-METRIC: smaller is better).  The "
+        "evaluator keeps its last 5 exports.",
         _EXPORTS,
     )
 
     eval_every_secs: float = job_field(
         0.0,
         "evaluation",
-        "Least seconds between the beginnings of two evaluations of the evaluator; the last one is never delayed.",
+        "Least seconds between the beginnings of two evaluations; the last one is never delayed.",
         at_least(0),
     )
     early_stop: str = job_field(
         "",
         "evaluation",
-        "METRIC:EVALUATIONS, such as auc:3: end the job when the evaluator has scored so many checkpoints without a "
-        "better value of this metric (-METRIC: smaller is better).",
+        "METRIC:EVALUATIONS, such as auc:3: end the job after 3 evaluations in a row without a better auc (-METRIC: "
+        "smaller is better).",
         _EARLY_STOP,
     )
 
     log_dir: str = job_field(
-        "", "output", "Every task writes its output to JOB_INDEX.log here, and a failure to JOB_INDEX.error.json."
+        "",
+        "output",
+        "Directory in which every task writes its output to JOB_INDEX.log, and a failure to JOB_INDEX.error.json.",
     )
     log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))
     summary_steps: int = job_field(
         100,
         "output",
-        "Write the model's summaries (tf.compat.v1.summary) every so many steps; 0: never.",
+        "Steps between the model's summaries (tf.compat.v1.summary); 0: none.",
         at_least(0),
     )
     timeline_dir: str = job_field(
         "", "output", "Write when each step of each worker began and ended, into one CSV file per worker, here."
     )
     events_json: str = job_field(
-        "", "output", "Append each lifecycle event to this file of the chief's machine, one JSON object a line."
+        "", "output", "File of the chief's machine to which each lifecycle event is appended, one JSON object a line."
     )
     health_limits: str = job_field(
         "",
@@ -133,28 +133,26 @@ class OutputFields:
         "Port of the chief's status page; 0: a free one; -1: no page. [local mode: 0; else -1]",
         optional(_PORT),
     )
-    status_host: str = job_field(
-        "127.0.0.1", "output", "Address on which the chief serves the status page, and every task --health_port."
-    )
+    status_host: str = job_field("127.0.0.1", "output", "Address of the status page, and of --health_port.")
     health_port: int | None = job_field(
         None,
         "output",
-        "Port on which every task that is started on its own answers /healthz; 0: a free one; -1: none. [-1]",
+        "Port at which each separately started task answers /healthz; 0: a free one; -1: none. [-1]",
         optional(_PORT),
     )
     profile: str = job_field(
         "",
         "output",
-        "STEP:COUNT, such as 200:20: record every operation of so many steps of each worker, from this global step on, "
-        "into one trace in model_dir, and print where their time goes.",
+        "STEP:COUNT, such as 200:20: from global step 200 on, record every operation of 20 steps of each worker into "
+        "one trace in model_dir, and print where their time goes.",
         _PROFILE,
     )
     verbose: bool = job_field(
-        False, "output", "Show more: environment settings, start-up phases, TensorFlow's log.", common=True
+        False, "output", "Show environment settings, start-up phases and TensorFlow's log too.", common=True
     )
 
-    gpus: int = job_field(-1, "devices", "GPUs a worker may use; -1: all.  A ps never sees one.", at_least(-1))
+    gpus: int = job_field(-1, "devices", "GPUs that a worker may use; -1: all.  A ps uses none.", at_least(-1))
     towers: str = job_field(
-        "1", "devices", "Devices of a worker among which it divides each batch; all: its GPUs.", integer_or("all")
+        "1", "devices", "Devices among which a worker divides each batch; all: its GPUs.", integer_or("all")
     )
     gpu_memory_growth: bool = job_field(True, "devices", "Take GPU memory as needed instead of all at once.")

@@ -36,7 +36,7 @@ class TrainingFields:
     optimizer: str | None = job_field(
         None,
         "model",
-        "Optimizer; --optimizer_arg sets its arguments. [the model's own]",
+        "Optimizer by name; --optimizer_arg sets its arguments. [the model's own]",
         optional(one_of(OPTIMIZERS)),
         shared=True,
         common=True,
@@ -44,7 +44,7 @@ class TrainingFields:
     optimizer_arg: tuple[str, ...] = job_field(
         (),
         "model",
-        "name=value for the optimizer that is chosen by its name, as epsilon=1e-6; may be repeated.",
+        "name=value for the named optimizer, as epsilon=1e-6; may be repeated.",
         shared=True,
         repeated=True,
     )
@@ -56,16 +56,16 @@ class TrainingFields:
     batch_size: int | str = job_field(
         32,
         "data",
-        "Examples in one batch of one worker.  64..512: from 64 to 512, as the network needs it.",
+        "Examples in a batch of one worker.  64..512: between 64 and 512, following the network.",
         batch_size,
         common=True,
     )
-    epochs: int = job_field(0, "data", "Passes over the data; 0: as many as max_steps needs.", at_least(0), common=True)
+    epochs: int = job_field(0, "data", "Passes over the data; 0: until max_steps.", at_least(0), common=True)
     sharding: str = job_field(
         _STATIC,
         "data",
-        "Who trains on which examples.  static: each worker on its own share.  dynamic: shards are handed out, and the "
-        "checkpoint knows which examples were used.",
+        "Division of the examples among workers.  static: each worker reads its own share.  dynamic: workers take "
+        "shards, and the checkpoint records the used examples.",
         one_of(_SHARDINGS),
         shared=True,
     )
@@ -75,14 +75,12 @@ class TrainingFields:
     shuffle_buffer: int = job_field(
         10_000, "data", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
-    max_bad_lines: int = job_field(
-        100, "data", "Malformed lines of input that one process skips before it gives up.", at_least(0)
-    )
+    max_bad_lines: int = job_field(100, "data", "Malformed lines of input that one process may skip.", at_least(0))
 
     scale_learning_rate: str = job_field(
         NONE,
         "data",
-        "How the learning rate follows a batch_size of two bounds: linear with the examples of an update, or with "
+        "Scaling of the learning rate with a batch_size of two bounds: linear in the examples of an update, or with "
         "their square root (sqrt).",
         one_of((NONE, "linear", "sqrt")),
         shared=True,
@@ -92,43 +90,48 @@ class TrainingFields:
         2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True, common=True
     )
     accumulate: int = job_field(
-        1, "training", "Batches whose mean gradient is one push, as if the batch were larger.", at_least(1), shared=True
+        1, "training", "Batches for each push, which sends their mean gradient.", at_least(1), shared=True
     )
     steps_per_run: str = job_field(
         AUTO,
         "training",
-        "How many steps one session.run makes.  auto: as many as leave the loop quick to react.",
+        "Steps in one session.run.  auto: as many as let the loop react five times a second.",
         integer_or(AUTO),
     )
     prefetch_pulls: int = job_field(
         0,
         "training",
-        "async: pull so many steps ahead within a run; hides the network's delay, at the price of staleness.",
+        "async: steps to pull ahead; hides the network's delay and adds staleness.",
         one_of((0, 1)),
         shared=True,
     )
     compute_dtype: str = job_field(
         "float32",
         "training",
-        "Dtype in which workers compute; variables and updates stay float32.  float16 scales the loss.",
+        "Dtype of the computation on workers; variables and updates stay float32.  float16 scales the loss.",
         one_of(_COMPUTE_DTYPES),
         shared=True,
     )
     seed: int = job_field(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
 
     update: str = job_field(
-        "async", "updates", "When a gradient becomes a new value.", one_of(_UPDATES), shared=True, common=True
+        "async",
+        "updates",
+        "Update mode: when a gradient becomes a new value.",
+        one_of(_UPDATES),
+        shared=True,
+        common=True,
     )
     backup_workers: int = job_field(
-        0, "updates", "sync: how many workers of an update need not be waited for.", at_least(0), shared=True
+        0, "updates", "sync: number of the slowest workers that an update does not wait for.", at_least(0), shared=True
     )
     max_steps_ahead: int = job_field(
-        1, "updates", "bounded: how many steps a worker may be ahead of the slowest live one.", at_least(0), shared=True
+        1, "updates", "bounded: steps that a worker may be ahead of the slowest live worker.", at_least(0), shared=True
     )
     max_staleness: int | None = job_field(
         None,
         "updates",
-        "async, bounded: drop gradients that are older by more updates than this.",
+        "async, bounded: drop gradients with a larger staleness.",
         optional(at_least(0)),
         shared=True,
     )
@@ -156,7 +159,7 @@ class TrainingFields:
     on_nan: str = job_field(
         "stop",
         "gradients",
-        "When a loss or gradient is not finite: stop the whole job, or skip that gradient and count it.",
+        "If a loss or gradient is not finite: stop the whole job, or skip that gradient and count it.",
         one_of(_ON_NAN),
         shared=True,
     )
@@ -164,15 +167,15 @@ class TrainingFields:
     pull_codec: str = job_field(
         NONE,
         "transport",
-        "Type in which values travel to a worker; the ps keeps float32.",
+        "Encoding of values on their way to a worker; the ps keeps float32.",
         one_of((NONE, *CASTS, INT8)),
         shared=True,
     )
     push_codec: str = job_field(
         NONE,
         "transport",
-        "How gradients travel to a ps: bfloat16, float16, int8, or top_k:0.01 for the largest hundredth of the values. "
-        "What a push leaves out is added to the next gradient.",
+        "Encoding of gradients on their way to a ps: bfloat16, float16, int8, or top_k:0.01 for the largest hundredth "
+        "of the values.  The next gradient adds what a push leaves out.",
         push_codec,
         shared=True,
     )
