@@ -1,7 +1,14 @@
 """Checkpoints: consistent at one global step, written while workers train, restored into any number of ps.
 
-The chief holds all pushes while each ps copies its state.  A thread writes the copies.  Files have TensorFlow's
-format.
+The idea: a checkpoint is the state at one global step.  The chief holds all pushes while each ps copies its state.  A
+thread writes the copies, in TensorFlow's format, while training goes on.
+
+Data structures: `PushBarrier` holds the pushes of all workers.  `ShadowCopies` are the copies on the ps.  A `Chunk`
+is a group of small variables, or rows of a large one, that one call moves.  `RunRecord` is the id of a run and its
+generations, which say what checkpoints count.
+
+It does not decide when to save, except in the hook that asks whether a checkpoint is due.  The decisions are 0005 and
+0015.
 
 Files:
 

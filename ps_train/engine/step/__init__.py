@@ -1,7 +1,14 @@
 """The graph of one replica: the training step, several steps in one call, and the evaluation.
 
-`train_step.py` joins the worker's part (`worker_step.py`: batch, pull, forward, backward, push) to the ps's part
-(`ps_state.py`, updates).
+The idea: a step is built once and then copied.  `train_step.py` joins the worker's part (batch, pull, forward,
+backward, push) to the ps's part (variables and updates).  `unroll.py` copies its nodes, so that one call makes
+several steps.
+
+Data structures: `GraphSpec` is the input of the construction, `TrainStep` its result: the operations and tensors that
+a loop runs and fetches.  `Backward` is loss and gradients as means over all batches and towers of a push.  A
+`Template` is a set of nodes to copy.  `EvalGraph` has the metrics of a model on its test data.
+
+It does not know when a step is run, nor what happens between two calls.
 
 Files:
 

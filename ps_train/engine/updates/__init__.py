@@ -1,7 +1,15 @@
 """Update modes: the rules by which pushed gradients become new values.
 
-`base.py` has the interface; `asynchronous.py`, `bounded.py` and `synchronous.py` are the modes.  A new mode is one
-file here.  Transforms of gradients (clipping, L2) run on the worker before the push.
+The idea: all modes take the same push and differ in one question: when does a gradient become a new value?  The
+answer is given on the ps, under its lock.  A worker that must wait ends its step at a gate there, which costs no
+message.
+
+Data structures: `UpdateMode` (`base.py`) is the interface, `StepOps` what a mode gives to a step, `ParameterShard`
+one ps's part of the model.  `RoundState` is a round of `sync`, `ReplicaClocks` the steps of each replica under
+`bounded`. `RunCounters` count for the whole run, on ps 0.
+
+A new mode is one file here.  Transforms of gradients (clipping, L2) run on the worker before the push.  No module
+here knows how values travel.
 
 Files:
 

@@ -1,5 +1,14 @@
 """The training thread: one session after the other, steps in bursts, and the duties of chief and workers.
 
+The idea: steps run in bursts of about 0.2 s, and hooks, signals and progress come between them.  A session may end at
+any time; the loop then begins a new one, with the same input and the same source of steps.
+
+Data structures: a `Burst` is some steps as calls of `session.run`.  A `StepSource` gives a replica the steps that it
+may make.  `Generation` is an unbroken life of the state on the ps.  `Recovery` says what the chief restores after a
+loss.
+
+It does not build the graph of a step.
+
 Files:
 
     burst_size.py        Sizes of bursts and of calls of `session.run`, chosen from the measured time of steps

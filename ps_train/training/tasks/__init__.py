@@ -1,5 +1,13 @@
 """The tasks of a job as processes: ps, worker, chief and evaluator, each from start to exit.
 
+The idea: a role is a function from a job and a task to an exit code.  It checks what needs no network, joins, does
+its part, and reports the outcome that all tasks read.
+
+Data structures: a `TracedModel` is a model whose code ran once.  The outcome is a record on every ps, and one exit
+code for all processes of a job.
+
+An evaluator is no member of the cluster: it knows a directory and nothing else.
+
 Files:
 
     dtype_check.py   Check, before any step, that a model computes in the dtype that the job asks for
