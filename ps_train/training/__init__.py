@@ -4,13 +4,14 @@ The idea: prepare, join, train, leave.  A task checks all that needs no network,
 steps in sessions that may be replaced.  The chief has more duties: it initializes or restores, saves, tracks
 membership and ends the job.
 
-Data structures: the task's context holds what is known before the first step.  A `Generation` is an unbroken life of
-the state on the ps.  A burst is the number of steps that a worker makes before it looks up.
+Data structures: `Prepared` is a task before it calls another process.  `Joined` is its connections to the job.  A
+`Generation` is an unbroken life of the state on the ps.  A burst is the number of steps that a worker makes before it
+looks up.
 
 It does not know how a process was started, nor what the user's program looks like.
 
 Files:
 
-    loop/   The training thread: one session after the other, steps in bursts, and the duties of chief and workers
+    loop/   The parts of a training thread: sessions, input, steps in bursts, the recovery of lost state
     tasks/  The tasks of a job as processes: ps, worker, chief and evaluator, each from start to exit
 """

@@ -36,11 +36,10 @@ COVERED_BY = {
     "engine/transport/model_state.py": "tests/cluster/test_model_state.py",
     "engine/variables/initial_tensor.py": "tests/unit/engine/variables/test_user_variables.py",
     # Parts of a process that need real processes.
-    "training/loop/worker_duties.py": "tests/process/test_output.py",
     "training/loop/session.py": "tests/process/test_recovery.py",
-    "training/loop/task_context.py": "tests/process/test_training.py",
+    "training/tasks/prepare.py": "tests/process/test_training.py",
     "training/loop/recovery.py": "tests/process/test_recovery.py",
-    "training/loop/final_evaluation.py": "tests/process/test_final_evaluation.py",
+    "training/tasks/final_evaluation.py": "tests/process/test_final_evaluation.py",
     "commands/launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",

@@ -38,12 +38,13 @@ from ps_train.compat.capture.program import TRAIN, CaptureError, NanLossError, P
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.capture.tensor_shapes import in_form_of_now, tensor_shapes
-from ps_train.config.job import Job
+from ps_train.config.job import Job, Task
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.checkpoint.files import saved_step
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.training.tasks import ps, worker
+from ps_train.training.tasks.prepare import Prepared, prepare
 
 
 def write_initial_checkpoint(program: Program) -> str:
@@ -97,12 +98,12 @@ def _train(program: Program) -> int:
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)
     is_chief = task == Cluster.of(job).chief
-    model = _traced(CapturedModel(program, survey, is_chief), job)
+    prepared = _prepared(CapturedModel(program, survey, is_chief), job, task)
     if is_chief and survey.has_initial_values and not run_checkpoints(program.model_dir):
         write_initial_checkpoint(program)
     raised: BaseException | None = None
     try:
-        _end_with(worker.run(job, task, _console(), model))
+        _end_with(worker.run(job, task, _console(), prepared))
     except UserCodeError as error:
         raised = error.__cause__
     except CaptureError as error:  # the tasks have begun: nothing else can begin in their place
@@ -114,14 +115,14 @@ def _train(program: Program) -> int:
     return saved_step(program.model_dir)
 
 
-def _traced(model: CapturedModel, job: Job) -> worker.TracedModel:
+def _prepared(model: CapturedModel, job: Job, task: Task) -> Prepared:
     """Builds the model once as the engine builds it: with values in place of variables.
 
     Raises:
       CaptureError: that is not possible, although TensorFlow has built it for the survey.
     """
     try:
-        return worker.traced(model, job)
+        return prepare(job, task, model)
     except CaptureError:
         raise
     except Exception as error:

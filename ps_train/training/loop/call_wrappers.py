@@ -9,9 +9,7 @@ from typing import Any
 
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.config.job import Job
-from ps_train.observe.profile.profile import Profile
 from ps_train.observe.profile.step_timeline import StepTimeline
-from ps_train.training.loop.task_context import TrainingContext
 
 
 class Slowdown:
@@ -45,21 +43,6 @@ class Slowdown:
 
 _timeline = functools.cache(StepTimeline)
 """The timeline of a directory and a task: one for all sessions of a process."""
-
-
-def make_profile(context: TrainingContext) -> Profile:
-    """Makes the profile of a task; the tracer's newest step travels with the heartbeats."""
-    others = [str(task) for task in context.cluster.replicas() if task != context.task]
-    profile = Profile(
-        context.job.profile,
-        str(context.task),
-        others,
-        context.directory,
-        lambda: [address.target for address in context.resolver.current().ps],
-        context.console.line,
-    )
-    context.telemetry.step_time = lambda: profile.tracer.latest
-    return profile
 
 
 def call_wrappers(job: Job, task: str, tracer: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:

@@ -9,26 +9,26 @@ from ps_train.base.user_code import describe
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.heartbeat import JobEnded, outcome_error
 from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest
-from ps_train.training.loop.task_context import TrainingContext
-from ps_train.training.loop.worker_training import WorkerTraining
+from ps_train.training.tasks.join import Joined
+from ps_train.training.tasks.worker_training import WorkerTraining
 
 log = logging.getLogger(__name__)
 
 
 def exit_code(error: BaseException, training: WorkerTraining) -> int:
     """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
-    context = training.context
+    task, joined = training.prepared.task, training.joined
     if isinstance(error, JobEnded):
         if error.outcome.kind == OutcomeKind.DONE:
             training.model_hooks.close(training.session)
-        declare_outcome(context, error.outcome)  # the task that declared it may not have reached every ps
-        context.heartbeat.announce_leaving()
+        declare_outcome(joined, error.outcome)  # the task that declared it may not have reached every ps
+        joined.heartbeat.announce_leaving()
         if error.outcome.kind == OutcomeKind.DONE:
-            log.info("%s done: the job has ended", context.task)
+            log.info("%s done: the job has ended", task)
         return code_of(error.outcome)
     if not isinstance(error, RefusedError):
-        outcome = Outcome(OutcomeKind.FAILED, by=str(context.task), cause=describe(error), config=is_config(error))
-        declare_outcome(context, outcome)
+        outcome = Outcome(OutcomeKind.FAILED, by=str(task), cause=describe(error), config=is_config(error))
+        declare_outcome(joined, outcome)
     raise error
 
 
@@ -47,24 +47,24 @@ def code_of(outcome: Outcome) -> int:
     return EXIT_DONE
 
 
-def stop_job(context: TrainingContext, stop: StopRequest) -> int:
+def stop_job(joined: Joined, stop: StopRequest) -> int:
     """Ends the job because of a signal, unless it has ended already; returns the exit code."""
-    outcome = declare_outcome(context, Outcome(OutcomeKind.STOPPED, by=stop.by, signum=stop.signum))
-    context.heartbeat.announce_leaving()
+    outcome = declare_outcome(joined, Outcome(OutcomeKind.STOPPED, by=stop.by, signum=stop.signum))
+    joined.heartbeat.announce_leaving()
     return code_of(outcome)
 
 
-def declare_outcome(context: TrainingContext, outcome: Outcome) -> Outcome:
+def declare_outcome(joined: Joined, outcome: Outcome) -> Outcome:
     """Writes the outcome into the store of every ps that answers, unless the store has one already.
 
     Returns:
       The outcome that stands: the one that was there before, as the other tasks may have read it.
     """
-    before = [""] * len(context.stores)
+    before = [""] * len(joined.stores)
 
     def write(index: int) -> None:
-        before[index] = context.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
+        before[index] = joined.stores[index].compare_and_set(records.OUTCOME, "", outcome.to_json())
 
-    context.heartbeat.on_each_ps(write)
+    joined.heartbeat.on_each_ps(write)
     earlier = next(filter(None, before), "")
     return Outcome.from_json(earlier) if earlier else outcome

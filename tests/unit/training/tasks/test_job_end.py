@@ -40,49 +40,50 @@ class Heartbeat:
         self.is_leaving = True
 
 
-def context_of(*stores: Store, silent: tuple[int, ...] = ()):
-    return types.SimpleNamespace(stores=stores, heartbeat=Heartbeat(len(stores), silent), task="worker:0")
+def joined_of(*stores: Store, silent: tuple[int, ...] = ()):
+    return types.SimpleNamespace(stores=stores, heartbeat=Heartbeat(len(stores), silent))
 
 
 def test_a_signal_stops_the_job_and_every_ps_knows_it():
-    context = context_of(Store(), Store())
-    assert stop_job(context, STOP) == 128 + 15
-    assert [Outcome.from_json(store.text).kind for store in context.stores] == [OutcomeKind.STOPPED] * 2
-    assert context.heartbeat.is_leaving
+    joined = joined_of(Store(), Store())
+    assert stop_job(joined, STOP) == 128 + 15
+    assert [Outcome.from_json(store.text).kind for store in joined.stores] == [OutcomeKind.STOPPED] * 2
+    assert joined.heartbeat.is_leaving
 
 
 def test_a_signal_that_comes_when_the_job_is_done_changes_nothing():
     """The chief ends with the code of all others, which have read that it is done."""
-    context = context_of(Store(DONE), Store(DONE))
-    assert stop_job(context, STOP) == EXIT_DONE
-    assert [Outcome.from_json(store.text) for store in context.stores] == [DONE, DONE]
-    assert context.heartbeat.is_leaving
+    joined = joined_of(Store(DONE), Store(DONE))
+    assert stop_job(joined, STOP) == EXIT_DONE
+    assert [Outcome.from_json(store.text) for store in joined.stores] == [DONE, DONE]
+    assert joined.heartbeat.is_leaving
 
 
 def test_the_first_outcome_stands_also_where_only_some_ps_have_it():
-    assert declare_outcome(context_of(Store(DONE), Store()), Outcome(OutcomeKind.STOPPED, "ps:1", 15)) == DONE
-    assert declare_outcome(context_of(Store(), Store(DONE)), Outcome(OutcomeKind.STOPPED, "ps:1", 15)) == DONE
+    assert declare_outcome(joined_of(Store(DONE), Store()), Outcome(OutcomeKind.STOPPED, "ps:1", 15)) == DONE
+    assert declare_outcome(joined_of(Store(), Store(DONE)), Outcome(OutcomeKind.STOPPED, "ps:1", 15)) == DONE
 
 
 def test_an_outcome_is_declared_although_a_ps_is_silent():
     failed = Outcome(OutcomeKind.FAILED, by="worker:1", cause="the loss is NaN")
-    assert declare_outcome(context_of(Store(), Store(), silent=(0,)), failed) == failed
+    assert declare_outcome(joined_of(Store(), Store(), silent=(0,)), failed) == failed
 
 
-def training_with(context):
+def training_with(joined):
     hooks = types.SimpleNamespace(close=lambda session: None)
-    return types.SimpleNamespace(context=context, model_hooks=hooks, session="session")
+    prepared = types.SimpleNamespace(task="worker:0")
+    return types.SimpleNamespace(prepared=prepared, joined=joined, model_hooks=hooks, session="session")
 
 
 def test_a_task_passes_an_outcome_on_to_each_ps_that_its_author_did_not_reach():
-    context = context_of(Store(FAILED), Store())
+    joined = joined_of(Store(FAILED), Store())
     with pytest.raises(JobFailedError, match="the job failed: worker:1: lost ps:1"):
-        exit_code(JobEnded(FAILED), training_with(context))
-    assert [Outcome.from_json(store.text) for store in context.stores] == [FAILED, FAILED]
+        exit_code(JobEnded(FAILED), training_with(joined))
+    assert [Outcome.from_json(store.text) for store in joined.stores] == [FAILED, FAILED]
 
 
 def test_it_replaces_no_outcome():
-    context = context_of(Store(FAILED), Store(DONE))
+    joined = joined_of(Store(FAILED), Store(DONE))
     with pytest.raises(JobFailedError):
-        exit_code(JobEnded(FAILED), training_with(context))
-    assert [Outcome.from_json(store.text) for store in context.stores] == [FAILED, DONE]
+        exit_code(JobEnded(FAILED), training_with(joined))
+    assert [Outcome.from_json(store.text) for store in joined.stores] == [FAILED, DONE]

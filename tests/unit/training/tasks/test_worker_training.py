@@ -5,9 +5,11 @@ The order in which it reads its examples follows from the job's seed, the worker
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,26 +17,25 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
+from ps_train.base.console import Console
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.sessions.calls import SessionGroup
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.updates.base import Replica
-from ps_train.training.loop.worker_training import WorkerTraining
+from ps_train.training.tasks.worker_training import WorkerTraining
 
 COUNT = 40
 
 
-def context_of(**fields: object) -> types.SimpleNamespace:
-    return types.SimpleNamespace(
-        telemetry=types.SimpleNamespace(),
-        cluster=types.SimpleNamespace(replicas=list),
-        task="worker:0",
-        directory="",
-        console=types.SimpleNamespace(line=print),
-        **fields,
-    )
+def training_of(job: Job, worker: int = 0, **fields: object) -> WorkerTraining:
+    """A training that knows no more of its task and job than these tests need."""
+    cluster = types.SimpleNamespace(replicas=list)
+    replica = Replica(worker, 2, 2)
+    prepared: Any = types.SimpleNamespace(job=job, cluster=cluster, task="worker:0", replica=replica)
+    joined: Any = types.SimpleNamespace(telemetry=types.SimpleNamespace(), directory="", **fields)
+    return WorkerTraining(prepared, joined, Console(sys.stdout))
 
 
 def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
@@ -42,9 +43,8 @@ def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
     numbers = np.arange(COUNT)
     with tf.Graph().as_default(), v1.Session() as session:
         batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
-        context = context_of(job=Job(seed=seed))
-        training = WorkerTraining(context)  # type: ignore[arg-type]
-        training.replica, training.shard_client = Replica(worker, 2, 2), None
+        training = training_of(Job(seed=seed), worker)
+        training.shard_client = None
         training._input = types.SimpleNamespace(  # type: ignore[assignment]
             begin=lambda seed: session.run(batches.initializer, batches.feeds(seed))
         )
@@ -76,8 +76,7 @@ def test_a_worker_that_loses_ps_0_again_while_it_waits_for_the_ps_waits_on() -> 
     liveness = types.SimpleNamespace(all_answered_since=lambda since: since <= time.monotonic())
     heartbeat = types.SimpleNamespace(tell_state=tell_state, probe_ps=lambda: None, ps_liveness=liveness)
     events = types.SimpleNamespace(stop=threading.Event())
-    training = WorkerTraining(context_of(job=Job(), heartbeat=heartbeat, events=events))  # type: ignore[arg-type]
-    training.duties = types.SimpleNamespace(before_release=lambda: None)  # type: ignore[assignment]
+    training = training_of(Job(), heartbeat=heartbeat, events=events)
     training.sessions = types.SimpleNamespace(group=SessionGroup())  # type: ignore[assignment]
     training.shard_client = None
     training._wait_for_ps("ps:0 was lost")

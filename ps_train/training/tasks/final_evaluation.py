@@ -1,7 +1,7 @@
 """The final evaluation: the chief and every worker that waits for the end score one shard of the test data each.
 
-    metrics = EvalCoordinator(context).score(sessions)       # the chief
-    EvalWorker(context).update(sessions)                     # the other workers, repeatedly
+    metrics = EvalCoordinator(prepared, joined, examples).score(sessions)       # the chief
+    EvalWorker(prepared, joined).update(sessions)                               # the other workers, repeatedly
 
 The chief publishes the assignment of shards in the store, scores one shard itself, and merges the totals that the
 workers publish on ps 0.  If a worker fails or dies, the chief scores its shard too.  So the result always covers all
@@ -39,7 +39,8 @@ from ps_train.engine.step.evaluation import (
 )
 from ps_train.modeling.splits import test_source
 from ps_train.training.loop.session import ClusterSessions
-from ps_train.training.loop.task_context import TrainingContext
+from ps_train.training.tasks.join import Joined
+from ps_train.training.tasks.prepare import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -53,15 +54,13 @@ _FAILED = "failed "
 class _ShardGraphs:
     """Builder of the evaluation graphs of test data shards."""
 
-    def __init__(self, context: TrainingContext) -> None:
-        self._context = context
-        self.source = test_source(context.model, context.job)
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self.source = test_source(prepared.model, prepared.job)
 
     def build(self, shard: DataShard) -> EvalGraph | None:
-        context = self._context
-        return build_eval_graph(
-            context.model, self.source, context.variables, context.plan, device_of(context.task), shard
-        )
+        task = self._prepared
+        return build_eval_graph(task.model, self.source, task.variables, task.plan, device_of(task.task), shard)
 
     def are_worthwhile(self) -> bool:
         """Returns True if the test data is large enough to be divided."""
@@ -73,28 +72,28 @@ class _ShardGraphs:
 class EvalWorker:
     """A worker without steps left, which scores test data for the chief."""
 
-    def __init__(self, context: TrainingContext) -> None:
-        self._context = context
+    def __init__(self, prepared: Prepared, joined: Joined) -> None:
+        self._prepared, self._joined = prepared, joined
         self._last_text = ""
 
     def update(self, sessions: ClusterSessions) -> None:
         """Scores a shard if the chief has assigned one; raises only the errors of a lost ps."""
-        text = self._context.stores[0].get(records.SCORING)
+        text = self._joined.stores[0].get(records.SCORING)
         if not text or text == self._last_text:
             return
         self._last_text = text
         assignment = records.EvalAssignment.from_json(text)
-        index = assignment.shares.get(str(self._context.task))
+        index = assignment.shares.get(str(self._prepared.task))
         if index is not None:
             done = self._submit(sessions, DataShard(index, assignment.count), assignment.least_examples)
-            self._context.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
+            self._joined.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
     def _submit(self, sessions: ClusterSessions, shard: DataShard, least_examples: int) -> bool:
         try:
-            graph = _ShardGraphs(self._context).build(shard)
+            graph = _ShardGraphs(self._prepared).build(shard)
             assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
             session = sessions.open(graph.graph)
-            run_batches(session, graph, EvalLimit(least_examples, self._context.job.finish_timeout_secs))
+            run_batches(session, graph, EvalLimit(least_examples, self._prepared.job.finish_timeout_secs))
             session.run(graph.metric_sums.publish)
             log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
         except PS_LOST_ERRORS:
@@ -108,10 +107,10 @@ class EvalWorker:
 class EvalCoordinator:
     """The chief's part of the final evaluation, after a training with so many examples."""
 
-    def __init__(self, context: TrainingContext, trained: float) -> None:
-        self._context, self._trained = context, trained
-        self._graphs = _ShardGraphs(context)
-        self._liveness = TaskLiveness(context.job.heartbeat_timeout_secs)
+    def __init__(self, prepared: Prepared, joined: Joined, trained: float) -> None:
+        self._prepared, self._joined, self._trained = prepared, joined, trained
+        self._graphs = _ShardGraphs(prepared)
+        self._liveness = TaskLiveness(prepared.job.heartbeat_timeout_secs)
 
     def score(self, sessions: ClusterSessions) -> dict[str, float]:
         """Returns the metrics over all test data; {} without test data or metrics."""
@@ -122,7 +121,7 @@ class EvalCoordinator:
         if graph is None:
             return {}
         session = sessions.open(graph.graph)
-        self._limit = EvalLimit.of(self._context.job, self._trained, 1 + len(workers))
+        self._limit = EvalLimit.of(self._prepared.job, self._trained, 1 + len(workers))
         if not workers:
             return evaluate(session, graph, self._limit)
         return self._score_with_workers(sessions, session, graph, workers)
@@ -137,10 +136,10 @@ class EvalCoordinator:
             1 + len(workers),
             self._limit.examples,
         )
-        self._context.stores[0].set(records.SCORING, assignment.to_json())
+        self._joined.stores[0].set(records.SCORING, assignment.to_json())
         began = time.monotonic()
         totals = [self._totals_of_shard(session, graph)]
-        deadline = time.monotonic() + max(self._context.job.finish_timeout_secs, 2 * (time.monotonic() - began))
+        deadline = time.monotonic() + max(self._prepared.job.finish_timeout_secs, 2 * (time.monotonic() - began))
         for task, index in assignment.shares.items():
             if self._is_submitted(assignment, task, deadline):
                 totals.append(session.run(graph.metric_sums.of_shard[index]))
@@ -163,8 +162,8 @@ class EvalCoordinator:
 
     def _waiting_workers(self) -> list[str]:
         """Returns the names of the other living workers that wait for the end."""
-        statuses = task_statuses(self._context.stores[0].items())
-        own = str(self._context.task)
+        statuses = task_statuses(self._joined.stores[0].items())
+        own = str(self._prepared.task)
         return sorted(
             s.task
             for s in statuses
@@ -177,9 +176,9 @@ class EvalCoordinator:
 
         def is_decided() -> bool:
             nonlocal result
-            if self._context.events.stop.is_set():
+            if self._joined.events.stop.is_set():
                 return True
-            items = self._context.stores[0].items()
+            items = self._joined.stores[0].items()
             result = items.get(records.eval_result_key(assignment.shares[task]), "")
             return result.endswith(assignment.token) or not any(
                 status.task == task and self._liveness.is_alive(status) for status in task_statuses(items)

@@ -3,7 +3,7 @@
 When a ps is lost, the session is abandoned.  Training continues in a new session as soon as all ps answer and the chief
 has restored the model.  The heartbeat limits the time that this may take.
 
-`worker_duties.py` and `chief_duties.py` hold the part that differs between a worker and the chief.
+`chief_training.py` has the methods that differ in the chief.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base import gc_control
+from ps_train.base.console import Console
 from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.base.polling import poll_until
 from ps_train.cluster.membership import records
@@ -29,18 +31,23 @@ from ps_train.cluster.sessions.server import own_config, session_config, start_s
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
 from ps_train.engine.step.train_step import build_train_step
-from ps_train.engine.updates.base import Replica
+from ps_train.observe.profile.profile import Profile
 from ps_train.observe.progress.progress import loss_scale_hooks
 from ps_train.training.loop.burst_size import BurstScheduler
-from ps_train.training.loop.call_wrappers import call_wrappers, make_profile
-from ps_train.training.loop.duties import Duties
-from ps_train.training.loop.final_evaluation import EvalWorker
+from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
-from ps_train.training.loop.session import ClusterSessions, monitored_training_session
+from ps_train.training.loop.session import (
+    ClusterSessions,
+    agree_with_chief,
+    await_ready,
+    monitored_training_session,
+)
 from ps_train.training.loop.shard_client import ShardClient
 from ps_train.training.loop.step_sources import StepSource, step_source
-from ps_train.training.loop.task_context import Generation, TrainingContext
+from ps_train.training.tasks.final_evaluation import EvalWorker
+from ps_train.training.tasks.join import Joined
+from ps_train.training.tasks.prepare import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -51,38 +58,69 @@ _CANCEL_SECS = 1.0
 """Seconds for calls to end after their session was closed.  A call that still connects to a ps does not end."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Generation:
+    """The generation in which a task trains: an unbroken life of the model's state on the ps.
+
+    Attributes:
+      generation: its random name; "" if the task does not train in one.
+      run_id: id of the run; "" before the first generation.
+      since: time at which the task entered it, in seconds of a monotonic clock.
+    """
+
+    generation: str
+    run_id: str
+    since: float
+
+
 class WorkerTraining:
     """One replica in training, in one session after the other.
 
+    Args:
+      prepared: the task.
+      joined: its connections to the job.
+      console: where the chief writes.
+
     Attributes:
-      duties: the part that differs between a worker and the chief; set it before `run`.
       shard_client: the client of dynamic sharding; None under static sharding.
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.
       loop: the loop of the present session; None before it.
       profile: with the tracer of this task's calls.
+      save_steps: number of steps at whose multiples a burst ends because a checkpoint is due; 0 if it may end anywhere.
+      summary_steps: the same, because the model's summaries are due.
     """
 
-    duties: Duties
+    joined: Joined
+    save_steps = summary_steps = 0
 
-    def __init__(self, context: TrainingContext) -> None:
-        self.context = context
+    def __init__(self, prepared: Prepared, joined: Joined, console: Console) -> None:
+        self.prepared, self.joined = prepared, joined
         self.session: v1.Session | None = None
         self.loop: TrainingLoop | None = None
         self._generation = Generation("", "", 0.0)
         self._sessions_without_step = 0
         self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
-        self._eval_worker = EvalWorker(context)
-        self.profile, self.model_hooks = make_profile(context), NO_HOOKS
+        self._eval_worker = EvalWorker(prepared, joined)
+        self.model_hooks = NO_HOOKS
+        self.profile = profile = Profile(
+            prepared.job.profile,
+            str(prepared.task),
+            [str(task) for task in prepared.cluster.replicas() if task != prepared.task],
+            joined.directory,
+            lambda: [address.target for address in joined.resolver.current().ps],
+            console.line,
+        )
+        joined.telemetry.step_time = lambda: profile.tracer.latest
 
     def run(self) -> None:
         """Trains until the job has no more steps for this worker; raises the error that ends the training."""
-        context, job, cluster, task = self.context, self.context.job, self.context.cluster, self.context.task
-        self.duties.agree()
-        server = start_server(cluster.address(task), job, context.towers.cpus)
-        replica = self.replica = Replica.of(cluster, task)
-        self.step = build_train_step(context.graph_spec(replica))
+        prepared = self.prepared
+        job, cluster, task, replica = prepared.job, prepared.cluster, prepared.task, prepared.replica
+        self._agree()
+        server = start_server(cluster.address(task), job, prepared.towers.cpus)
+        self.step = build_train_step(prepared.graph_spec())
         self._input = Input(server.target, own_config(cluster, task, job), self.step.batches, self.step.calls_begun)
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
         self.shard_client = (
@@ -90,10 +128,10 @@ class WorkerTraining:
         )
         with self.step.graph.as_default():
             report = None if self.shard_client is None else self.shard_client.step_done
-            self.model_hooks = ModelHooks(context.model, self._end_training)
+            self.model_hooks = ModelHooks(prepared.model, self._end_training)
             hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.batches.progress, report)]
             hooks += loss_scale_hooks(self.step.loss_scale, str(task))
-            chief_hooks = self.duties.chief_only_hooks()
+            chief_hooks = self._chief_only_hooks()
             self.step.graph.finalize()
         while True:
             try:
@@ -104,11 +142,22 @@ class WorkerTraining:
                     log.warning("%s: the input was interrupted when a ps was lost; it starts again", task)
                 self._wait_for_ps(cause_of(error))
 
+    def _agree(self) -> None:
+        """Compares the job with the chief's before anything is built; raises RefusedError if they differ."""
+        cluster, task = self.prepared.cluster, str(self.prepared.task)
+        timeout_secs = self.prepared.job.startup_timeout_secs
+        agree_with_chief(self.joined.stores[0], self.prepared.description, cluster, task, timeout_secs)
+        log.info("%s joined the job of the chief, %s", task, cluster.chief)
+
+    def _chief_only_hooks(self) -> list[Any]:
+        """Returns the session hooks that only the chief has; called before the graph of the step is finalized."""
+        return []
+
     def _attempt(self, master: str, hooks: list[Any], chief_hooks: list[Any]) -> None:
         """Trains in one session, in a separate thread: a call to a ps that fell silent does not end."""
         # Read before the addresses: otherwise a ps that moves now would go unnoticed.
-        known = self.context.heartbeat.ps_liveness.incarnations()
-        config = session_config(self.context.resolver.current(), self.context.task, self.context.job)
+        known = self.joined.heartbeat.ps_liveness.incarnations()
+        config = session_config(self.joined.resolver.current(), self.prepared.task, self.prepared.job)
         self.sessions = ClusterSessions(master, config)
 
         def train() -> None:
@@ -116,7 +165,7 @@ class WorkerTraining:
                 self._train_in_session(hooks, chief_hooks)
 
         def has_ended() -> bool:
-            is_replaced = self.session_is_over() or self.context.heartbeat.ps_liveness.incarnations() != known
+            is_replaced = self.session_is_over() or self.joined.heartbeat.ps_liveness.incarnations() != known
             return is_replaced or self._calls.is_stuck(time.monotonic())
 
         run_abandonable(train, self.sessions.group, has_ended)
@@ -124,15 +173,36 @@ class WorkerTraining:
     def _train_in_session(self, hooks: list[Any], chief_hooks: list[Any]) -> None:
         """Trains in one session."""
         # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
-        session = monitored_training_session(self.sessions, self.context.is_chief, hooks, chief_hooks, self._prepare)
-        self.session, first_step = self._prepared
+        session = monitored_training_session(self.sessions, self.prepared.is_chief, hooks, chief_hooks, self._prepare)
+        self.session, first_step = self._opened
         self.loop = self._new_loop(first_step)
-        self.loop.count = self.context.telemetry.add
+        self.loop.count = self.joined.telemetry.add
         self._calls.begin(self.loop)
-        self.duties.train(session)
+        self._train(session)
 
     def _prepare(self, session: v1.Session) -> None:
-        self._prepared = session, self.duties.prepare(session)
+        self._opened = session, self._prepare_session(session)
+
+    def _prepare_session(self, session: v1.Session) -> int:
+        """Waits until the chief has prepared the model, and opens the input; returns the global step."""
+        session.run(self.step.uninitialized)  # connects to every ps now, not in the first step
+        gc_control.resume()
+        chief, timeout_secs = str(self.prepared.cluster.chief), self.prepared.job.startup_timeout_secs
+        self._enter_generation(await_ready(self.joined.stores, chief, timeout_secs))
+        step = int(session.run(self.step.global_step))
+        self.step.local.prepare(session)
+        self.open_input(step)
+        log.info("%s training from global step %d", self.prepared.task, step)
+        return step
+
+    def _train(self, session: Any) -> None:
+        """Makes steps, and waits for more, until the main thread ends the process."""
+        self.begun = True
+        while True:
+            self._wait_for_more(self._run_loop(session))
+
+    def _before_release(self) -> None:
+        """Ends the chief's own work in a lost session; another worker has none."""
 
     def _wait_for_ps(self, cause: str) -> None:
         """Stops training after the session was lost; returns when all ps answer."""
@@ -143,23 +213,23 @@ class WorkerTraining:
         self._generation = dataclasses.replace(self._generation, generation="")
         self._release_session()
         if self._sessions_without_step >= _MAX_SESSIONS_WITHOUT_STEP:
-            names = ", ".join(store.name for store in self.context.stores)
+            names = ", ".join(store.name for store in self.joined.stores)
             raise UnreachableError(
                 f"{_MAX_SESSIONS_WITHOUT_STEP} consecutive sessions with {names} were lost before a step was made: "
                 f"{cause}"
             )
-        since, heartbeat = time.monotonic(), self.context.heartbeat
+        since, heartbeat = time.monotonic(), self.joined.heartbeat
         heartbeat.probe_ps()
         heartbeat.tell_state(TaskState.RECOVERING)
         # Told again, since ps 0 may be a new process; it may also be lost once more.
         while not (heartbeat.ps_liveness.all_answered_since(since) and heartbeat.tell_state(TaskState.RECOVERING)):
-            if self.context.events.stop.is_set():
-                self.park_forever()
+            if self.joined.events.stop.is_set():
+                self._park_forever()
             time.sleep(POLL_SECS)
 
     def _release_session(self) -> None:
         """Ends the calls that still run in the lost session: none of them may reach a ps later."""
-        self.duties.before_release()
+        self._before_release()
         if self.shard_client is not None:
             self.shard_client.drop()  # the input's threads may use the session's device
         group = self.sessions.group
@@ -168,67 +238,69 @@ class WorkerTraining:
 
     def session_is_over(self) -> bool:
         """Returns True if the generation in which this task trains has ended."""
-        return self._generation.generation != "" and self.context.heartbeat.ps_liveness.generation_changed(
+        return self._generation.generation != "" and self.joined.heartbeat.ps_liveness.generation_changed(
             self._generation.generation, self._generation.since
         )
 
     def _end_training(self, hook: str) -> None:
         """Ends the training at the request of a hook: the chief's ends it for all tasks, another only for its own."""
-        log.info("%s: %s ends the training", self.context.task, hook)
-        if self.context.is_chief:
-            self.context.stores[0].set(records.TRAINED, hook)
+        log.info("%s: %s ends the training", self.prepared.task, hook)
+        if self.prepared.is_chief:
+            self.joined.stores[0].set(records.TRAINED, hook)
 
     @property
     def has_ended(self) -> bool:
         """True if a hook has ended the training of this task."""
-        return self.model_hooks.have_ended or self.context.heartbeat.is_trained
+        return self.model_hooks.have_ended or self.joined.heartbeat.is_trained
 
     def _should_stop(self) -> bool:
-        return self.context.events.stop.is_set() or self.session_is_over()
+        return self.joined.events.stop.is_set() or self.session_is_over()
 
-    def enter_generation(self, ready: ModelReady) -> None:
+    def _enter_generation(self, ready: ModelReady) -> None:
         """Makes this task train in the generation of `ready`; raises RefusedError if it belongs to another run."""
         if self._generation.run_id not in ("", ready.run_id):
-            raise RefusedError(f"{self.context.task} belongs to a run that is over: the ps now serve another one.")
+            raise RefusedError(f"{self.prepared.task} belongs to a run that is over: the ps now serve another one.")
         self._generation = Generation(ready.generation, ready.run_id, time.monotonic())
-        max_steps, replicas = self.context.job.max_steps, self.context.cluster.num_replicas
-        self.budget = StepBudget(self.context.stores[0], max_steps, replicas, ready.generation)
+        max_steps, replicas = self.prepared.job.max_steps, self.prepared.cluster.num_replicas
+        self.budget = StepBudget(self.joined.stores[0], max_steps, replicas, ready.generation)
 
     def open_input(self, step: int) -> None:
         """Opens the input once, for all sessions; its order depends on the step at which the job begins."""
         if self._input_open or self.shard_client:  # dynamic shards are opened whenever the loop begins
             return
         self._input_open = True
-        self._input.begin(derived_seed(self.context.job.seed, "shuffle", self.replica.index, step))
+        self._input.begin(derived_seed(self.prepared.job.seed, "shuffle", self.prepared.replica.index, step))
 
-    def run_loop(self, session: Any) -> LoopExit:
+    def _run_loop(self, session: Any) -> LoopExit:
         """Makes steps until no steps or no input is left, then leaves the rounds; returns which of the two it was."""
-        self.context.heartbeat.set_state(TaskState.TRAINING)
+        self.joined.heartbeat.set_state(TaskState.TRAINING)
         assert self.loop is not None
         if self.shard_client is not None and self.session is not None:
             self.shard_client.begin(self.session, self._step_source())
         reason = self.loop.run(session)
-        if reason == LoopExit.STOPPED and not self.context.events.stop.is_set():
+        if reason == LoopExit.STOPPED and not self.joined.events.stop.is_set():
             raise LostConnectionError("a ps was restarted")
         if reason == LoopExit.STOPPED:
-            self.park_forever()
+            self._park_forever()
         self._leave()
         if self.step.residuals is not None and self.session is not None:
             self.step.residuals.send(self.session)
         self.profile.finish()
-        if self.model_hooks.have_ended and not self.context.is_chief:
+        if self.model_hooks.have_ended and not self.prepared.is_chief:
             reason = LoopExit.INPUT
         elif self.shard_client is not None:  # shards may become free later
             reason = LoopExit.INPUT if self.shard_client.is_over() else LoopExit.STEPS
-        self.context.heartbeat.set_state(TaskState.INPUT_ENDED if reason == LoopExit.INPUT else TaskState.WAITING)
+        self.joined.heartbeat.set_state(TaskState.INPUT_ENDED if reason == LoopExit.INPUT else TaskState.WAITING)
         self.input_ended = reason == LoopExit.INPUT
         if reason == LoopExit.INPUT:
-            log.info("%s: input ended", self.context.task)
+            log.info("%s: input ended", self.prepared.task)
         return reason
 
     def _leave(self) -> None:
         """Removes this living task from the rounds (the chief removes dead ones); retries if a ps is busy."""
-        poll_until(lambda: self.remove_replica(self.replica.index) or self.session_is_over(), math.inf, POLL_SECS)
+        poll_until(
+            lambda: self.remove_replica(self.prepared.replica.index) or self.session_is_over(), math.inf, POLL_SECS
+        )
 
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
         """Removes a replica until it makes a step again, in `session` or the current one; True if it was possible."""
@@ -244,54 +316,58 @@ class WorkerTraining:
 
     def _step_source(self, ahead: bool = False) -> StepSource:
         shared = None if self.step.lockstep else self.budget
-        return step_source(self.context.job.max_steps, shared, lambda: self.has_ended, ahead)
+        return step_source(self.prepared.job.max_steps, shared, lambda: self.has_ended, ahead)
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
-        job, name, hooks = self.context.job, str(self.context.task), self.model_hooks
+        job, name, hooks = self.prepared.job, str(self.prepared.task), self.model_hooks
         often = self.step.lockstep or self.shard_client is not None or bool(hooks.hooks)
-        bursts = BurstScheduler.of(job, self.duties.save_steps, self.duties.summary_steps, hooks.run_alone, often)
+        bursts = BurstScheduler.of(job, self.save_steps, self.summary_steps, hooks.run_alone, often)
         source = self.shard_client or self._step_source(ahead=True)
         wrappers = call_wrappers(job, name, self.profile.tracer.begin(first_step))
         return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
 
+    def close(self) -> None:
+        """Ends the profile."""
+        self.profile.close()
+
     def park(self, within_secs: float) -> bool:
         """Stops making steps; called by another thread.  Returns True if training stopped in time."""
-        self.context.events.stop.set()
+        self.joined.events.stop.set()
         return self._parked.wait(within_secs)
 
     def leave_job(self, within_secs: float) -> None:
         """Stops making steps, and removes this worker from the rounds; returns early when the job has ended."""
         deadline = time.monotonic() + within_secs
-        self.context.events.stop.set()
-        while self.begun and self.context.events.terminal_error is None and time.monotonic() < deadline:
+        self.joined.events.stop.set()
+        while self.begun and self.joined.events.terminal_error is None and time.monotonic() < deadline:
             if self._parked.wait(POLL_SECS):
-                self.remove_replica(self.replica.index)
+                self.remove_replica(self.prepared.replica.index)
                 return
 
-    def park_forever(self) -> None:
+    def _park_forever(self) -> None:
         """Blocks this thread; the main thread ends the process."""
         self._parked.set()
         self.profile.finish()
         threading.Event().wait()
 
-    def wait_for_more(self, reason: LoopExit) -> None:
+    def _wait_for_more(self, reason: LoopExit) -> None:
         """Waits until steps are allocated again, and scores test data for the chief.
 
         If the job ends instead, the heartbeat receives the outcome and the main thread exits.
         """
-        while not self.has_more_steps(reason):
-            if self.context.events.stop.is_set():
-                self.park_forever()
+        while not self._has_more_steps(reason):
+            if self.joined.events.stop.is_set():
+                self._park_forever()
             if self.session_is_over():
                 raise LostConnectionError("a ps was restarted")
             self._eval_worker.update(self.sessions)
             time.sleep(POLL_SECS)
 
-    def has_more_steps(self, reason: LoopExit) -> bool:
+    def _has_more_steps(self, reason: LoopExit) -> bool:
         """Returns True if there are steps for this worker after its loop has ended."""
         if self.shard_client is not None and not self.has_ended:
             return self.shard_client.has_work() and (self.step.lockstep or self._steps_left())
         return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()
 
     def _steps_left(self) -> bool:
-        return not self.has_ended and self.budget.allocated() < self.context.job.max_steps
+        return not self.has_ended and self.budget.allocated() < self.prepared.job.max_steps

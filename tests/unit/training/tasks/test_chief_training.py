@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ps_train.cluster.membership.liveness import PeerStates
-from ps_train.training.loop.chief_duties import ChiefDuties
+from ps_train.training.tasks.chief_training import ChiefTraining
 
 NONE, WAITING = PeerStates((), ()), PeerStates((), ("worker:1 on host-b, pid 42",))
 
@@ -27,9 +27,9 @@ class Shares:
 def is_out_of_input(
     others: PeerStates, lockstep: bool = False, ended: bool = False, shares: Shares | None = None
 ) -> bool:
-    training = types.SimpleNamespace(input_ended=ended, shard_client=shares)
-    chief: Any = types.SimpleNamespace(_step=types.SimpleNamespace(lockstep=lockstep), _training=training)
-    return ChiefDuties._input_exhausted(chief, others)
+    step = types.SimpleNamespace(lockstep=lockstep)
+    chief: Any = types.SimpleNamespace(step=step, input_ended=ended, shard_client=shares)
+    return ChiefTraining._input_exhausted(chief, others)
 
 
 @pytest.mark.parametrize(

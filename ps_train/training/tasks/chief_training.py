@@ -1,4 +1,4 @@
-"""The duties of the chief beside making steps: it initializes or restores the model, saves it, and ends the job.
+"""The training thread of the chief, a worker that also initializes or restores the model, saves it, and ends the job.
 
 At the end it waits for the other tasks, saves the last checkpoint, scores the test split, writes the result, and
 publishes the outcome.
@@ -16,13 +16,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base import gc_control
-from ps_train.base.console import Progress
+from ps_train.base.console import Console, Progress
 from ps_train.base.errors import LostTaskError, SaveError
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.heartbeat import task_statuses
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.liveness import PeerStates, TaskLiveness
-from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.membership.records import Outcome, OutcomeKind
 from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
@@ -41,12 +40,13 @@ from ps_train.observe.progress.progress import ProgressHook, StepFetches
 from ps_train.observe.progress.summaries import SummaryHook, text_of
 from ps_train.observe.status.result import RunSummary
 from ps_train.observe.status.run_end import advice, check_trained, report_end
-from ps_train.training.loop.duties import Duties
-from ps_train.training.loop.final_evaluation import EvalCoordinator
 from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.recovery import Recovery, make_savers
 from ps_train.training.loop.session import ready_records
-from ps_train.training.loop.worker_training import POLL_SECS, WorkerTraining
+from ps_train.training.tasks.final_evaluation import EvalCoordinator
+from ps_train.training.tasks.join import JoinedAsChief
+from ps_train.training.tasks.prepare import Prepared
+from ps_train.training.tasks.worker_training import POLL_SECS, WorkerTraining
 
 log = logging.getLogger(__name__)
 
@@ -54,142 +54,138 @@ _GIVE_UP_SECS = 3.0
 """Seconds after which a checkpoint still being written when its session was lost is abandoned."""
 
 
-class ChiefDuties(Duties):
-    """The chief's part of a worker's training: it initializes and saves the model, and ends the job.
+class ChiefTraining(WorkerTraining):
+    """The chief in training.
 
     Args:
-      training: the chief's training.
-      membership: the monitor of the replicas.
+      prepared: the task.
+      joined: its connections to the job, its monitor of the replicas, and its observer.
+      console: where it writes.
     """
+
+    joined: JoinedAsChief
 
     _gave_up = ""
     """The tasks that the chief has given up waiting for, as the reason of an end below max_steps; "" for none."""
 
-    def __init__(self, training: WorkerTraining, membership: MembershipMonitor) -> None:
-        self._training, self._context, self._membership = training, training.context, membership
+    def __init__(self, prepared: Prepared, joined: JoinedAsChief, console: Console) -> None:
+        super().__init__(prepared, joined, console)
+        self._console = console
+        self.save_steps = prepared.job.save_steps
         self._start: tuple[float, int, float] | None = None
         self._watcher: SaveWatcher | None = None
 
-    def agree(self) -> None:
+    def _agree(self) -> None:
         """Does nothing: the other tasks agree with the chief."""
 
-    def chief_only_hooks(self) -> list[Any]:
+    def _chief_only_hooks(self) -> list[Any]:
         """Makes the savers and the recovery; returns the hooks for progress and saving."""
-        self._step = self._training.step
-        job, directory = self._context.job, self._context.directory
-        names = [str(task) for task in self._context.cluster.possible_replicas()]
-        self._counters_at = functools.partial(RunCounterValues, job.update, names, self._context.cluster.num_replicas)
-        self._counted = counter_tensors(self._step.counters)
-        with tf.control_dependencies([self._step.ops.step_after]):
-            fetches = StepFetches(self._step.loss, self._step.ops.step_after, counter_tensors(self._step.counters))
+        prepared, joined = self.prepared, self.joined
+        job, directory = prepared.job, joined.directory
+        names = [str(task) for task in self.prepared.cluster.possible_replicas()]
+        self._counters_at = functools.partial(RunCounterValues, job.update, names, self.prepared.cluster.num_replicas)
+        self._counted = counter_tensors(self.step.counters)
+        with tf.control_dependencies([self.step.ops.step_after]):
+            fetches = StepFetches(self.step.loss, self.step.ops.step_after, counter_tensors(self.step.counters))
         self._progress = ProgressHook(fetches, job, self._counters_at, self._show, directory)
-        summaries = summaries_of(self._step.graph) if job.summary_steps else []
+        summaries = summaries_of(self.step.graph) if job.summary_steps else []
         self.summary_steps = job.summary_steps if summaries else 0
-        self._progress.texts = {"job": text_of(job, self._context.plan)}
-        self._listeners = SaveListeners(self._context.model.saving_listeners(), self._training.model_hooks.end_training)
-        device = device_of(self._context.task)
-        self._checkpoints, self._snapshots = make_savers(job, self._step, directory, device, self._listeners)
+        self._progress.texts = {"job": text_of(job, self.prepared.plan)}
+        self._listeners = SaveListeners(self.prepared.model.saving_listeners(), self.model_hooks.end_training)
+        device = device_of(self.prepared.task)
+        self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
         self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, job.save_secs)
-        console, stores, task = self._context.console, self._context.stores, str(self._context.task)
-        process_id = self._context.heartbeat.process_id
+        process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
         self._recovery = Recovery(
-            job, stores, self._step, self._checkpoints, console, process_id, task, self._membership.present
+            job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members
         )
-        stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self._training.model_hooks.end_training)
-        counters, tracer = self._step.counters, self._training.profile.tracer
-        sizing = batch_size_hooks(job, counters.batch_size, self._step.global_step, counters.examples, tracer)
+        stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
+        counters, tracer = self.step.counters, self.profile.tracer
+        sizing = batch_size_hooks(job, counters.batch_size, self.step.global_step, counters.examples, tracer)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *sizing]
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
-        self._context.console.progress(progress.text())
-        if self._context.observer is not None:
-            saves = self._saves_report()
-            self._context.observer.board.progress(
-                progress, counters, saves and {**saves, "last_step": self._saver.step}
-            )
+        self._console.progress(progress.text())
+        saves = self._saves_report()
+        self.joined.observer.board.progress(progress, counters, saves and {**saves, "last_step": self._saver.step})
 
     def _saves_report(self) -> dict[str, Any] | None:
         saves = self._snapshots.report()
         return saves and {**saves, "late": self._saver.late}
 
     def _next_step(self) -> int:
-        return self._training.loop.next_step if self._training.loop is not None else 0
+        return self.loop.next_step if self.loop is not None else 0
 
-    def before_release(self) -> None:
+    def _before_release(self) -> None:
         """Waits briefly for the checkpoint that is being written."""
         if self._watcher is not None:
             self._watcher.stop()
         self._snapshots.wait_briefly(_GIVE_UP_SECS)  # the recovery may restore this checkpoint
 
-    def prepare(self, session: v1.Session) -> int:
+    def _prepare_session(self, session: v1.Session) -> int:
         """Initializes or restores the model, and opens the input; returns the global step."""
         self._snapshots.begin_session()
-        session.run(self._step.uninitialized)  # connects to every ps
+        session.run(self.step.uninitialized)  # connects to every ps
         gc_control.resume()
         # Written again in every session: a restarted ps 0 has lost it.
-        self._context.stores[0].set(records.DESCRIPTION, json.dumps(self._context.description))
-        found = ready_records(self._context.stores)
+        self.joined.stores[0].set(records.DESCRIPTION, json.dumps(self.prepared.description))
+        found = ready_records(self.joined.stores)
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
-        self._training.enter_generation(ready)
+        self._enter_generation(ready)
         if self._start is None:
             if any(found):  # the previous chief may have left a step unfinished
-                self._training.remove_replica(self._training.replica.index, session)
-            self._start = (time.monotonic(), ready.step, float(session.run(self._step.counters.examples)))
+                self.remove_replica(self.prepared.replica.index, session)
+            self._start = (time.monotonic(), ready.step, float(session.run(self.step.counters.examples)))
         self._saver.started(
-            ready.step, max((s for s, _ in run_checkpoints(self._context.directory) if s <= ready.step), default=0)
+            ready.step, max((s for s, _ in run_checkpoints(self.joined.directory) if s <= ready.step), default=0)
         )
         self._progress.resumed(ready.step)
-        self._step.local.prepare(session)
-        self._training.open_input(ready.step)
+        self.step.local.prepare(session)
+        self.open_input(ready.step)
         return ready.step
 
-    @property
-    def save_steps(self) -> int:
-        """Returns --save_steps: a burst ends where a checkpoint is due."""
-        return self._context.job.save_steps
-
-    def train(self, session: Any) -> None:
+    def _train(self, session: Any) -> None:
         """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
-        self._membership.remove_replica = self._training.remove_replica
-        self._membership.awaited = self._awaited if self._step.ops.awaited is not None else None
+        self.joined.membership.remove_replica = self.remove_replica
+        self.joined.membership.awaited = self._awaited if self.step.ops.awaited is not None else None
         unhooked = self._unhooked_session()
         watcher = self._watcher = SaveWatcher(
-            self._saver, self._step.global_step, unhooked, self._context.events.stop.is_set
+            self._saver, self.step.global_step, unhooked, self.joined.events.stop.is_set
         )
         watcher.start()
         try:
             while True:
-                self._training.run_loop(session)
+                self._run_loop(session)
                 if not self._more_to_do():
                     break
         finally:
             watcher.stop()
         with abandonable(unhooked):
             watcher.join()
-        self._training.model_hooks.close(self._unhooked_session())
+        self.model_hooks.close(self._unhooked_session())
         self._finish()
 
     def _more_to_do(self) -> bool:
         """Waits for the other tasks; returns True when the lost steps of a dead worker are allocated again."""
-        job, session = self._context.job, self._unhooked_session()
+        job, session = self.prepared.job, self._unhooked_session()
         liveness = TaskLiveness(job.heartbeat_timeout_secs)
         last_step, deadline = -1, 0.0
-        while not self._context.events.stop.is_set():
-            if self._training.session_is_over():
+        while not self.joined.events.stop.is_set():
+            if self.session_is_over():
                 raise LostConnectionError("a ps was restarted")
             # Read first: if the number is unchanged in `reclaim`, no worker has taken a step since.
-            allocated = self._training.budget.allocated()
+            allocated = self.budget.allocated()
             others = PeerStates.from_records(
-                task_statuses(self._context.stores[0].items()), str(self._context.task), liveness.is_alive
+                task_statuses(self.joined.stores[0].items()), str(self.prepared.task), liveness.is_alive
             )
             step = self._observe_others(session)
-            if self._training.shard_client is not None and self._training.has_more_steps(LoopExit.STEPS):
+            if self.shard_client is not None and self._has_more_steps(LoopExit.STEPS):
                 return True
             if not others.training:
-                if step >= job.max_steps or self._training.has_ended or self._input_exhausted(others):
+                if step >= job.max_steps or self.has_ended or self._input_exhausted(others):
                     return False
-                if self._training.budget.reclaim(allocated, step) and not self._training.input_ended:
+                if self.budget.reclaim(allocated, step) and not self.input_ended:
                     return True
             if step > last_step:
                 last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
@@ -198,24 +194,24 @@ class ChiefDuties(Duties):
                 self._gave_up = "given up waiting for " + ", ".join(others.training)
                 return False
             time.sleep(POLL_SECS)
-        self._training.park_forever()
+        self._park_forever()
         return False
 
     def _input_exhausted(self, others: PeerStates) -> bool:
         """Returns True if no task will train again; called when none trains."""
-        if self._training.shard_client is None:
-            return self._step.lockstep or (self._training.input_ended and not others.waiting)
-        self._training.input_ended = self._training.shard_client.is_over()
-        if not self._training.input_ended:  # dead workers do not release their shards
-            self._training.shard_client.release_all()
-        return self._training.input_ended
+        if self.shard_client is None:
+            return self.step.lockstep or (self.input_ended and not others.waiting)
+        self.input_ended = self.shard_client.is_over()
+        if not self.input_ended:  # dead workers do not release their shards
+            self.shard_client.release_all()
+        return self.input_ended
 
     def _awaited(self) -> tuple[int, list[int]] | None:
-        session = self._training.session
+        session = self.session
         if session is None:
             return None
         try:
-            step, awaited = session.run([self._step.global_step, self._step.ops.awaited], options=SHORT_CALL)
+            step, awaited = session.run([self.step.global_step, self.step.ops.awaited], options=SHORT_CALL)
         except PS_LOST_ERRORS as error:
             log.debug("the awaited replicas are unknown: %s", cause_of(error))
             return None
@@ -223,7 +219,7 @@ class ChiefDuties(Duties):
 
     def _observe_others(self, session: v1.Session) -> int:
         """Returns the global step; shows and saves the progress while only other tasks train."""
-        step, counted = session.run([self._step.global_step, self._counted])
+        step, counted = session.run([self.step.global_step, self._counted])
         self._progress.observe(int(step), counted)
         self._saver.observe(int(step), session)
         return int(step)
@@ -231,57 +227,57 @@ class ChiefDuties(Duties):
     def _save_last(self, session: v1.Session, step: int) -> None:
         self._snapshots.wait(session)
         self._saver.poll()
-        residuals = self._step.residuals
+        residuals = self.step.residuals
         if (residuals is not None and residuals.apply(session)) or step != self._saver.step:
             self._snapshots.save(session)
         self._listeners.end(session, step)
 
     def _finish(self) -> None:
         """Saves the last checkpoint, scores it, writes the result, and publishes the outcome."""
-        job, console, session = self._context.job, self._context.console, self._unhooked_session()
-        if self._context.observer is not None:
-            self._context.observer.board.is_finishing = True
+        job, console, session = self.prepared.job, self._console, self._unhooked_session()
+        self.joined.observer.board.is_finishing = True
         start_time, first_step, first_examples = self._start or (0.0, 0, 0.0)
         wall_secs = time.monotonic() - start_time
-        step, counted = session.run([self._step.global_step, self._counted])
+        step, counted = session.run([self.step.global_step, self._counted])
         counters = self._counters_at(**counted)
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
-            check_trained(job, self._context.source.name, self._gave_up, made, counters.examples)
+            check_trained(job, self.prepared.source.name, self._gave_up, made, counters.examples)
         self._save_last(session, int(step))
-        metrics = EvalCoordinator(self._training.context, counters.examples).score(self._training.sessions)
-        scale = None if self._step.loss_scale is None else float(session.run(self._step.loss_scale))
+        metrics = EvalCoordinator(self.prepared, self.joined, counters.examples).score(self.sessions)
+        scale = None if self.step.loss_scale is None else float(session.run(self.step.loss_scale))
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters,
             self._saves_report(), scale,
         )  # fmt: skip
-        reason = "ended by a hook" if self._training.has_ended else self._gave_up or "all input ended"
-        if report_end(summary, job, reason, self._context.directory, console, self._context.observer):
+        reason = "ended by a hook" if self.has_ended else self._gave_up or "all input ended"
+        if report_end(summary, job, reason, self.joined.directory, console, self.joined.observer):
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
         console.line(f"checkpoint {self._checkpoints.path(step)}")
         if job.final_export_dir:
-            context, directory = self._context, prepare_export(job.final_export_dir)
-            exported = export(context.model, context.source, self._checkpoints.path(step), directory)
+            directory = prepare_export(job.final_export_dir)
+            exported = export(self.prepared.model, self.prepared.source, self._checkpoints.path(step), directory)
             console.line(f"exported {exported}")
         for line in (
-            advice(self._context.directory, job.export_dir, int(step)) if self._context.model.gives_advice else ()
+            advice(self.joined.directory, job.export_dir, int(step)) if self.prepared.model.gives_advice else ()
         ):
             console.line(line)
-        outcome = Outcome(OutcomeKind.DONE, by=str(self._context.task))
-        for store in self._context.stores:
+        outcome = Outcome(OutcomeKind.DONE, by=str(self.prepared.task))
+        for store in self.joined.stores:
             try:
                 store.compare_and_set(records.OUTCOME, "", outcome.to_json())
             except LostTaskError as error:  # the model is saved; that ps is not needed now
                 log.warning("%s: it did not receive the news that the job is done", error)
 
     def _unhooked_session(self) -> v1.Session:
-        assert self._training.session is not None, "the session exists before training begins"
-        return self._training.session
+        assert self.session is not None, "the session exists before training begins"
+        return self.session
 
     def close(self) -> None:
-        """Writes the last point of the event files, if it is not written yet."""
+        """Writes the last point of the event files, if it is not written yet, and ends the profile."""
         if self._start is not None:
             self._progress.close()
+        super().close()
 
     def save_now(self, within_secs: float) -> None:
         """Saves a checkpoint now; may be called by any thread.
@@ -294,8 +290,8 @@ class ChiefDuties(Duties):
         Raises:
           SaveError: no checkpoint could be taken; raised at once if a ps is silent.
         """
-        session = None if self._training.session_is_over() else self._training.session
-        ps_liveness = self._context.heartbeat.ps_liveness
+        session = None if self.session_is_over() else self.session
+        ps_liveness = self.joined.heartbeat.ps_liveness
         if session is None:
             if silent := ps_liveness.silent_ps():
                 raise SaveError(f"no checkpoint could be taken ({', '.join(silent)} does not answer)")
@@ -311,4 +307,4 @@ class ChiefDuties(Duties):
 
     def _save(self, session: v1.Session) -> None:
         step = self._snapshots.save(session)
-        self._context.console.line(f"saved {self._checkpoints.path(step)}")
+        self._console.line(f"saved {self._checkpoints.path(step)}")

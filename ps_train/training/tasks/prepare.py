@@ -1,0 +1,114 @@
+"""The preparation of a training task: all that it finds and checks before it calls another process.
+
+    prepared = prepare(job, task, load_model(job.model, job.model_arguments(), job.sources))
+    check_as_chief(prepared)
+
+The model's code runs once here, in a scratch graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership.job_diff import job_fingerprint
+from ps_train.cluster.sessions.server import device_of
+from ps_train.config.job import Job, Task
+from ps_train.config.job_values import described
+from ps_train.data.pipeline import DataSource
+from ps_train.data.shards.shard_readers import described_shards
+from ps_train.engine.checkpoint.export import served_features
+from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.towers import Towers, find_towers
+from ps_train.engine.updates.base import Replica
+from ps_train.engine.variables.plan import Plan, make_plan
+from ps_train.engine.variables.trace import ModelVariables, trace
+from ps_train.modeling.model import Model, ignores_data_dir
+from ps_train.modeling.splits import training_source
+from ps_train.training.tasks.dtype_check import check_compute_dtype
+from ps_train.training.tasks.model_check import check_model, warn_of_not_finite
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A training task before it calls another process.
+
+    Attributes:
+      job: the job.
+      task: this task.
+      cluster: the cluster at the start of this task.
+      model: the user's model.
+      source: its training data.
+      variables: its variables, as the trace found them.
+      plan: placement of the variables on the ps.
+      towers: the devices among which this task divides its batches.
+      description: properties of the job on which all tasks must agree.
+    """
+
+    job: Job
+    task: Task
+    cluster: Cluster
+    model: Model
+    source: DataSource
+    variables: ModelVariables
+    plan: Plan
+    towers: Towers
+    description: Mapping[str, Any]
+
+    @property
+    def is_chief(self) -> bool:
+        """True if this task is the chief."""
+        return self.task == self.cluster.chief
+
+    @property
+    def replica(self) -> Replica:
+        """The replica that this task trains."""
+        return Replica.of(self.cluster, self.task)
+
+    def graph_spec(self) -> GraphSpec:
+        """Returns the specification of the graph of this task's replica."""
+        return GraphSpec(
+            self.job,
+            self.model,
+            self.source,
+            self.variables,
+            self.plan,
+            self.replica,
+            device_of(self.task),
+            self.towers,
+        )
+
+
+def prepare(job: Job, task: Task, model: Model) -> Prepared:
+    """Runs a model's code once and places its variables.
+
+    Raises:
+      ModelError: the model cannot be trained.
+      ConfigError: the job is not possible on this machine, or with this data.
+    """
+    source, cluster = training_source(model, job), Cluster.of(job)
+    variables = trace(model, source, job.batch_sizes.lower, job.seed)
+    description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
+    plan = make_plan(variables.specs(), len(cluster.ps))
+    return Prepared(job, task, cluster, model, source, variables, plan, find_towers(job), description)
+
+
+def check_as_chief(prepared: Prepared) -> None:
+    """Checks what only the chief needs: the methods of the model, test data, features to export, values of the data.
+
+    Raises:
+      ModelError, ConfigError: the training would fail later, at its end perhaps.
+    """
+    job, model, source, variables = prepared.job, prepared.model, prepared.source, prepared.variables
+    check_model(model, job, variables)
+    check_compute_dtype(model, job, variables, source)
+    if job.export_dir:
+        served_features(source)
+    warn_of_not_finite("train", source.loaded)
+    if job.data_dir and ignores_data_dir(model):
+        log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))
