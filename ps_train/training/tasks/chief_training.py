@@ -114,6 +114,11 @@ class ChiefTraining(WorkerTraining):
         saves = self._snapshots.report()
         return saves and {**saves, "late": self._saver.late}
 
+    def _end_training(self, hook: str) -> None:
+        """Ends the training of all tasks at the request of a hook."""
+        super()._end_training(hook)
+        self.joined.stores[0].set(records.TRAINED, hook)
+
     def _next_step(self) -> int:
         return self.loop.next_step if self.loop is not None else 0
 

@@ -21,7 +21,6 @@ from ps_train.base import gc_control
 from ps_train.base.console import Console
 from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.base.polling import poll_until
-from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.records import ModelReady, TaskState
 from ps_train.cluster.membership.step_budget import StepBudget
@@ -173,14 +172,14 @@ class WorkerTraining:
     def _train_in_session(self, hooks: list[Any], chief_hooks: list[Any]) -> None:
         """Trains in one session."""
         # Not a context manager: the end of the job closes no session, because closing may hang with a dead ps.
-        session = monitored_training_session(self.sessions, self.prepared.is_chief, hooks, chief_hooks, self._prepare)
+        session = monitored_training_session(self.sessions, self.prepared.is_chief, hooks, chief_hooks, self._open)
         self.session, first_step = self._opened
         self.loop = self._new_loop(first_step)
         self.loop.count = self.joined.telemetry.add
         self._calls.begin(self.loop)
         self._train(session)
 
-    def _prepare(self, session: v1.Session) -> None:
+    def _open(self, session: v1.Session) -> None:
         self._opened = session, self._prepare_session(session)
 
     def _prepare_session(self, session: v1.Session) -> int:
@@ -243,10 +242,8 @@ class WorkerTraining:
         )
 
     def _end_training(self, hook: str) -> None:
-        """Ends the training at the request of a hook: the chief's ends it for all tasks, another only for its own."""
+        """Ends the training of this task at the request of a hook."""
         log.info("%s: %s ends the training", self.prepared.task, hook)
-        if self.prepared.is_chief:
-            self.joined.stores[0].set(records.TRAINED, hook)
 
     @property
     def has_ended(self) -> bool:
