@@ -75,10 +75,10 @@ class ChiefTraining(WorkerTraining):
         self._start: tuple[float, int, float] | None = None
         self._watcher: SaveWatcher | None = None
 
-    def _agree(self) -> None:
+    def agree(self) -> None:
         """Does nothing: the other tasks agree with the chief."""
 
-    def _chief_only_hooks(self) -> list[Any]:
+    def chief_only_hooks(self) -> list[Any]:
         """Makes the savers and the recovery; returns the hooks for progress and saving."""
         prepared, joined = self.prepared, self.joined
         job, directory = prepared.job, joined.directory
@@ -122,13 +122,13 @@ class ChiefTraining(WorkerTraining):
     def _next_step(self) -> int:
         return self.loop.next_step if self.loop is not None else 0
 
-    def _before_release(self) -> None:
+    def before_release(self) -> None:
         """Waits briefly for the checkpoint that is being written."""
         if self._watcher is not None:
             self._watcher.stop()
         self._snapshots.wait_briefly(_GIVE_UP_SECS)  # the recovery may restore this checkpoint
 
-    def _prepare_session(self, session: v1.Session) -> int:
+    def prepare_session(self, session: v1.Session) -> int:
         """Initializes or restores the model, and opens the input; returns the global step."""
         self._snapshots.begin_session()
         session.run(self.step.uninitialized)  # connects to every ps
@@ -150,7 +150,7 @@ class ChiefTraining(WorkerTraining):
         self.open_input(ready.step)
         return ready.step
 
-    def _train(self, session: Any) -> None:
+    def train(self, session: Any) -> None:
         """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
         self.joined.membership.remove_replica = self.remove_replica
         self.joined.membership.awaited = self._awaited if self.step.ops.awaited is not None else None

@@ -117,7 +117,7 @@ class WorkerTraining:
         """Trains until the job has no more steps for this worker; raises the error that ends the training."""
         prepared = self.prepared
         job, cluster, task, replica = prepared.job, prepared.cluster, prepared.task, prepared.replica
-        self._agree()
+        self.agree()
         server = start_server(cluster.address(task), job, prepared.towers.cpus)
         self.step = build_train_step(prepared.graph_spec())
         self._input = Input(server.target, own_config(cluster, task, job), self.step.batches, self.step.calls_begun)
@@ -130,7 +130,7 @@ class WorkerTraining:
             self.model_hooks = ModelHooks(prepared.model, self._end_training)
             hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.batches.progress, report)]
             hooks += loss_scale_hooks(self.step.loss_scale, str(task))
-            chief_hooks = self._chief_only_hooks()
+            chief_hooks = self.chief_only_hooks()
             self.step.graph.finalize()
         while True:
             try:
@@ -141,14 +141,14 @@ class WorkerTraining:
                     log.warning("%s: the input was interrupted when a ps was lost; it starts again", task)
                 self._wait_for_ps(cause_of(error))
 
-    def _agree(self) -> None:
+    def agree(self) -> None:
         """Compares the job with the chief's before anything is built; raises RefusedError if they differ."""
         cluster, task = self.prepared.cluster, str(self.prepared.task)
         timeout_secs = self.prepared.job.startup_timeout_secs
         agree_with_chief(self.joined.stores[0], self.prepared.description, cluster, task, timeout_secs)
         log.info("%s joined the job of the chief, %s", task, cluster.chief)
 
-    def _chief_only_hooks(self) -> list[Any]:
+    def chief_only_hooks(self) -> list[Any]:
         """Returns the session hooks that only the chief has; called before the graph of the step is finalized."""
         return []
 
@@ -177,12 +177,12 @@ class WorkerTraining:
         self.loop = self._new_loop(first_step)
         self.loop.count = self.joined.telemetry.add
         self._calls.begin(self.loop)
-        self._train(session)
+        self.train(session)
 
     def _open(self, session: v1.Session) -> None:
-        self._opened = session, self._prepare_session(session)
+        self._opened = session, self.prepare_session(session)
 
-    def _prepare_session(self, session: v1.Session) -> int:
+    def prepare_session(self, session: v1.Session) -> int:
         """Waits until the chief has prepared the model, and opens the input; returns the global step."""
         session.run(self.step.uninitialized)  # connects to every ps now, not in the first step
         gc_control.resume()
@@ -194,13 +194,13 @@ class WorkerTraining:
         log.info("%s training from global step %d", self.prepared.task, step)
         return step
 
-    def _train(self, session: Any) -> None:
+    def train(self, session: Any) -> None:
         """Makes steps, and waits for more, until the main thread ends the process."""
         self.begun = True
         while True:
             self._wait_for_more(self._run_loop(session))
 
-    def _before_release(self) -> None:
+    def before_release(self) -> None:
         """Ends the chief's own work in a lost session; another worker has none."""
 
     def _wait_for_ps(self, cause: str) -> None:
@@ -228,7 +228,7 @@ class WorkerTraining:
 
     def _release_session(self) -> None:
         """Ends the calls that still run in the lost session: none of them may reach a ps later."""
-        self._before_release()
+        self.before_release()
         if self.shard_client is not None:
             self.shard_client.drop()  # the input's threads may use the session's device
         group = self.sessions.group
