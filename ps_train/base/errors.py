@@ -18,7 +18,7 @@ Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuratio
 128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/RUNNING.md.
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
-action to take.  `headline` makes one line of any other exception.  The room does not use TensorFlow.
+action to take.  `headline` makes one line of any other exception.  The module does not use TensorFlow.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Every process of a run gets the same Job.  Its fields are in `cluster_fields.py`, `training_fields.py` and
 `output_fields.py`.  The metadata of each field hold its help, the check of its value, and a mark if all processes must
-agree on it.  `flags.py` makes one flag of each field.  This room depends on neither TensorFlow nor, but for `flags.py`,
+agree on it.  `flags.py` makes one flag of each field.  This subsystem depends on neither TensorFlow nor, except `flags.py`,
 absl.
 """
 
