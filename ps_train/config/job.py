@@ -4,8 +4,8 @@
 
 Every process of a run gets the same Job.  Its fields are in `cluster_fields.py`, `training_fields.py` and
 `output_fields.py`.  The metadata of each field hold its help, the check of its value, and a mark if all processes must
-agree on it.  `flags.py` makes one flag of each field.  This subsystem depends on neither TensorFlow nor, except `flags.py`,
-absl.
+agree on it.  `flags.py` makes one flag of each field.  This subsystem does not use TensorFlow, and only `flags.py`
+uses absl.
 """
 
 from __future__ import annotations
