@@ -24,7 +24,6 @@ from ps_train.cluster.addresses import kubernetes, mpi, slurm
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import kv_store, records
 from ps_train.cluster.membership.directory_lock import _holder_of
-from ps_train.cluster.membership.presence import statuses_in
 from ps_train.cluster.membership.run_status import read_status
 from ps_train.cluster.membership.step_budget import Ledger
 from ps_train.commands.doctor.transport import DoctorRecord
@@ -136,11 +135,6 @@ def _page(texts_of: tuple[str, str]) -> None:
         prometheus.text(shown).encode()
 
 
-def _script(text: str) -> None:
-    statuses_in({"script/worker:0": text})
-    Ledger.from_json(text)
-
-
 def _step_record(data: bytes | str) -> None:
     if isinstance(data, bytes):
         record = StepRecord.from_text(data.decode(errors="replace"))
@@ -233,10 +227,7 @@ PARSERS: dict[str, Parser] = {
     "doctor_record": _record(
         DoctorRecord, {"task": "ps:0", "host": "h", "pid": 1, "versions": {"tf": "2"}, "cores": 2, "shared": {}}
     ),
-    "script_records": Parser(
-        json_texts({"process_id": "p", "heartbeat": 3, "state": "running"}, {"given": 3, "held": {"a": 1}}),
-        _script, (RefusedError,),
-    ),
+    "ledger": _record(Ledger, {"given": 3, "held": {"a": 1}}),
     "status_page": Parser(st.tuples(json_texts(TELEMETRY), json_texts(STATUS)), _page, (RefusedError,)),
     "step_record": Parser(
         changed_bytes(PACKED) | json_texts(STEP_RECORD), _step_record, (UntrustedError,),

@@ -22,15 +22,12 @@ from ps_train.cluster.membership.connect import NotReadyError, check_identity, c
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.lease import Lease
 from ps_train.cluster.membership.liveness import LivenessTracker
+from ps_train.cluster.membership.presence import Presence
 from ps_train.cluster.membership.ps_liveness import PsLiveness
-from ps_train.cluster.membership.records import Identity, ModelReady, Outcome, StopRequest, TaskState, TaskStatus
+from ps_train.cluster.membership.records import Identity, ModelReady, Outcome, StopRequest, TaskState, TaskStatus, task_statuses
 from ps_train.config.job import Job
 
 log = logging.getLogger(__name__)
-
-HEARTBEAT_SECS = 0.5
-_SILENT_SECS = 1.5
-"""Seconds for which a last record waits for a ps that does not answer."""
 
 
 class JobEnded(Exception):
@@ -96,10 +93,8 @@ class FailureDetector:
         return None
 
 
-class Heartbeat:
-    """Heartbeat threads of a training task.  Start it when the lease is acquired; `set_state` changes the task's state.
-
-    Each store has its own thread, so a ps that does not answer does not delay the others.
+class Heartbeat(Presence):
+    """The presence of a task on the engine.  Start it when the lease is acquired; `set_state` changes the task's state.
 
     Args:
       stores: one for each ps, in order.
@@ -125,33 +120,26 @@ class Heartbeat:
         job: Job,
         monitor: PeerMonitor,
     ) -> None:
+        names = [store.name for store in stores]
+        super().__init__(names)
         self._stores, self._lease, self._events, self._job, self._monitor = stores, lease, events, job, monitor
         self._resolver = resolver
         self._write_locks = [threading.Lock() for _ in stores]
-        self._leaving: TaskState | None = None  # the last state; the lease may not have it yet while ps 0 is silent
+        self._answered = [time.monotonic()] * len(stores)
         self.stop_request: StopRequest | None = None
         self.is_trained = False
         self.observe: Callable[[int, Mapping[str, str]], None] = lambda index, found: None
-        self._stopped = threading.Event()
-        self.ps_liveness = PsLiveness(
-            [store.name for store in stores], [store.incarnation for store in stores], job.recovery_timeout_secs
-        )
+        self.ps_liveness = PsLiveness(names, [store.incarnation for store in stores], job.recovery_timeout_secs)
+
+    def start(self) -> None:
+        """Starts one daemon thread for each ps."""
+        self._answered = [time.monotonic()] * len(self._stores)
+        super().start()
 
     @property
     def process_id(self) -> str:
         """A text unique to this process."""
         return self._lease.status.process_id
-
-    def start(self) -> None:
-        """Starts one daemon thread for each store."""
-        for index, store in enumerate(self._stores):
-            threading.Thread(
-                target=self._beat_until_stopped, args=[index], daemon=True, name=f"heartbeat {store.name}"
-            ).start()
-
-    def stop(self) -> None:
-        """Ends the threads, for a process that goes on after its task."""
-        self._stopped.set()
 
     def set_state(self, state: TaskState | None = None) -> None:
         """Renews the lease on ps 0 and writes the task's state; None keeps the present one.
@@ -173,54 +161,42 @@ class Heartbeat:
     def publish(self, index: int) -> None:
         """Writes a heartbeat to the store of ps `index`, with the task's state at the time of writing."""
         if index == 0:
-            return self.set_state()
+            return self.set_state(self._leaving)
         with self._write_locks[index]:  # or an older state could be written after a newer one
             status = self._lease.status
             published = dataclasses.replace(status, state=self._leaving or status.state, telemetry={})
             self._stores[index].set(records.task_key(status.task), published.to_json())
 
-    def announce_leaving(self, state: TaskState = TaskState.LEAVING) -> None:
-        """Writes to every ps that this task leaves, so that no ps stays up for it."""
-        self._leaving = state
-        self.on_each_ps(lambda index: self._lease.renew(state) if index == 0 else self.publish(index))
+    def beat(self, index: int) -> None:
+        """Writes a heartbeat, and reads what the ps and the other tasks have written."""
+        self._update_address(index)
+        asked = time.monotonic()
+        self.publish(index)
+        found = self._stores[index].items()
+        if index == 0 and self.ps_liveness.is_silent(0):
+            self._monitor.extend_deadlines(asked - self._answered[0])
+        self._read_records(index, found, asked)
+        self._react(found, from_first_ps=index == 0)
+        self.observe(index, found)
+        self._answered[index] = time.monotonic()
 
-    def on_each_ps(self, write: Callable[[int], object]) -> None:
-        """Calls `write(index)` for all ps at once; waits at most 1.5 s for those known to be silent."""
-        threads = [
-            threading.Thread(target=_try_write, args=[write, index], daemon=True, name="write")
-            for index in range(len(self._stores))
-        ]
-        deadline = time.monotonic() + _SILENT_SECS
-        for thread in threads:
-            thread.start()
-        for index in sorted(range(len(threads)), key=self.ps_liveness.is_silent):
-            left = max(0.0, deadline - time.monotonic())
-            threads[index].join(left if self.ps_liveness.is_silent(index) else None)
+    def has_failed(self, index: int, error: PsTrainError) -> bool:
+        """Records a silence; ends the task if the silence is too long, or if it was refused."""
+        if not isinstance(error, LostTaskError):
+            self._events.set_terminal_error(error)
+            return True
+        store = self._stores[index]
+        if not self._probe(index):
+            self._record_silence(index, str(error).removeprefix(store.name + " "))
+        if time.monotonic() - self._answered[index] <= self._job.recovery_timeout_secs:
+            return False
+        secs = f"{self._job.recovery_timeout_secs:g}s (recovery_timeout_secs)"
+        self._events.set_terminal_error(LostTaskError(f"lost {store.name} for {secs}: {error}"))
+        return True
 
-    def _beat_until_stopped(self, index: int) -> None:
-        store, answered = self._stores[index], time.monotonic()
-        while not self._stopped.is_set():
-            self._update_address(index)
-            asked = time.monotonic()
-            try:
-                self.publish(index)
-                found = store.items()
-                if index == 0 and self.ps_liveness.is_silent(0):
-                    self._monitor.extend_deadlines(asked - answered)
-                self._read_records(index, found, asked)
-                self._react(found, from_first_ps=index == 0)
-                self.observe(index, found)
-                answered = time.monotonic()
-            except RefusedError as error:
-                return self._events.set_terminal_error(error)
-            except LostTaskError as error:
-                if not self._probe(index):
-                    self._record_silence(index, str(error).removeprefix(store.name + " "))
-                if time.monotonic() - answered > self._job.recovery_timeout_secs:
-                    secs = f"{self._job.recovery_timeout_secs:g}s (recovery_timeout_secs)"
-                    return self._events.set_terminal_error(LostTaskError(f"lost {store.name} for {secs}: {error}"))
-            self._stopped.wait(HEARTBEAT_SECS)
-        return None
+    def is_silent(self, index: int) -> bool:
+        """Returns True if a ps does not answer."""
+        return self.ps_liveness.is_silent(index)
 
     def _update_address(self, index: int) -> None:
         """Reconnects the store if the ps has moved to another address."""
@@ -278,22 +254,6 @@ class Heartbeat:
                 self._events.set_terminal_error(error)
 
 
-def _try_write(write: Callable[[int], object], index: int) -> None:
-    try:
-        write(index)
-    except LostTaskError as error:
-        log.info("a record could not be written: %s", error)
-
-
 def _log(line: str | None, kind: str, index: int) -> None:
     if line is not None:
         log.warning("%s", line, extra=event(kind, f"ps:{index}"))
-
-
-def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:
-    """Returns the status of every training task that has a record in a store.
-
-    Args:
-      items: the keys and values of the store.
-    """
-    return [TaskStatus.from_json(text) for key, text in items.items() if key.startswith(records.task_key(""))]

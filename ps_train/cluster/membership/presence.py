@@ -1,166 +1,127 @@
-"""Membership of a script's tasks: each one tells every ps that it lives and that it ends, and a ps learns when to end.
+"""Presence of a training task: it tells every ps twice a second that it lives, and at its end how it ended.
 
-    membership = Membership("worker:1", ps_addresses)      # starts to send heartbeats
-    membership.leave()                                     # at the end of the process
+    presence = ScriptPresence("worker:1", ps_addresses)      # of a script's process; it begins at once
+    presence.leave()                                         # at the end of the process
 
     detector = JobEndDetector(["worker:0", "worker:1"], Limits(), time.monotonic())
-    detector.update(statuses_in(store.items()), time.monotonic())      # "" until the job is over
+    detector.update(task_statuses(store.items()), time.monotonic())      # "" until the job is over
 
-The records are in the key-value store of each ps.  The classic `Server` uses both; see `server.py`.
+`heartbeat.py` has the presence of the engine's own tasks, which also read what the others have written.
 """
 
 from __future__ import annotations
 
+import abc
 import atexit
 import contextlib
 import dataclasses
-import enum
 import functools
 import logging
 import sys
 import threading
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
-from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
+from ps_train.base.errors import JobFailedError, LostTaskError, PsTrainError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable, retry_until
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.liveness import LivenessTracker
-from ps_train.cluster.membership.records import Record
+from ps_train.cluster.membership.records import TaskState, TaskStatus, new_task_status, task_key, task_statuses
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECS = 0.5
-_KEY = "script/"
 _ANNOUNCE_SECS = 10.0
-_LEAVE_SECS = 4.0
-"""Maximum seconds for which the end of a process waits until every ps knows of it."""
+_SILENT_SECS = 1.5
+"""Seconds for which a last record waits for a ps that does not answer."""
 
 
-class State(str, enum.Enum):
-    """State of a task's process.  Members equal their texts, which is what a record holds."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-    FAILED = "failed"
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """Seconds after which an absent task counts as gone.
-
-    Attributes:
-      silent_secs: a task that ran and sends no heartbeat.
-      restart_secs: a task that failed and may be restarted.
-      absent_secs: a task that never came, counted from the end of all others.
-      startup_secs: all tasks, if none has come.
-    """
-
-    silent_secs: float = 60.0
-    restart_secs: float = 10.0
-    absent_secs: float = 30.0
-    startup_secs: float = 600.0
-
-
-@dataclasses.dataclass(frozen=True)
-class ScriptStatus(Record):
-    """Record of a task's process.
-
-    Attributes:
-      process_id: a text unique to the process.
-      heartbeat: a number that grows while it lives.
-      state: a `State`; a task with an unknown text counts as running.
-    """
-
-    process_id: str
-    heartbeat: int
-    state: str
-
-
-def statuses_in(items: Mapping[str, str]) -> dict[str, ScriptStatus]:
-    """Returns the status of each task, by its name, from all records of a store."""
-    found = {key.removeprefix(_KEY): text for key, text in items.items() if key.startswith(_KEY)}
-    return {task: ScriptStatus.from_json(text) for task, text in found.items()}
-
-
-class JobEndDetector:
-    """Detector of a job's end.  Pure: the caller passes the records and the time.
+class Presence(abc.ABC):
+    """The signs of life of this process's task.  Each ps has a thread, so a silent one does not delay the others.
 
     Args:
-      tasks: names of the tasks that train, `worker:0`.
-      limits: for tasks that end without a word.
-      now: seconds of a monotonic clock.
+      names: how messages name each ps, in order.
     """
 
-    def __init__(self, tasks: Sequence[str], limits: Limits, now: float) -> None:
-        self._tasks, self._limits, self._start = list(tasks), limits, now
-        self._tracker = LivenessTracker()
-        self._others_over_at: float | None = None
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._silent = set(range(len(names)))
+        self._leaving: TaskState | None = None
+        self._stopped = threading.Event()
 
-    def update(self, statuses: Mapping[str, ScriptStatus], now: float) -> str:
-        """Returns a sentence that says why the job is over; "" while it is not.
+    def start(self) -> None:
+        """Starts one daemon thread for each ps."""
+        for index, name in enumerate(self._names):
+            target, title = self._beat_until_stopped, f"heartbeat {name}"
+            threading.Thread(target=target, args=[index], daemon=True, name=title).start()
 
-        Args:
-          statuses: of the tasks that have a record.
-          now: seconds of a monotonic clock.
+    def stop(self) -> None:
+        """Ends the threads, for a process that goes on after its task."""
+        self._stopped.set()
 
-        Raises:
-          JobFailedError: all tasks are gone, and none ended well.
-          UnreachableError: no task came.
-        """
-        come = [task for task in self._tasks if task in statuses]
-        if not come:
-            if now - self._start > self._limits.startup_secs:
-                raise UnreachableError(f"no worker has come within {self._limits.startup_secs:g}s.")
-            return ""
-        gone = {task for task in come if self.is_gone(task, statuses[task], now)}  # every heartbeat is noted
-        if len(gone) < len(come):
-            self._others_over_at = None
-            return ""
-        self._others_over_at = self._others_over_at or now
-        absent = [task for task in self._tasks if task not in statuses]
-        if absent and now - self._others_over_at < self._limits.absent_secs:
-            return ""
-        return self._outcome({task: statuses[task].state for task in come}, absent)
+    @abc.abstractmethod
+    def publish(self, index: int) -> None:
+        """Writes a heartbeat to the store of a ps, with the state at the time of writing; raises LostTaskError."""
 
-    def is_gone(self, task: str, status: ScriptStatus, now: float) -> bool:
-        """Returns whether a task has ended, or is silent for so long that it counts as gone."""
-        silent_secs = self._tracker.silent_secs(task, status, now)
-        allowed: dict[str, float] = {State.ENDED: 0.0, State.FAILED: self._limits.restart_secs}
-        return silent_secs >= allowed.get(status.state, self._limits.silent_secs)
+    def beat(self, index: int) -> None:
+        """Does what is done twice a second for a ps; raises LostTaskError if it does not answer."""
+        self.publish(index)
 
-    @staticmethod
-    def _outcome(states: Mapping[str, str], absent: Sequence[str]) -> str:
-        ended = [task for task, state in states.items() if state == State.ENDED]
-        others = [f"{task} failed" for task, state in states.items() if state == State.FAILED]
-        others += [f"{task} fell silent" for task, state in states.items() if state == State.RUNNING]
-        others += [f"{task} never came" for task in absent]
-        if not ended:
-            raise JobFailedError(f"the job failed: {', '.join(others)}.")
-        return f"the job is over: {', '.join([*(f'{task} ended' for task in ended), *others])}"
+    def has_failed(self, index: int, error: PsTrainError) -> bool:
+        """Hears why a beat failed; returns True if that ps gets no other."""
+        log.debug("%s", error)
+        return False
+
+    def is_silent(self, index: int) -> bool:
+        """Returns True if a ps has not answered the last beat."""
+        return index in self._silent
+
+    @property
+    def has_left(self) -> bool:
+        """True once the end was announced."""
+        return self._leaving is not None
+
+    def announce_leaving(self, state: TaskState = TaskState.LEAVING) -> None:
+        """Writes to every ps that this task leaves, so that no ps stays up for it."""
+        self._leaving = state
+        self.on_each_ps(self.publish)
+
+    def on_each_ps(self, write: Callable[[int], object]) -> None:
+        """Calls `write(index)` for all ps at once; waits at most 1.5 s for those known to be silent."""
+        threads = [
+            threading.Thread(target=_try_write, args=[write, index], daemon=True, name="write")
+            for index in range(len(self._names))
+        ]
+        deadline = time.monotonic() + _SILENT_SECS
+        for thread in threads:
+            thread.start()
+        for index in sorted(range(len(threads)), key=self.is_silent):
+            left = max(0.0, deadline - time.monotonic())
+            threads[index].join(left if self.is_silent(index) else None)
+
+    def _beat_until_stopped(self, index: int) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.beat(index)
+                self._silent.discard(index)
+            except PsTrainError as error:
+                self._silent.add(index)
+                if self.has_failed(index, error):
+                    return
+            self._stopped.wait(HEARTBEAT_SECS)
 
 
-def wait_for_end(store: KeyValueStore, detector: JobEndDetector, pause_secs: float = 0.2) -> str:
-    """Waits until a job is over; returns the sentence that says why, or raises TrainingError if the job failed."""
-    while True:
-        with contextlib.suppress(LostTaskError):  # this process is too busy to answer itself in time
-            reason = detector.update(statuses_in(store.items()), time.monotonic())
-            if reason:
-                return reason
-        time.sleep(pause_secs)
+def _try_write(write: Callable[[int], object], index: int) -> None:
+    try:
+        write(index)
+    except PsTrainError as error:
+        log.info("a record could not be written: %s", error)
 
 
-def ps_store(address: Address, index: int, timeout_secs: float = 3.0) -> KeyValueStore:
-    """Returns a client of the store of ps `index`, whose server knows the whole cluster."""
-    filters = [f"/job:ps/task:{index}"]
-    return KeyValueStore(address.target, f"ps:{index} ({address})", timeout_secs, filters)
-
-
-class Membership:
-    """A task's announcement to every ps; each ps has a thread, so one that does not answer does not delay others.
+class ScriptPresence(Presence):
+    """The presence of a script's process; the process's end announces the end of its task.
 
     Args:
       task: name of the task, `worker:1`.
@@ -168,45 +129,33 @@ class Membership:
 
     Attributes:
       task: the same.
-      process_id: a text unique to this process and membership.
+      process_id: a text unique to this process and presence.
     """
 
     def __init__(self, task: str, ps: Sequence[Address]) -> None:
+        super().__init__([f"ps:{index} ({address})" for index, address in enumerate(ps)])
         self.task, self._ps = task, list(ps)
-        self.process_id = uuid.uuid4().hex[:12]
-        self._state = State.RUNNING
-        self._left = threading.Event()
+        self._status = dataclasses.replace(new_task_status(task), state=TaskState.TRAINING)
+        self.process_id = self._status.process_id
         self._stores: dict[int, KeyValueStore] = {}
+        self._counts = [0] * len(self._ps)
+        self._locks = [threading.Lock() for _ in self._ps]
         self._announced = [threading.Event() for _ in self._ps]
-        self._threads = [
-            threading.Thread(target=self._beat, args=[index], daemon=True, name=f"heartbeat ps:{index}")
-            for index in range(len(self._ps))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self.start()
         _note_failures()
         atexit.register(self.leave)
-
-    @property
-    def has_left(self) -> bool:
-        """True once the end was announced."""
-        return self._left.is_set()
 
     def leave(self) -> None:
         """Announces the end of this task, as failed if an exception ends the process; waits a few seconds at most."""
         atexit.unregister(self.leave)
-        if self._left.is_set():
-            return
-        self._state = State.FAILED if _failed.is_set() else State.ENDED
-        self._left.set()
-        deadline = time.monotonic() + _LEAVE_SECS
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        if not self.has_left:
+            self.announce_leaving(TaskState.FAILED if _failed.is_set() else TaskState.LEFT)
+            self.stop()
 
     def wait_for_ps(self, timeout_secs: float) -> None:
         """Waits until every ps answers; raises UnreachableError after that time, and warns every 10 s before."""
-        for index, address in enumerate(self._ps):
-            retry_until(functools.partial(check_reachable, address), timeout_secs, f"ps:{index} ({address})")
+        for name, address in zip(self._names, self._ps, strict=True):
+            retry_until(functools.partial(check_reachable, address), timeout_secs, name)
 
     def connected_store(self, index: int) -> KeyValueStore:
         """Returns another client of a ps's store, once this task has announced itself there.
@@ -215,26 +164,29 @@ class Membership:
           LostTaskError: the ps does not answer.
         """
         if not self._announced[index].wait(_ANNOUNCE_SECS):
-            raise LostTaskError(f"ps:{index} ({self._ps[index]}) does not answer")
+            raise LostTaskError(f"{self._names[index]} does not answer")
         return ps_store(self._ps[index], index)
 
-    def _beat(self, index: int) -> None:
-        """Writes heartbeats to one ps until this task leaves, and then its last state."""
-        count = 0
-        while not self._left.wait(HEARTBEAT_SECS if count else 0.0):
-            count += 1
-            self._write(index, ScriptStatus(self.process_id, count, State.RUNNING))
-        self._write(index, ScriptStatus(self.process_id, count + 1, self._state))
-
-    def _write(self, index: int, status: ScriptStatus) -> None:
-        try:
+    def publish(self, index: int) -> None:
+        """Writes a heartbeat and the state to the store of a ps; raises LostTaskError if it does not answer."""
+        with self._locks[index]:  # or an older state could be written after a newer one
+            self._counts[index] += 1
+            state = self._leaving or self._status.state
+            status = dataclasses.replace(self._status, heartbeat=self._counts[index], state=state)
             if index not in self._stores:
-                check_reachable(self._ps[index])
+                try:
+                    check_reachable(self._ps[index])
+                except NotReadyError as error:
+                    raise LostTaskError(f"{self._names[index]}: {error}") from None
                 self._stores[index] = ps_store(self._ps[index], index)
-            self._stores[index].set(f"{_KEY}{self.task}", status.to_json())
-            self._announced[index].set()
-        except (LostTaskError, NotReadyError) as error:
-            log.debug("%s", error)
+            self._stores[index].set(task_key(self.task), status.to_json())
+        self._announced[index].set()
+
+
+def ps_store(address: Address, index: int, timeout_secs: float = 3.0) -> KeyValueStore:
+    """Returns a client of the store of ps `index`, whose server may know the whole cluster, or only itself."""
+    filters = [f"/job:ps/task:{index}", "/job:local"]
+    return KeyValueStore(address.target, f"ps:{index} ({address})", timeout_secs, filters)
 
 
 _failed = threading.Event()
@@ -254,3 +206,91 @@ def _note_failures() -> None:
 
         note.notes_failures = True  # type: ignore[attr-defined]
         sys.excepthook = note
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Seconds after which an absent task of a script counts as gone.
+
+    Attributes:
+      silent_secs: a task that ran and sends no heartbeat.
+      restart_secs: a task that failed and may be restarted.
+      absent_secs: a task that never came, counted from the end of all others.
+      startup_secs: all tasks, if none has come.
+    """
+
+    silent_secs: float = 60.0
+    restart_secs: float = 10.0
+    absent_secs: float = 30.0
+    startup_secs: float = 600.0
+
+
+class JobEndDetector:
+    """Detector of a script's end, with which its job ends.  The caller passes the records and the time.
+
+    Args:
+      tasks: names of the tasks that train, `worker:0`.
+      limits: for tasks that end without a word.
+      now: seconds of a monotonic clock.
+    """
+
+    def __init__(self, tasks: Sequence[str], limits: Limits, now: float) -> None:
+        self._tasks, self._limits, self._start = list(tasks), limits, now
+        self._tracker = LivenessTracker()
+        self._others_over_at: float | None = None
+
+    def update(self, found: Iterable[TaskStatus], now: float) -> str:
+        """Returns a sentence that says why the job is over; "" while it is not.
+
+        Args:
+          found: statuses of the tasks that have a record.
+          now: seconds of a monotonic clock.
+
+        Raises:
+          JobFailedError: all tasks are gone, and none ended well.
+          UnreachableError: no task came.
+        """
+        statuses = {status.task: status for status in found}
+        come = [task for task in self._tasks if task in statuses]
+        if not come:
+            if now - self._start > self._limits.startup_secs:
+                raise UnreachableError(f"no worker has come within {self._limits.startup_secs:g}s.")
+            return ""
+        gone = {task for task in come if self.is_gone(statuses[task], now)}  # every heartbeat is noted
+        if len(gone) < len(come):
+            self._others_over_at = None
+            return ""
+        self._others_over_at = self._others_over_at or now
+        absent = [task for task in self._tasks if task not in statuses]
+        if absent and now - self._others_over_at < self._limits.absent_secs:
+            return ""
+        return self._outcome({task: statuses[task].state for task in come}, absent)
+
+    def is_gone(self, status: TaskStatus, now: float) -> bool:
+        """Returns whether a task has ended, or is silent for so long that it counts as gone."""
+        silent_secs = self._tracker.silent_secs(status.task, (status.process_id, status.heartbeat, status.state), now)
+        allowed: dict[str, float] = {TaskState.LEFT: 0.0, TaskState.FAILED: self._limits.restart_secs}
+        return silent_secs >= allowed.get(status.state, self._limits.silent_secs)
+
+    @staticmethod
+    def _outcome(states: Mapping[str, str], absent: Sequence[str]) -> str:
+        ended = [task for task, state in states.items() if state == TaskState.LEFT]
+        others = [f"{task} failed" for task, state in states.items() if state == TaskState.FAILED]
+        others += [f"{task} fell silent" for task, state in states.items() if state not in _LAST]
+        others += [f"{task} never came" for task in absent]
+        if not ended:
+            raise JobFailedError(f"the job failed: {', '.join(others)}.")
+        return f"the job is over: {', '.join([*(f'{task} ended' for task in ended), *others])}"
+
+
+_LAST = (TaskState.LEFT, TaskState.FAILED)
+
+
+def wait_for_end(store: KeyValueStore, detector: JobEndDetector, pause_secs: float = 0.2) -> str:
+    """Waits until a job is over; returns the sentence that says why, or raises TrainingError if the job failed."""
+    while True:
+        with contextlib.suppress(LostTaskError):  # this process is too busy to answer itself in time
+            reason = detector.update(task_statuses(store.items()), time.monotonic())
+            if reason:
+                return reason
+        time.sleep(pause_secs)

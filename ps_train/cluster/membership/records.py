@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import uuid
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ps_train.base import process_ids
@@ -52,7 +53,7 @@ class TaskState(str, enum.Enum):
     """A state of a training task.  Members equal their texts, which is what a record holds.
 
     A recovering task has lost a ps.  A waiting task has no more steps.  A leaving task has read the outcome.  The job
-    goes on without a task that has left.
+    goes on without a task that has left, or whose script has failed.
     """
 
     STARTING = "starting"
@@ -62,6 +63,7 @@ class TaskState(str, enum.Enum):
     INPUT_ENDED = "input ended"
     LEAVING = "leaving"
     LEFT = "left"
+    FAILED = "failed"
 
 
 class OutcomeKind(str, enum.Enum):
@@ -141,6 +143,15 @@ class TaskStatus(Record):
     def location(self) -> str:
         """Returns the task, host and pid for a message."""
         return f"{self.task} on {self.host}, pid {self.pid}"
+
+
+def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:
+    """Returns the status of every training task that has a record in a store.
+
+    Args:
+      items: the keys and values of the store.
+    """
+    return [TaskStatus.from_json(text) for key, text in items.items() if key.startswith(task_key(""))]
 
 
 @dataclasses.dataclass(frozen=True)

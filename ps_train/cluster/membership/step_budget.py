@@ -20,8 +20,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.membership.kv_store import KeyValueStore
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, statuses_in
-from ps_train.cluster.membership.records import Record
+from ps_train.cluster.membership.presence import JobEndDetector, Limits
+from ps_train.cluster.membership.records import Record, task_statuses
 
 log = logging.getLogger(__name__)
 
@@ -212,16 +212,16 @@ class StepTickets:
 
     def _forget_gone_workers(self) -> None:
         items = self._store.items()
-        statuses = statuses_in(items)
+        statuses = task_statuses(items)
         gone = {
-            f"{task}/{status.process_id}"
-            for task, status in statuses.items()
-            if self._detector.is_gone(task, status, time.monotonic())
+            f"{status.task}/{status.process_id}"
+            for status in statuses
+            if self._detector.is_gone(status, time.monotonic())
         }
         text = items.get(_KEY, "")
         if text:
             ledger = Ledger.from_json(text)
-            alive = {f"{task}/{status.process_id}" for task, status in statuses.items()} - gone
+            alive = {f"{status.task}/{status.process_id}" for status in statuses} - gone
             replaced = {owner for owner in ledger.held if owner not in alive and owner != self._owner}
             if replaced:
                 self._write(text, ledger.without(replaced))

@@ -19,11 +19,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import cause_of
+from ps_train.compat.train.monitored_session import TrainingSessionCreator
 from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
-
-_KEPT_WAIT_SECS = 1.0
-WORKER_WAIT_SECS = 0.5
-"""Pause between two looks of a worker for the variables that the chief initializes."""
 
 
 @contextlib.contextmanager
@@ -49,98 +46,70 @@ class DefaultSaver(v1.train.Saver):
 class RestoringSessionCreator(v1.train.ChiefSessionCreator):
     """A session in which variables have a checkpoint's values, or their initial ones where there is none.
 
-    A session that replaces a lost one keeps the variables, unless a ps has lost them too.
-
     Args:
       scaffold: of the EstimatorSpec.
       master: target of the session.
       config: a ConfigProto.
-      checkpoint_dir: directory whose newest checkpoint is restored.
-      checkpoint_path: the checkpoint to restore instead.
+      checkpoint: path of the checkpoint.
     """
 
     def __init__(
-        self,
-        scaffold: v1.train.Scaffold,
-        master: str,
-        config: v1.ConfigProto | None,
-        checkpoint_dir: str | None = None,
-        checkpoint_path: str | None = None,
+        self, scaffold: v1.train.Scaffold, master: str, config: v1.ConfigProto | None, checkpoint: str | None
     ) -> None:
-        self._source = checkpoint_path or (newest_checkpoint(checkpoint_dir) if checkpoint_dir else None) or ""
-        savers = [scaffold.saver] if scaffold.saver else v1.get_collection(v1.GraphKeys.SAVERS)
-        self._scaffold, self._master, self._config, self._has_begun = scaffold, master, config, False
-        self._restores_all = all(isinstance(saver, DefaultSaver) for saver in savers)
-        super().__init__(scaffold, master, config, None, self._source or None)
+        self._scaffold, self._source = scaffold, checkpoint
+        super().__init__(scaffold, master, config, None, checkpoint or None)
 
     def create_session(self) -> v1.Session:
-        """Returns the session.
-
-        Raises:
-          tf.errors.InvalidArgumentError: the checkpoint has a variable of another shape.
-          tf.errors.NotFoundError: the checkpoint lacks a variable.
-        """
-        kept = self._kept_session() if self._has_begun and self._master else None
-        if kept is not None:
-            return kept
-        self._has_begun = True
-        if self._source and self._restores_all:  # restored resource variables take values of any shape
-            for name, there, here in _other_shapes(self._source):
-                text = self._misfit(f"{name} has the shape {there} there and {here} here")
-                raise tf.errors.InvalidArgumentError(None, None, text)
-        try:
+        """Returns the session; raises an OpError that says what in the checkpoint does not fit."""
+        with _misfit_explained(self._source, self._scaffold):
             return super().create_session()
-        except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
-            if "Restoring from checkpoint failed" not in str(error):
-                raise
-            missing = _missing(self._source)
-            reason = f"it has no {', '.join(missing)}" if missing else cause_of(error)
-            raise type(error)(None, None, self._misfit(reason)) from error
-
-    def _kept_session(self) -> v1.Session | None:
-        """Returns a session with the variables as they are, or None if they are not all initialized."""
-        creator = WorkerSessionCreator(self._scaffold, self._master, self._config, _KEPT_WAIT_SECS)
-        try:
-            return creator.create_session()
-        except tf.errors.DeadlineExceededError:
-            return None
-
-    def _misfit(self, reason: str) -> str:
-        folder, name = os.path.split(self._source)
-        return (
-            f"checkpoint {name} of model_dir={folder} does not fit the variables of the model_fn: {reason}; use "
-            "another model_dir, or the model that wrote it."
-        )
 
 
-class WorkerSessionCreator(v1.train.SessionCreator):
-    """A session of a worker, which waits until the chief has initialized the variables.
+class EstimatorSessionCreator(TrainingSessionCreator):
+    """A session for training, whose chief restores the newest undamaged checkpoint; see `TrainingSessionCreator`."""
 
-    TensorFlow's own class looks only every 30 seconds.
+    def checkpoint(self) -> dict[str, str | None]:
+        """Returns the argument of `prepare_session` that names the checkpoint."""
+        return {"checkpoint_filename_with_path": self._newest()}
 
-    Args:
-      scaffold: of the EstimatorSpec.
-      master: target of the worker's server.
-      config: a ConfigProto.
-      max_wait_secs: seconds to wait for the chief.
+    def create_session(self) -> Any:
+        """Returns a session with a model that is ready; raises an OpError that says what does not fit."""
+        with _misfit_explained(self._newest(), self._scaffold):
+            return super().create_session()
+
+    def _newest(self) -> str | None:
+        return newest_checkpoint(self._checkpoint_dir) if self._is_chief and self._checkpoint_dir else None
+
+
+@contextlib.contextmanager
+def _misfit_explained(source: str | None, scaffold: v1.train.Scaffold) -> Iterator[None]:
+    """Tells what in a checkpoint does not fit the variables, if that ends the body.
+
+    Raises:
+      tf.errors.InvalidArgumentError: the checkpoint has a variable of another shape.
+      tf.errors.NotFoundError: the checkpoint lacks a variable.
     """
+    savers = [scaffold.saver] if scaffold.saver else v1.get_collection(v1.GraphKeys.SAVERS)
+    if source and all(isinstance(saver, DefaultSaver) for saver in savers):
+        for name, there, here in _other_shapes(source):  # restored resource variables take values of any shape
+            text = _misfit(source, f"{name} has the shape {there} there and {here} here")
+            raise tf.errors.InvalidArgumentError(None, None, text)
+    try:
+        yield
+    except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
+        if not source or "Restoring from checkpoint failed" not in str(error):
+            raise
+        missing = _missing(source)
+        reason = f"it has no {', '.join(missing)}" if missing else cause_of(error)
+        raise type(error)(None, None, _misfit(source, reason)) from error
 
-    def __init__(
-        self, scaffold: v1.train.Scaffold, master: str, config: v1.ConfigProto | None, max_wait_secs: float
-    ) -> None:
-        self._scaffold, self._master, self._config, self._max_wait_secs = scaffold, master, config, max_wait_secs
 
-    def create_session(self) -> v1.Session:
-        """Returns a session in which all variables are initialized."""
-        self._scaffold.finalize()
-        manager = v1.train.SessionManager(
-            local_init_op=self._scaffold.local_init_op,
-            ready_op=self._scaffold.ready_op,
-            ready_for_local_init_op=self._scaffold.ready_for_local_init_op,
-            graph=v1.get_default_graph(),
-            recovery_wait_secs=WORKER_WAIT_SECS,
-        )
-        return manager.wait_for_session(self._master, config=self._config, max_wait_secs=self._max_wait_secs)
+def _misfit(source: str, reason: str) -> str:
+    folder, name = os.path.split(source)
+    return (
+        f"checkpoint {name} of model_dir={folder} does not fit the variables of the model_fn: {reason}; use "
+        "another model_dir, or the model that wrote it."
+    )
 
 
 def _other_shapes(checkpoint: str) -> list[tuple[str, list[int], list[int]]]:

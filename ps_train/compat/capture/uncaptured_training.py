@@ -1,28 +1,31 @@
-"""Training with TensorFlow's own means: one session locally, `replica_device_setter` and a server in a cluster.
+"""Training of a program that cannot be captured: it trains as a raw script does, by the names of `compat/train`.
 
-It is the engine for a model_fn that cannot be intercepted.  Variables travel one by one.  Training ends at exactly
-`max_steps` with any number of workers (`step_claims.py`), and a ps ends with its workers (`unfused_cluster.py`).
+Variables travel one by one.  Without a cluster it is one plain session.  The ps are those of the engine
+(`training/tasks/ps.py`), since a ps does not know how the workers will train.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base import private_tf
-from ps_train.cluster.membership.step_budget import StepClaims
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.addresses.resolver import ClusterResolver
+from ps_train.cluster.membership.connect import connect_all_ps
+from ps_train.cluster.membership.presence import Limits
+from ps_train.cluster.sessions.server import session_config, start_server
+from ps_train.compat.capture.job_of_config import cluster_job, task_of
 from ps_train.compat.capture.program import TRAIN, Program
-from ps_train.compat.capture.sessions import (
-    DefaultSaver,
-    RestoringSessionCreator,
-    WorkerSessionCreator,
-    estimator_graph,
-)
-from ps_train.compat.capture.uncaptured_cluster import Place, join_cluster, local_place
+from ps_train.compat.capture.sessions import DefaultSaver, EstimatorSessionCreator, estimator_graph
+from ps_train.compat.train.device_setter import replica_device_setter
+from ps_train.compat.train.monitored_session import TrainingSession
+from ps_train.compat.train.server import ScriptCluster, ScriptTask
+from ps_train.compat.train.stop_at_step import StopAtStepHook
 from ps_train.data.input_result import features_and_labels
 from ps_train.data.named_inputs import dense_inputs, remember_inputs
 from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
@@ -38,24 +41,8 @@ The queue of a SyncReplicasOptimizer waits for gradients of other workers, which
 """
 
 
-class FinalStepHook(v1.train.SessionRunHook):
-    """Reads the global step at the end of a session.
-
-    Attributes:
-      step: the global step; 0 until the end.
-    """
-
-    def __init__(self) -> None:
-        self.step = 0
-        self._global_step = v1.train.get_global_step()
-
-    def end(self, session: v1.Session) -> None:
-        """Reads the step."""
-        self.step = int(session.run(self._global_step))
-
-
 class AlignedSaverHook(v1.train.CheckpointSaverHook):
-    """Saves at multiples of `save_steps`, as the other engine does; TensorFlow's counts from where training began.
+    """Saves at multiples of `save_steps`, as the engine does; TensorFlow's counts from where training began.
 
     Args:
       directory: of the checkpoints.
@@ -90,18 +77,21 @@ class AlignedSaverHook(v1.train.CheckpointSaverHook):
             private_tf.count_saves_from(self, self._counts_from)
 
 
-def train_unfused(run: Program) -> int:
+def train_as_script(run: Program) -> int:
     """Trains a model until its input ends, a hook stops it, or max_steps is reached.
 
     Returns:
       The global step at the end.
 
     Raises:
+      ConfigError: the cluster has no ps, or TensorFlow cannot serve on the address.
+      UnreachableError: a ps does not answer in time.
+      RefusedError: a ps has another cluster.
       ValueError: there are saving_listeners, and nothing saves.
     """
     config = run.config
-    place = join_cluster(config) if config.cluster_spec.as_dict() else local_place(config)
-    with estimator_graph(config, _device_function(config, place)):
+    task = _join_cluster(config) if config.cluster_spec.as_dict() else None
+    with estimator_graph(config, _device_function(config, task)):
         features, labels, input_hooks = features_and_labels(run.input_fn())
         inputs = dense_inputs(features, labels)
         remember_inputs(features, labels)
@@ -111,26 +101,69 @@ def train_unfused(run: Program) -> int:
             v1.train.warm_start(*run.warm_start)
         _add_loss(spec.loss)
         _add_saver(spec.scaffold, config)
-        last = FinalStepHook()
-        claims = _claims(run)
-        hooks = [*input_hooks, *([claims] if claims else []), *_hooks(run, spec), last]
-        with v1.train.MonitoredSession(_session_creator(run, spec, place), hooks, GRACE_SECS) as session:
-            steps = 0
+        last, steps = v1.train.FinalOpsHook(v1.train.get_global_step()), 0
+        with _session(run, spec, task, [*input_hooks, *_hooks(run, spec), last]) as session:
             while not session.should_stop():
-                if claims is None:
-                    session.run([spec.train_op, spec.loss])
-                else:
-                    session.run_step_fn(claims.step([spec.train_op, spec.loss]))
+                session.run([spec.train_op, spec.loss])
                 steps += 1
         if not steps:
             log.warning("training made no step: the input is empty, or max_steps was reached before")
-        return last.step
+        return int(last.final_ops_values)
 
 
-def _device_function(config: Any, place: Place) -> Any:
-    if config.device_fn is not None or not place.num_ps:
+_tasks: dict[str, ScriptTask] = {}
+"""This process's task, by its cluster: TensorFlow cannot stop a server."""
+
+
+def _join_cluster(config: Any) -> ScriptTask:
+    """Connects to all ps, starts the server of a worker, and begins to give signs of life; once in a process."""
+    job, task = cluster_job(config), task_of(config)
+    if not job.ps_hosts:
+        raise ConfigError("the cluster (from TF_CONFIG) has workers but no ps: add one, or leave the cluster out.")
+    key = f"{task} of {config.cluster_spec.as_dict()}"
+    if key not in _tasks:
+        resolver = ClusterResolver(job)
+        connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
+        server = start_server(resolver.cluster.address(task), job)
+        hosts: dict[str, dict[int, str]] = {}
+        for name, address in resolver.cluster.tasks().items():
+            job_name, _, index = name.partition(":")
+            hosts.setdefault(job_name, {})[int(index)] = str(address)
+        cluster = ScriptCluster(hosts, task.job_name, task.task_index)
+        _tasks[key] = ScriptTask(server.target, cluster, Limits(startup_secs=job.startup_timeout_secs))
+    return _tasks[key]
+
+
+def _device_function(config: Any, task: ScriptTask | None) -> Callable[..., str] | None:
+    if config.device_fn is not None or task is None:
         return config.device_fn
-    return v1.train.replica_device_setter(ps_tasks=place.num_ps, worker_device=place.worker_device)
+    own = f"/job:{task.cluster.job_name}/task:{task.cluster.task_index}"
+    return replica_device_setter(ps_tasks=len(task.cluster.ps), worker_device=own)
+
+
+def _session(
+    run: Program, spec: Any, task: ScriptTask | None, hooks: Sequence[v1.train.SessionRunHook]
+) -> TrainingSession:
+    """Returns a session for training; the chief's has a checkpoint's values where there is one."""
+    config, master, wait_secs = run.config, task.target if task else "", run.config.session_creation_timeout_secs
+    creator = EstimatorSessionCreator(
+        spec.scaffold, master, config.is_chief, _session_config(config, task), run.model_dir, wait_secs or float("inf")
+    )
+    own = _chief_hooks(run, spec, hooks) if config.is_chief else []
+    return TrainingSession(creator, [*own, *hooks], GRACE_SECS)
+
+
+def _session_config(config: Any, task: ScriptTask | None) -> v1.ConfigProto | None:
+    """Returns the settings of a session; in a cluster they describe it, since no server knows the others."""
+    if task is None:
+        return config.session_config
+    settings = v1.ConfigProto()
+    if config.session_config is not None:
+        settings.CopyFrom(config.session_config)
+        del settings.device_filters[:]  # the description below names only the tasks that a worker needs
+    job = cluster_job(config)
+    settings.MergeFrom(session_config(ClusterResolver(job).cluster, task_of(config), job))
+    return settings
 
 
 def _add_loss(loss: tf.Tensor) -> None:
@@ -154,19 +187,26 @@ def _add_saver(scaffold: v1.train.Scaffold, config: Any) -> None:
 
 
 def _hooks(run: Program, spec: Any) -> list[v1.train.SessionRunHook]:
-    """Returns the hooks of this task, in the order in which TensorFlow's Estimator runs them."""
+    """Returns the hooks of every task, in the order in which TensorFlow's Estimator runs them."""
     config, step = run.config, v1.train.get_global_step()
     own = list(run.hooks)
     if run.max_steps is not None:
-        own.append(v1.train.StopAtStepHook(last_step=run.max_steps))
+        own.append(StopAtStepHook(last_step=run.max_steps))
     own.append(v1.train.NanTensorHook(spec.loss))
     if config.log_step_count_steps:
         shown = {"loss": spec.loss, "step": step}
         own.append(v1.train.LoggingTensorHook(shown, every_n_iter=config.log_step_count_steps))
-    own += spec.training_hooks
-    saving = _saving_hooks(run, spec, [*own, *spec.training_chief_hooks])
-    if not config.is_chief:
-        return own
+    return [*own, *spec.training_hooks]
+
+
+def _chief_hooks(run: Program, spec: Any, given: Sequence[v1.train.SessionRunHook]) -> list[v1.train.SessionRunHook]:
+    """Returns the hooks that only the chief has: they save first, and write events.
+
+    Raises:
+      ValueError: there are saving_listeners, and nothing saves.
+    """
+    config = run.config
+    saving = _saving_hooks(run, spec, [*given, *spec.training_chief_hooks])
     writing: list[v1.train.SessionRunHook] = []
     if config.log_step_count_steps:
         writing.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=run.model_dir))
@@ -174,7 +214,7 @@ def _hooks(run: Program, spec: Any) -> list[v1.train.SessionRunHook]:
         writing.append(
             v1.train.SummarySaverHook(config.save_summary_steps, output_dir=run.model_dir, scaffold=spec.scaffold)
         )
-    return [*saving, *spec.training_chief_hooks, *writing, LabelValuesHook(), *own]
+    return [*saving, *spec.training_chief_hooks, *writing, LabelValuesHook()]
 
 
 def _saving_hooks(run: Program, spec: Any, given: Sequence[v1.train.SessionRunHook]) -> list[v1.train.SessionRunHook]:
@@ -199,22 +239,3 @@ def _saving_hooks(run: Program, spec: Any, given: Sequence[v1.train.SessionRunHo
     for listener in run.saving_listeners:
         private_tf.add_saving_listener(savers[0], listener)
     return list(made)
-
-
-def _claims(run: Program) -> StepClaims | None:
-    """Returns the claims on steps where several workers could make too many; None where they are not needed."""
-    config = run.config
-    is_shared = config.num_ps_replicas and config.num_worker_replicas > 1
-    # A synchronous optimizer counts one step for several workers, which all make it.
-    is_synchronous = any(v.op.name.endswith("sync_rep_local_step") for v in v1.local_variables())
-    if run.max_steps is None or not is_shared or is_synchronous:
-        return None
-    return StepClaims(run.max_steps, config.is_chief)
-
-
-def _session_creator(run: Program, spec: Any, place: Place) -> v1.train.SessionCreator:
-    config = run.config
-    if config.is_chief:
-        return RestoringSessionCreator(spec.scaffold, place.master, place.session_config, run.model_dir)
-    wait_secs = config.session_creation_timeout_secs or float("inf")
-    return WorkerSessionCreator(spec.scaffold, place.master, place.session_config, wait_secs)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ps_train.compat.capture import captured_training as capture
 from ps_train.compat.capture.program import CaptureError, Program
-from ps_train.compat.capture.uncaptured_training import train_unfused
+from ps_train.compat.capture.uncaptured_training import train_as_script
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +24,14 @@ def train(run: Program) -> int:
     """
     config = run.config
     if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
-        return train_unfused(run)
+        return train_as_script(run)
     try:
         return capture.train(run)
     except CaptureError as reason:
         if config.engine == "ps_train":
             raise
         log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
-        return train_unfused(run)
+        return train_as_script(run)
 
 
 def skip(config: Any) -> None:

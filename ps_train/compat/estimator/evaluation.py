@@ -84,7 +84,7 @@ def evaluate(
         last = v1.train.FinalOpsHook({**values, GLOBAL_STEP: v1.train.get_global_step()})
         update = tf.group(*(metrics[name][1] for name in sorted(metrics)))
         creator = RestoringSessionCreator(
-            _with_metrics(spec.scaffold), config.evaluation_master, config.session_config, checkpoint_path=checkpoint
+            _with_metrics(spec.scaffold), config.evaluation_master, config.session_config, checkpoint
         )
         with v1.train.MonitoredSession(creator, [*input_hooks, *hooks, *spec.evaluation_hooks, last]) as session:
             while not session.should_stop():

@@ -91,6 +91,10 @@ class TrainingSessionCreator(v1.train.SessionCreator):
         self._checkpoint_dir, self._max_wait_secs = checkpoint_dir, max_wait_secs
         self._manager: SessionManager | None = None
 
+    def checkpoint(self) -> dict[str, str | None]:
+        """Returns the argument of `prepare_session` that names the checkpoint to restore."""
+        return {"checkpoint_dir": self._checkpoint_dir}
+
     def create_session(self) -> Any:
         """Returns a session with a model that is ready; the graph is finalized."""
         scaffold = self._scaffold
@@ -107,7 +111,7 @@ class TrainingSessionCreator(v1.train.SessionCreator):
         return self._manager.prepare_session(
             self._master,
             saver=scaffold.saver,
-            checkpoint_dir=self._checkpoint_dir,
+            **self.checkpoint(),
             config=self._config,
             init_op=scaffold.init_op,
             init_feed_dict=scaffold.init_feed_dict,

@@ -3,7 +3,7 @@
     server = Server(cluster, job_name="ps", task_index=0)
     server.join()                       # returns when all workers have ended
 
-A server of any other task tells every ps that its process lives, and at its end that it ends (`membership.py`).  The
+A server of any other task tells every ps that its process lives, and at its end that it ends (`presence.py`).  The
 cluster is TensorFlow's: `{"ps": [...], "worker": [...]}`.  Sessions of this process get device filters from
 `session_config`, so none waits for another worker.
 """
@@ -26,7 +26,7 @@ from ps_train.base.network_interfaces import listed, refuse_public_ports
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.environment import without_proxy
 from ps_train.cluster.addresses.ports import port_owner
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, Membership, ps_store, wait_for_end
+from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, ps_store, wait_for_end
 from ps_train.cluster.sessions.server import serve_on_port
 
 log = logging.getLogger(__name__)
@@ -64,13 +64,40 @@ class ScriptCluster:
         return [f"{job}:{index}" for job in jobs for index in sorted(self.hosts[job])]
 
 
+class ScriptTask:
+    """This process's task in the training of a script, which every ps is told of; the newest one counts.
+
+    Args:
+      target: the target of the task's server.
+      cluster: the cluster and the task.
+      limits: the seconds after which an absent worker counts as gone.
+
+    Attributes:
+      target, cluster, limits: the same.
+      presence: the announcement of this task to every ps.
+    """
+
+    def __init__(self, target: str, cluster: ScriptCluster, limits: Limits) -> None:
+        self.target, self.cluster, self.limits = target, cluster, limits
+        self.presence = ScriptPresence(cluster.task, cluster.ps)
+        _begun.append(self)
+
+
+_begun: list[ScriptTask] = []
+
+
+def current_task() -> ScriptTask | None:
+    """Returns the newest task of this process that trains and has not left; None if there is none."""
+    return next((task for task in reversed(_begun) if not task.presence.has_left), None)
+
+
 class Server(v1.train.Server):
     """A TensorFlow server as `tf.compat.v1.train.Server`, with the same arguments.
 
     Attributes:
       limits: the seconds after which an absent worker counts as gone.
       cluster: the cluster and this process's task.
-      membership: the announcement of this task to every ps; None for a ps, or where the cluster has no ps.
+      task: the task that trains; None for a ps, or where the cluster has no ps.
 
     Raises:
       ConfigError: the machine has a public address; the environment variable PS_TRAIN_ALLOW_PUBLIC_PORTS=1 allows it.
@@ -101,12 +128,11 @@ class Server(v1.train.Server):
         definition = self.server_def
         hosts = {job.name: dict(job.tasks) for job in definition.cluster.job}
         self.cluster = ScriptCluster(hosts, definition.job_name, definition.task_index)
-        self.membership: Membership | None = None
+        self.task: ScriptTask | None = None
         named = {address.rpartition(":")[0] for tasks in hosts.values() for address in tasks.values()}
         os.environ.update(without_proxy(sorted(named), os.environ))
         if hosts.get("ps") and self.cluster.job_name not in _NOT_TRAINING:
-            self.membership = Membership(self.cluster.task, self.cluster.ps)
-            _current.append(self)
+            self.task = ScriptTask(tf.compat.as_text(self.target), self.cluster, self.limits)
 
     def join(self) -> None:
         """Waits until all workers have ended.
@@ -120,8 +146,8 @@ class Server(v1.train.Server):
         """
         if not self.cluster.hosts.get("ps"):
             super().join()
-        if self.membership is not None:
-            self.membership.leave()
+        if self.task is not None:
+            self.task.presence.leave()
         is_ps = self.cluster.job_name == "ps"
         own = self.cluster.task_index if is_ps else 0
         if is_ps:
@@ -133,19 +159,10 @@ class Server(v1.train.Server):
         log.info("%s ends: %s", self.cluster.task, reason)
 
 
-_current: list[Server] = []
-
-
-def current_server() -> Server | None:
-    """Returns the last server of this process that is of a training task and has not left; None if there is none."""
-    present = (server for server in reversed(_current) if server.membership and not server.membership.has_left)
-    return next(present, None)
-
-
 def num_workers() -> int:
     """Returns the number of tasks that train in this process's cluster; 1 without a server."""
-    server = current_server()
-    return len(server.cluster.workers()) if server else 1
+    task = current_task()
+    return len(task.cluster.workers()) if task else 1
 
 
 def session_config(master: str, config: Any) -> Any:
@@ -158,16 +175,16 @@ def session_config(master: str, config: Any) -> Any:
       master: the target of the session.
       config: a `ConfigProto` or None; one with filters of its own is not changed.
     """
-    server = current_server()
-    if server is None or server.membership is None or master != tf.compat.as_text(server.target):
+    task = current_task()
+    if task is None or master != task.target:
         return config
-    server.membership.wait_for_ps(server.limits.startup_secs)
+    task.presence.wait_for_ps(task.limits.startup_secs)
     if config is not None and config.device_filters:
         return config
     found = v1.ConfigProto()
     if config is not None:
         found.CopyFrom(config)
-    found.device_filters.extend(["/job:ps", f"/job:{server.cluster.job_name}/task:{server.cluster.task_index}"])
+    found.device_filters.extend(["/job:ps", f"/job:{task.cluster.job_name}/task:{task.cluster.task_index}"])
     return found
 
 

@@ -19,8 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import LostTaskError
 from ps_train.cluster.membership.step_budget import StepTickets
 from ps_train.compat.train.global_step_runs import GlobalStepChanges
-from ps_train.compat.train.server import Server, current_server, num_workers
-from ps_train.compat.train.sync_replicas import optimizer_of
+from ps_train.compat.train.server import ScriptTask, current_task, num_workers
 
 log = logging.getLogger(__name__)
 
@@ -64,13 +63,13 @@ class StopAtStepHook(v1.train.StopAtStepHook):
         if self._last is None:
             assert self._steps is not None
             self._last = step + self._steps
-        server = current_server()
+        task = current_task()
         self._held, self._tickets = 0, None
         # Synchronous updates are exact by themselves, and a worker that waits for a ticket would stop them.
-        if server is not None and server.membership is not None and optimizer_of(session.graph) is None:
-            self._tickets = self._open_tickets(server)
+        if task is not None and not _is_synchronous(session.graph):
+            self._tickets = self._open_tickets(task)
         if self._tickets is None:
-            if step >= self._last and server is not None:
+            if step >= self._last and task is not None:
                 coord.request_stop()
             return
         with _lost_ps():
@@ -119,12 +118,16 @@ class StopAtStepHook(v1.train.StopAtStepHook):
         return int(session.run(self._read))
 
     @staticmethod
-    def _open_tickets(server: Server) -> StepTickets:
-        membership = server.membership
-        assert membership is not None
-        owner = f"{membership.task}/{membership.process_id}"
+    def _open_tickets(task: ScriptTask) -> StepTickets:
+        owner = f"{task.cluster.task}/{task.presence.process_id}"
         with _lost_ps():
-            return StepTickets(membership.connected_store(0), owner, num_workers(), server.limits)
+            return StepTickets(task.presence.connected_store(0), owner, num_workers(), task.limits)
+
+
+def _is_synchronous(graph: tf.Graph) -> bool:
+    """Returns whether a graph has a SyncReplicasOptimizer, of ps_train or of TensorFlow."""
+    local = graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES)
+    return any(variable.op.name.endswith("sync_rep_local_step") for variable in local)
 
 
 @contextlib.contextmanager

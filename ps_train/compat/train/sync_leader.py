@@ -10,15 +10,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError
-from ps_train.cluster.membership.presence import JobEndDetector, Membership, ScriptStatus, statuses_in
-from ps_train.compat.train.server import current_server
+from ps_train.cluster.membership.presence import JobEndDetector, ScriptPresence
+from ps_train.cluster.membership.records import TaskStatus, task_statuses
+from ps_train.compat.train.server import current_task
 from ps_train.compat.train.sync_graph import LEAVING, STOP, Messages, RoundTensors
 from ps_train.compat.train.sync_rounds import SyncRounds
 
@@ -37,15 +38,15 @@ class Monitor:
     """A thread that looks at the records of other workers.
 
     Args:
-      membership: of this task.
+      presence: of this task.
       watched: names of the workers to look at.
       on_gone: called once for each worker that is gone, with its name.
     """
 
-    def __init__(self, membership: Membership, watched: Sequence[str], on_gone: Callable[[str], None]) -> None:
-        self._membership, self._watched, self._on_gone = membership, list(watched), on_gone
-        server = current_server()
-        self._detector = JobEndDetector([], server.limits, 0.0) if server else None
+    def __init__(self, presence: ScriptPresence, watched: Sequence[str], on_gone: Callable[[str], None]) -> None:
+        self._presence, self._watched, self._on_gone = presence, list(watched), on_gone
+        task = current_task()
+        self._detector = JobEndDetector([], task.limits, 0.0) if task else None
         self._gone: dict[str, str] = {}  # process id, by worker
         self._start = time.monotonic()
         self._stopped = threading.Event()
@@ -59,18 +60,18 @@ class Monitor:
         store = None
         while not self._stopped.wait(_LOOK_SECS):
             with contextlib.suppress(LostTaskError, *_LOST):
-                store = store or self._membership.connected_store(0)
-                self._look(statuses_in(store.items()))
+                store = store or self._presence.connected_store(0)
+                self._look(task_statuses(store.items()))
 
-    def _look(self, statuses: dict[str, ScriptStatus]) -> None:
-        now = time.monotonic()
+    def _look(self, found: Iterable[TaskStatus]) -> None:
+        now, statuses = time.monotonic(), {status.task: status for status in found}
         for worker in self._watched:
             status = statuses.get(worker)
             process = status.process_id if status else ""
             if status is None:
                 is_gone = now - self._start > JOIN_SECS
             else:
-                is_gone = self._detector is not None and self._detector.is_gone(worker, status, now)
+                is_gone = self._detector is not None and self._detector.is_gone(status, now)
             if is_gone and self._gone.get(worker) != process:
                 self._gone[worker] = process
                 self._on_gone(worker)
@@ -113,10 +114,10 @@ class SyncLeader(v1.train.QueueRunner):
         self._prepare(sess)
         self._thread = threading.Thread(target=self._lead, args=[sess, coord], daemon=True, name="sync leader")
         self._thread.start()
-        server = current_server()
-        if server is not None and server.membership is not None and self._monitor is None:
+        task = current_task()
+        if task is not None and self._monitor is None:
             others = [name for name in self._workers if name != self._workers[self._own]]
-            self._monitor = Monitor(server.membership, others, self._remove)
+            self._monitor = Monitor(task.presence, others, self._remove)
         return []
 
     def finish(self) -> None:
@@ -198,13 +199,13 @@ class SyncLeader(v1.train.QueueRunner):
 
 def _replaces_leader() -> bool:
     """Records this process as the leader on ps 0; returns whether another process was it."""
-    server = current_server()
-    if server is None or server.membership is None:
+    task = current_task()
+    if task is None:
         return False
     try:
-        store = server.membership.connected_store(0)
+        store = task.presence.connected_store(0)
         before = store.get(_LEADER)
-        store.set(_LEADER, server.membership.process_id)
+        store.set(_LEADER, task.presence.process_id)
     except LostTaskError as error:
         raise tf.errors.UnavailableError(None, None, str(error)) from None
     return bool(before)
@@ -228,9 +229,9 @@ class SyncFollower:
     def watch(self, session: Any) -> None:
         """Starts to watch the chief; a later call changes the session."""
         self._session = session
-        server = current_server()
-        if self._monitor is None and server is not None and server.membership is not None:
-            self._monitor = Monitor(server.membership, self._workers[:1], self._end)
+        task = current_task()
+        if self._monitor is None and task is not None:
+            self._monitor = Monitor(task.presence, self._workers[:1], self._end)
 
     def finish(self) -> None:
         """Tells the leader that this worker leaves."""

@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import control_flow_context
-from ps_train.compat.train.server import current_server
+from ps_train.compat.train.server import current_task
 from ps_train.compat.train.sync_graph import Accumulator, Messages, RoundTensors
 from ps_train.compat.train.sync_leader import SyncFollower, SyncLeader
 
@@ -120,9 +120,9 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
 
     def _make_step(self, pushes: list[Any], tensors: RoundTensors, local_step: Any, device: Any) -> Any:
         """Returns the operation that sends a message after the pushes and waits for a token."""
-        server = current_server()
-        workers = server.cluster.workers() if server else ["worker:0"]
-        own = workers.index(server.cluster.task) if server else 0
+        task = current_task()
+        workers = task.cluster.workers() if task else ["worker:0"]
+        own = workers.index(task.cluster.task) if task else 0
         with tf.device(device):
             messages = Messages.make(len(workers), tensors)
             with tf.control_dependencies(pushes):
@@ -173,7 +173,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
         else:
             self._follower.watch(session)
         atexit.unregister(self.finish)
-        atexit.register(self.finish)  # before the membership's own, which was registered earlier
+        atexit.register(self.finish)  # before the presence's own, which was registered earlier
 
     def finish(self) -> None:
         """Leaves the job; the chief goes on with updates until the others have left."""

@@ -16,9 +16,8 @@ from typing import Any
 from ps_train.base.lifecycle import Event, Recorder, from_age, record_event
 from ps_train.base.untrusted import UntrustedError, parse_json
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.membership.heartbeat import task_statuses
 from ps_train.cluster.membership.liveness import LivenessTracker
-from ps_train.cluster.membership.records import TELEMETRY, TaskState, TaskStatus
+from ps_train.cluster.membership.records import TELEMETRY, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.telemetry import Rates, checked_telemetry
 from ps_train.engine.variables.plan import Plan
 

@@ -22,10 +22,9 @@ from ps_train.base.lifecycle import record_event
 from ps_train.base.polling import poll_until
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership import records
-from ps_train.cluster.membership.heartbeat import task_statuses
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.liveness import TaskLiveness
-from ps_train.cluster.membership.records import ModelReady, TaskState, TaskStatus
+from ps_train.cluster.membership.records import ModelReady, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.step_budget import StepBudget
 from ps_train.cluster.sessions.calls import LONG_CALL
 from ps_train.config.job import Job

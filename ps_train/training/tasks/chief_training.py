@@ -19,10 +19,9 @@ from ps_train.base import gc_control
 from ps_train.base.console import Console, Progress
 from ps_train.base.errors import LostTaskError, SaveError
 from ps_train.cluster.membership import records
-from ps_train.cluster.membership.heartbeat import task_statuses
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.liveness import PeerStates, TaskLiveness
-from ps_train.cluster.membership.records import Outcome, OutcomeKind
+from ps_train.cluster.membership.records import Outcome, OutcomeKind, task_statuses
 from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of

@@ -20,10 +20,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.polling import poll_until
 from ps_train.cluster.membership import records
-from ps_train.cluster.membership.heartbeat import task_statuses
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.liveness import TaskLiveness
-from ps_train.cluster.membership.records import TaskState
+from ps_train.cluster.membership.records import TaskState, task_statuses
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS
 from ps_train.cluster.sessions.server import device_of
 from ps_train.data.arrays import Arrays

@@ -23,10 +23,11 @@ from ps_train.base.polling import poll_until
 from ps_train.base.signals import MainThreadEvents
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import records
-from ps_train.cluster.membership.heartbeat import HEARTBEAT_SECS, outcome_error, task_statuses
+from ps_train.cluster.membership.heartbeat import outcome_error
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.liveness import LivenessTracker
-from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest, TaskState, TaskStatus
+from ps_train.cluster.membership.presence import HEARTBEAT_SECS, JobEndDetector, Limits
+from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest, TaskState, task_statuses
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.server import start_server
 from ps_train.config.job import Job, Task
@@ -70,6 +71,38 @@ class AllWorkersGoneDetector:
         return None
 
 
+class ScriptsEndDetector:
+    """Detector of the end of a program that trains as a script does: its chief ends without an outcome.
+
+    Args:
+      job: the job.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._detector: JobEndDetector | None = None
+
+    def update(self, items: dict[str, str], now: float) -> str:
+        """Returns a sentence that says why the program is over; "" while it is not.
+
+        Args:
+          items: all records of the store.
+          now: seconds of a monotonic clock.
+
+        Raises:
+          JobFailedError: no worker of the program ended well.
+        """
+        cluster, statuses = Cluster.of(self._job), task_statuses(items)
+        states = {status.task: status.state for status in statuses}
+        if states.get(str(cluster.chief)) not in (TaskState.LEFT, TaskState.FAILED):
+            self._detector = None
+            return ""
+        if self._detector is None:
+            limits = Limits(silent_secs=self._job.recovery_timeout_secs)
+            self._detector = JobEndDetector([str(task) for task in cluster.replicas()], limits, now)
+        return self._detector.update(statuses, now)
+
+
 def run(job: Job, task: Task, console: Console) -> int:
     """Serves; returns the exit code when the job is done or was stopped, raises when it failed."""
     address = Cluster.of(job).address(task)
@@ -86,7 +119,7 @@ def run(job: Job, task: Task, console: Console) -> int:
 
 
 def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThreadEvents) -> int:
-    detector, stop_requested = AllWorkersGoneDetector(job, time.monotonic()), False
+    detector, scripts, stop_requested = AllWorkersGoneDetector(job, time.monotonic()), ScriptsEndDetector(job), False
     items: dict[str, str] = {}
     telemetry, due = TelemetrySource(), 0.0
     while True:
@@ -97,7 +130,8 @@ def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThr
         if records.OUTCOME in items:
             _wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[records.OUTCOME]))
-        if _all_have_left(task_statuses(items), Cluster.of(job)):
+        if (reason := scripts.update(items, time.monotonic())) != "":
+            log.info("%s ends: %s", task, reason)
             return EXIT_DONE
         if events.signum is not None and not stop_requested:
             stop_requested = _ask_to_stop(store, StopRequest(str(task), events.signum))
@@ -115,12 +149,6 @@ def _send(store: KeyValueStore, telemetry: TelemetrySource) -> None:
         store.set(records.TELEMETRY, json.dumps(telemetry.read()))
     except LostTaskError as error:
         log.debug("%s", error)
-
-
-def _all_have_left(statuses: list[TaskStatus], cluster: Cluster) -> bool:
-    """Returns True if all workers have left: those of a program that trains without the engine."""
-    left = {status.task for status in statuses if status.state == TaskState.LEFT}
-    return {str(replica) for replica in cluster.replicas()} <= left
 
 
 def _read_records(store: KeyValueStore, before: dict[str, str]) -> dict[str, str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
-from ps_train.cluster.membership import records
-from ps_train.cluster.membership.heartbeat import FailureDetector, outcome_error, task_statuses
+from ps_train.cluster.membership.heartbeat import FailureDetector, outcome_error
 from ps_train.cluster.membership.records import Outcome
-from tests.support.statuses import store_of, task_status
+from tests.support.statuses import task_status
 
 
 class TestFailureDetector:
@@ -101,17 +100,6 @@ class TestFailureDetector:
         statuses = [task_status("worker:0"), task_status("worker:1")]
         detector.update(statuses, 0.0)
         assert "worker:1" in str(detector.update(statuses, 30.0))
-
-
-class TestTaskStatuses:
-    def test_only_statuses_are_read_from_a_store(self):
-        found = task_statuses(
-            {**store_of(task_status("worker:0"), task_status("chief:0")), records.IDENTITY: "{}", records.OUTCOME: "x"}
-        )
-        assert sorted(s.task for s in found) == ["chief:0", "worker:0"]
-
-    def test_a_status_survives_the_store(self):
-        assert task_statuses(store_of(task_status("worker:0", 9, "waiting"))) == [task_status("worker:0", 9, "waiting")]
 
 
 class TestOutcomeError:

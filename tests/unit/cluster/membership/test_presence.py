@@ -1,60 +1,152 @@
-"""When a ps learns that the job of a script is over."""
+"""A script's process is seen by every ps, and a ps learns when the job of a script is over."""
 
 from __future__ import annotations
 
 import socket
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from ps_train.base.errors import JobFailedError, UnreachableError
+from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, Membership, ScriptStatus, State, statuses_in
+from ps_train.cluster.membership import presence as module
+from ps_train.cluster.membership.connect import NotReadyError
+from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence
+from ps_train.cluster.membership.records import TaskState, TaskStatus, task_key
+from tests.support.processes import eventually
+from tests.support.statuses import task_status
 
 LIMITS = Limits(silent_secs=60, restart_secs=10, absent_secs=30, startup_secs=600)
+TRAINING, LEFT, FAILED = TaskState.TRAINING, TaskState.LEFT, TaskState.FAILED
 
 
-def status(state, beat=1, process="p"):
-    return ScriptStatus(process, beat, state)
+class Ps:
+    """A ps that remembers what was written; it can be gone, or silent."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, TaskStatus]] = []
+        self.is_gone, self.answers = False, threading.Event()
+        self.answers.set()
+
+    def set(self, key: str, value: str) -> None:
+        self.answers.wait(30)
+        if self.is_gone:
+            raise LostTaskError("ps:0 is gone")
+        self.written.append((key, TaskStatus.from_json(value)))
+
+    @property
+    def states(self) -> list[str]:
+        return [status.state for _, status in self.written]
 
 
-RUNNING, ENDED, FAILED = (status(state) for state in State)
+@pytest.fixture
+def ps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Ps]]:
+    """Two ps, at the ports 1 and 2."""
+    found = [Ps(), Ps()]
+
+    def check_reachable(address: Address) -> str:
+        if found[address.port - 1].is_gone:
+            raise NotReadyError("connection refused")
+        return "127.0.0.1"
+
+    monkeypatch.setattr(module, "HEARTBEAT_SECS", 0.01)
+    monkeypatch.setattr(module, "check_reachable", check_reachable)
+    monkeypatch.setattr(module, "ps_store", lambda address, index: found[index])
+    monkeypatch.setattr(module, "_failed", threading.Event())
+    yield found
+    for one in found:
+        one.answers.set()
+
+
+def present() -> ScriptPresence:
+    return ScriptPresence("worker:1", [Address("localhost", 1), Address("localhost", 2)])
+
+
+def test_every_ps_sees_a_heartbeat_that_moves_until_the_worker_leaves(ps: list[Ps]) -> None:
+    presence = present()
+    for one in ps:
+        eventually(lambda one=one: len(one.written) >= 3, 10)
+    presence.leave()
+    for one in ps:
+        assert {key for key, _ in one.written} == {task_key("worker:1")}
+        beats = [status.heartbeat for _, status in one.written]
+        assert beats == list(range(1, len(beats) + 1))
+        assert set(one.states) == {TRAINING, LEFT} and one.states[-1] == LEFT
+
+
+def test_a_process_that_an_exception_ends_leaves_as_failed(ps: list[Ps]) -> None:
+    presence = present()
+    module._failed.set()
+    presence.leave()
+    assert [one.states[-1] for one in ps] == [FAILED, FAILED]
+
+
+def test_a_ps_that_is_lost_and_comes_back_is_told_again(ps: list[Ps]) -> None:
+    lost, other = ps
+    lost.is_gone = True
+    presence = present()
+    eventually(lambda: len(other.written) >= 3, 10)
+    assert not lost.written and presence.is_silent(0) and not presence.is_silent(1)
+    lost.is_gone = False
+    eventually(lambda: bool(lost.written), 10)
+    lost.is_gone = True
+    eventually(lambda: presence.is_silent(0), 10)
+    lost.is_gone = False
+    presence.leave()
+    assert lost.states[-1] == other.states[-1] == LEFT
+
+
+def test_a_ps_that_does_not_answer_does_not_keep_a_process_from_its_end(
+    ps: list[Ps], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SILENT_SECS", 0.05)
+    ps[0].answers.clear()
+    start = time.monotonic()
+    present().leave()
+    assert time.monotonic() - start < 20 and ps[1].states[-1] == LEFT
 
 
 def detector(*tasks):
     return JobEndDetector(tasks, LIMITS, now=0.0)
 
 
+def some(beat=1, process="p", **states):
+    """Statuses of workers: w0=TRAINING."""
+    return [task_status(f"worker:{name[1:]}", beat, state, process) for name, state in states.items()]
+
+
 def test_the_job_goes_on_while_a_worker_runs():
     found = detector("worker:0", "worker:1")
-    assert found.update({"worker:0": ENDED, "worker:1": RUNNING}, 1.0) == ""
-    assert found.update({"worker:0": ENDED, "worker:1": status(State.RUNNING, beat=2)}, 59.0) == ""
+    assert found.update(some(w0=LEFT, w1=TRAINING), 1.0) == ""
+    assert found.update(some(2, w0=LEFT, w1=TRAINING), 59.0) == ""
 
 
 def test_the_job_is_over_when_all_workers_have_ended():
     found = detector("worker:0", "worker:1")
-    assert found.update({"worker:0": ENDED, "worker:1": ENDED}, 1.0) == (
+    assert found.update(some(w0=LEFT, w1=LEFT), 1.0) == (
         "the job is over: worker:0 ended, worker:1 ended"
     )
 
 
 def test_a_silent_worker_counts_as_gone_after_its_limit_and_not_before():
     found = detector("worker:0", "worker:1")
-    statuses = {"worker:0": ENDED, "worker:1": RUNNING}
+    statuses = some(w0=LEFT, w1=TRAINING)
     assert [found.update(statuses, now) for now in (1.0, 60.9)] == ["", ""]
     assert "worker:1 fell silent" in found.update(statuses, 61.0)
 
 
 def test_a_failed_worker_may_be_restarted():
     found = detector("worker:0")
-    assert found.update({"worker:0": FAILED}, 1.0) == ""
-    assert found.update({"worker:0": status(State.RUNNING, process="q")}, 10.0) == ""
-    assert "ended" in found.update({"worker:0": status(State.ENDED, process="q")}, 12.0)
+    assert found.update(some(w0=FAILED), 1.0) == ""
+    assert found.update(some(process="q", w0=TRAINING), 10.0) == ""
+    assert "ended" in found.update(some(process="q", w0=LEFT), 12.0)
 
 
 def test_a_job_in_which_no_worker_ended_well_has_failed():
     found = detector("worker:0", "worker:1")
-    statuses = {"worker:0": FAILED, "worker:1": RUNNING}
+    statuses = some(w0=FAILED, w1=TRAINING)
     assert found.update(statuses, 1.0) == ""
     with pytest.raises(JobFailedError, match=r"worker:0 failed, worker:1 fell silent\.$"):
         found.update(statuses, 61.0)
@@ -62,27 +154,22 @@ def test_a_job_in_which_no_worker_ended_well_has_failed():
 
 def test_a_worker_that_never_came_is_waited_for_a_while_after_the_others():
     found = detector("worker:0", "worker:1")
-    assert [found.update({"worker:0": ENDED}, now) for now in (500.0, 529.0)] == ["", ""]
-    assert "worker:1 never came" in found.update({"worker:0": ENDED}, 530.0)
+    assert [found.update(some(w0=LEFT), now) for now in (500.0, 529.0)] == ["", ""]
+    assert "worker:1 never came" in found.update(some(w0=LEFT), 530.0)
 
 
 def test_a_late_worker_starts_the_wait_again():
     found = detector("worker:0", "worker:1")
-    assert found.update({"worker:0": ENDED}, 1.0) == ""
-    assert found.update({"worker:0": ENDED, "worker:1": RUNNING}, 40.0) == ""
-    assert "worker:1 ended" in found.update({"worker:0": ENDED, "worker:1": status(State.ENDED, 9)}, 41.0)
+    assert found.update(some(w0=LEFT), 1.0) == ""
+    assert found.update(some(w0=LEFT, w1=TRAINING), 40.0) == ""
+    assert "worker:1 ended" in found.update(some(9, w0=LEFT, w1=LEFT), 41.0)
 
 
 def test_a_job_to_which_no_worker_comes_is_given_up():
     found = detector("worker:0")
-    assert found.update({}, 600.0) == ""
+    assert found.update([], 600.0) == ""
     with pytest.raises(UnreachableError, match="no worker has come within 600s"):
-        found.update({}, 601.0)
-
-
-def test_records_are_read_among_others():
-    items = {"script/worker:0": RUNNING.to_json(), "steps": "[1, {}]"}
-    assert statuses_in(items) == {"worker:0": RUNNING}
+        found.update([], 601.0)
 
 
 def test_a_session_waits_for_every_ps_but_not_for_ever():
@@ -98,6 +185,6 @@ def test_a_session_waits_for_every_ps_but_not_for_ever():
 
 def member(ps):
     """A member that announces itself to nobody."""
-    found = Membership("worker:0", [])
-    found._ps = ps
+    found = ScriptPresence("worker:0", [])
+    found._ps, found._names = ps, [f"ps:{index} ({address})" for index, address in enumerate(ps)]
     return found

@@ -9,11 +9,12 @@ import pytest
 
 from ps_train.cluster.membership.liveness import PeerStates
 from ps_train.cluster.membership.membership import Membership
-from ps_train.cluster.membership.records import Outcome, OutcomeKind, TaskState, TaskStatus
+from ps_train.cluster.membership.records import IDENTITY, OUTCOME, Outcome, OutcomeKind, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.run_status import RunState, Status, StatusFile, read_status
+from tests.support.statuses import store_of, task_status
 
 TEXTS = {
-    TaskState: {"starting", "training", "recovering", "waiting", "input ended", "leaving", "left"},
+    TaskState: {"starting", "training", "recovering", "waiting", "input ended", "leaving", "left", "failed"},
     OutcomeKind: {"done", "failed", "stopped"},
     RunState: {"running", "done", "stopped", "failed"},
 }
@@ -67,3 +68,8 @@ def test_an_unknown_state_of_a_run_is_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "status.json").write_text('{"state": "dancing", "holder": "me"}')
     found = read_status(str(tmp_path))
     assert found is not None and found.status == Status("dancing", "me")
+
+
+def test_only_statuses_are_read_from_a_store() -> None:
+    statuses = [task_status("worker:0", 9, "waiting"), task_status("chief:0")]
+    assert task_statuses({**store_of(*statuses), IDENTITY: "{}", OUTCOME: "x"}) == statuses

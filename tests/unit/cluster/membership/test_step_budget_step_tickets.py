@@ -5,7 +5,8 @@ from __future__ import annotations
 import hypothesis
 import hypothesis.strategies as st
 
-from ps_train.cluster.membership.presence import Limits, ScriptStatus, State
+from ps_train.cluster.membership.presence import Limits
+from ps_train.cluster.membership.records import TaskState, TaskStatus, task_key
 from ps_train.cluster.membership.step_budget import Ledger, StepTickets
 
 
@@ -28,11 +29,11 @@ class Store:
         return dict(self.values)
 
     def write_status(self, task, state, beat=1):
-        self.values[f"script/{task}"] = ScriptStatus("p", beat, state).to_json()
+        self.values[task_key(task)] = TaskStatus(task, "p", "host-b", 1, state, beat).to_json()
 
 
 def client(store, task):
-    store.write_status(task, State.RUNNING)
+    store.write_status(task, TaskState.TRAINING)
     return StepTickets(store, f"{task}/p", num_workers=2, limits=Limits())
 
 
@@ -88,7 +89,7 @@ def test_tickets_of_a_worker_that_died_are_given_again():
     store = Store()
     first, second = client(store, "worker:0"), client(store, "worker:1")
     assert first.claim(2, 1, lambda: 0) == second.claim(2, 1, lambda: 0) == 1
-    store.write_status("worker:0", State.ENDED, beat=2)
+    store.write_status("worker:0", TaskState.LEFT, beat=2)
     assert second.claim(2, 1, lambda: 1) == 1  # the step of worker 0 was never made
     assert second.claim(2, 1, lambda: 2) == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.sessions import RestoringSessionCreator, WorkerSessionCreator, estimator_graph
+from ps_train.compat.capture.sessions import EstimatorSessionCreator, RestoringSessionCreator, estimator_graph
 from ps_train.compat.estimator.spec.run_config import RunConfig
 
 
@@ -29,17 +30,21 @@ def test_a_graph_has_the_device_function_of_a_cluster():
         assert tf.constant(1).device == "/job:worker/task:1"
 
 
+def creator_of(scaffold: v1.train.Scaffold, target: str, directory: pathlib.Path) -> EstimatorSessionCreator:
+    return EstimatorSessionCreator(scaffold, target, True, None, str(directory), 0.0)
+
+
 def test_without_a_checkpoint_values_are_initial_and_with_one_they_are_its_own(tmp_path):
     with estimator_graph(RunConfig()):
         variable = v1.get_variable("w", [], initializer=v1.constant_initializer(3.0))
         assign, saver = variable.assign(4.0), v1.train.Saver()
-        creator = RestoringSessionCreator(v1.train.Scaffold(saver=saver), "", None, str(tmp_path))
-        with creator.create_session() as session:
+        scaffold = v1.train.Scaffold(saver=saver)
+        with creator_of(scaffold, "", tmp_path).create_session() as session:
             assert session.run(variable) == 3.0
             session.run(assign)
             path = saver.save(session, str(tmp_path / "model.ckpt"))
-        for where in ({"checkpoint_dir": str(tmp_path)}, {"checkpoint_path": path}):
-            with RestoringSessionCreator(v1.train.Scaffold(saver=saver), "", None, **where).create_session() as session:
+        for creator in (creator_of(scaffold, "", tmp_path), RestoringSessionCreator(scaffold, "", None, path)):
+            with creator.create_session() as session:
                 assert session.run(variable) == 4.0
 
 
@@ -48,7 +53,7 @@ def test_a_session_after_a_lost_one_keeps_the_variables_unless_they_are_lost_too
     with estimator_graph(RunConfig()):
         variable = v1.get_variable("w", [], initializer=v1.constant_initializer(3.0))
         assign, saver = variable.assign(4.0), v1.train.Saver()
-        creator = RestoringSessionCreator(v1.train.Scaffold(saver=saver), target, None, str(tmp_path))
+        creator = creator_of(v1.train.Scaffold(saver=saver), target, tmp_path)
         with creator.create_session() as session:
             saver.save(session, str(tmp_path / "model.ckpt"))
             session.run(assign)
@@ -64,11 +69,7 @@ def test_an_error_that_is_not_of_the_restoration_stays_as_it_is():
         missing = tf.lookup.TextFileInitializer("/absent/words.txt", tf.string, -2, tf.int64, -1)
         tf.lookup.StaticHashTable(missing, -1)
         with pytest.raises(tf.errors.NotFoundError, match="absent/words"):
-            RestoringSessionCreator(v1.train.Scaffold(), "", None).create_session()
-
-
-def worker_creator(target: str, max_wait_secs: float) -> WorkerSessionCreator:
-    return WorkerSessionCreator(v1.train.Scaffold(), target, None, max_wait_secs)
+            RestoringSessionCreator(v1.train.Scaffold(), "", None, None).create_session()
 
 
 def test_a_worker_waits_for_the_variables_and_looks_often():
@@ -76,7 +77,7 @@ def test_a_worker_waits_for_the_variables_and_looks_often():
     with estimator_graph(RunConfig()) as graph:
         step, init = v1.train.get_global_step(), v1.global_variables_initializer()
         scaffold = v1.train.Scaffold(init_op=init)
-        creator = WorkerSessionCreator(scaffold, target, None, 60)
+        creator = EstimatorSessionCreator(scaffold, target, False, None, None, 60)
         scaffold.finalize()
 
         def initialize() -> None:
@@ -95,4 +96,4 @@ def test_a_worker_waits_for_the_variables_and_looks_often():
 def test_a_worker_does_not_wait_for_ever():
     target = v1.train.Server.create_local_server().target
     with estimator_graph(RunConfig()), pytest.raises(tf.errors.DeadlineExceededError):
-        worker_creator(target, 0.1).create_session()
+        EstimatorSessionCreator(v1.train.Scaffold(), target, False, None, None, 0.1).create_session()

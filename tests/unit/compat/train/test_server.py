@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.train import server as module
-from ps_train.compat.train.server import ScriptCluster, Server, current_server, num_workers, session_config
+from ps_train.compat.train.server import ScriptCluster, Server, current_task, num_workers, session_config
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_the_chief_is_the_first_of_the_workers(hosts, workers):
 
 
 def test_without_a_server_there_is_one_worker_and_no_filter():
-    assert current_server() is None and num_workers() == 1
+    assert current_task() is None and num_workers() == 1
     config = v1.ConfigProto()
     assert session_config("grpc://a:1", config) is config and session_config("", None) is None
 
@@ -36,13 +36,13 @@ def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
         target = "grpc://localhost:9"
         cluster = ScriptCluster({"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "localhost:9"}}, "worker", 1)
 
-        class membership:
+        class presence:
             has_left, wait_for_ps = False, waited.append
 
         class limits:
             startup_secs = 600.0
 
-    monkeypatch.setattr(module, "_current", [Stand()])
+    monkeypatch.setattr(module, "_begun", [Stand()])
     assert num_workers() == 2
     found = session_config("grpc://localhost:9", v1.ConfigProto(allow_soft_placement=True))
     assert list(found.device_filters) == ["/job:ps", "/job:worker/task:1"] and found.allow_soft_placement

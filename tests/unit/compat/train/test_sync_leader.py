@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptStatus, State
+from ps_train.cluster.membership.presence import JobEndDetector, Limits
+from ps_train.cluster.membership.records import TaskState
 from ps_train.compat.train import sync_leader
 from ps_train.compat.train.sync_leader import Monitor
+from tests.support.statuses import task_status
 
 
 @pytest.fixture
@@ -20,27 +22,27 @@ def monitor(monkeypatch):
 
 
 def statuses(first, second, process="p"):
-    return {"worker:1": ScriptStatus(process, 1, first), "worker:2": ScriptStatus("q", 1, second)}
+    return [task_status("worker:1", 1, first, process), task_status("worker:2", 1, second)]
 
 
 def test_a_worker_that_ended_is_reported_once(monitor):
     found, gone = monitor
-    found._look(statuses(State.RUNNING, State.ENDED))
-    found._look(statuses(State.RUNNING, State.ENDED))
+    found._look(statuses(TaskState.TRAINING, TaskState.LEFT))
+    found._look(statuses(TaskState.TRAINING, TaskState.LEFT))
     assert gone == ["worker:2"]
 
 
 def test_a_new_process_of_a_task_may_end_again(monitor):
     found, gone = monitor
     for process in ("p", "r"):
-        found._look(statuses(State.ENDED, State.RUNNING, process))
+        found._look(statuses(TaskState.LEFT, TaskState.TRAINING, process))
     assert gone == ["worker:1", "worker:1"]
 
 
 def test_a_worker_that_never_comes_is_reported_after_a_time(monitor, monkeypatch):
     found, gone = monitor
-    found._look({})
+    found._look([])
     assert gone == []
     monkeypatch.setattr(sync_leader, "JOIN_SECS", -1.0)
-    found._look({})
+    found._look([])
     assert gone == ["worker:1", "worker:2"]

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Console
-from ps_train.compat.capture.sessions import RestoringSessionCreator
+from ps_train.compat.capture.sessions import EstimatorSessionCreator
 from ps_train.engine.checkpoint.files import needed_checkpoint, saved_step
 from ps_train.engine.checkpoint.run_checkpoints import foreign_checkpoints, newest_checkpoint, run_checkpoints
 from ps_train.engine.checkpoint.run_files import read_run_id
@@ -52,7 +52,7 @@ def of_session(directory: str) -> float:
         w = v1.get_variable("w", [8])
         v1.train.create_global_step()
         v1.add_to_collection(v1.GraphKeys.SAVERS, v1.train.Saver())
-        creator = RestoringSessionCreator(v1.train.Scaffold(), "", None, checkpoint_dir=directory)
+        creator = EstimatorSessionCreator(v1.train.Scaffold(), "", True, None, directory, 0.0)
         with creator.create_session() as session:
             return float(session.run(w)[0])
 
