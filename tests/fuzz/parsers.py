@@ -25,7 +25,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import kv_store, records
 from ps_train.cluster.membership.directory_lock import _holder_of
 from ps_train.cluster.membership.run_status import read_status
-from ps_train.cluster.membership.step_budget import Ledger
+from ps_train.cluster.membership.step_ledger import Ledger
 from ps_train.commands.doctor.transport import DoctorRecord
 from ps_train.compat.estimator.spec.cluster_config import read_cluster_config
 from ps_train.config.error_report import read_errors

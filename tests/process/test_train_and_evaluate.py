@@ -153,7 +153,7 @@ def test_point_85_the_chief_stops_all_workers_early(processes, tmp_path, engine)
 
 @pytest.mark.long
 def test_point_39_a_master_evaluates_and_exports(processes, tmp_path):
-    job = Job(processes, tmp_path, ["master", "worker", "ps"], max_steps=250)
+    job = Job(processes, tmp_path, ["master", "worker", "ps"], max_steps=1000)
     ended_well(job.start_all())
-    assert job.saved_step == 250 == job.evaluated[-1]
+    assert job.saved_step == 1000 == job.evaluated[-1]
     assert len(job.evaluated) > 1 and job.exports("final") == 1

@@ -146,10 +146,10 @@ def test_point_31_a_worker_that_starts_after_the_end_trains_nothing(processes, t
 
 @pytest.mark.long
 def test_point_65_the_end_of_one_input_does_not_end_the_others(processes, tmp_path):
-    job = Job(processes, tmp_path, max_steps=None, batches={"chief": 60, "worker": 7})
+    job = Job(processes, tmp_path, max_steps=None, batches={"chief": 600, "worker": 7})
     chief, worker, server = tasks = job.start_all()
     assert [task.wait(200) for task in tasks] == [0] * 3, server.output
-    assert (steps_made(chief), steps_made(worker), job.saved_step) == (60, 7, 67)
+    assert (steps_made(chief), steps_made(worker), job.saved_step) == (600, 7, 607)
 
 
 @pytest.mark.long

@@ -27,6 +27,9 @@ class SharedBudget:
             self._left -= count
             return count
 
+    def made(self, count: int) -> None:
+        pass
+
     def give_back(self, count: int) -> None:
         with self._lock:
             self._left += count

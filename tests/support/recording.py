@@ -109,6 +109,9 @@ class Endless:
     def give_back(self, count: int) -> None:
         pass
 
+    def settle(self) -> None:
+        pass
+
 
 class SharingWorker:
     """One worker of a cluster in one process: its loop, and what it was given.

@@ -1,6 +1,6 @@
-"""The heartbeat of a training task: it renews the task's lease twice a second and reads the records of other tasks.
+"""The presence of a task on the engine: it also renews the task's lease and reads the records of other tasks.
 
-It also reads outcome and stop records and finds tasks that have fallen silent.  `FailureDetector`, which is pure,
+It reads outcome and stop records and finds tasks that have fallen silent.  `FailureDetector`, which is pure,
 decides which silence ends the task.
 """
 
@@ -24,7 +24,15 @@ from ps_train.cluster.membership.lease import Lease
 from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.presence import Presence
 from ps_train.cluster.membership.ps_liveness import PsLiveness
-from ps_train.cluster.membership.records import Identity, ModelReady, Outcome, StopRequest, TaskState, TaskStatus, task_statuses
+from ps_train.cluster.membership.records import (
+    Identity,
+    ModelReady,
+    Outcome,
+    StopRequest,
+    TaskState,
+    TaskStatus,
+    task_statuses,
+)
 from ps_train.config.job import Job
 
 log = logging.getLogger(__name__)

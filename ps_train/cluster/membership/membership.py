@@ -57,6 +57,10 @@ class MembershipMonitor:
         """Returns the tasks that take part."""
         return self._membership.present
 
+    def is_absent(self, task: str) -> bool:
+        """Returns whether a known task does not take part now."""
+        return task in self._membership.absent
+
     def extend_deadlines(self, secs: float) -> None:
         """Leaves out `secs` in which no status could be read."""
         self._membership.extend_deadlines(secs)

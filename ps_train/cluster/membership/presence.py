@@ -1,7 +1,7 @@
 """Presence of a training task: it tells every ps twice a second that it lives, and at its end how it ended.
 
-    presence = ScriptPresence("worker:1", ps_addresses)      # of a script's process; it begins at once
-    presence.leave()                                         # at the end of the process
+    presence = ScriptPresence("worker:1", ps_addresses, Limits())      # of a script's process; it begins at once
+    presence.leave()                                                   # at the end of the process
 
     detector = JobEndDetector(["worker:0", "worker:1"], Limits(), time.monotonic())
     detector.update(task_statuses(store.items()), time.monotonic())      # "" until the job is over
@@ -126,18 +126,20 @@ class ScriptPresence(Presence):
     Args:
       task: name of the task, `worker:1`.
       ps: addresses of all ps.
+      limits: the seconds after which another task counts as gone.
 
     Attributes:
       task: the same.
       process_id: a text unique to this process and presence.
     """
 
-    def __init__(self, task: str, ps: Sequence[Address]) -> None:
+    def __init__(self, task: str, ps: Sequence[Address], limits: Limits) -> None:
         super().__init__([f"ps:{index} ({address})" for index, address in enumerate(ps)])
         self.task, self._ps = task, list(ps)
         self._status = dataclasses.replace(new_task_status(task), state=TaskState.TRAINING)
         self.process_id = self._status.process_id
         self._stores: dict[int, KeyValueStore] = {}
+        self._others = JobEndDetector([], limits, time.monotonic())
         self._counts = [0] * len(self._ps)
         self._locks = [threading.Lock() for _ in self._ps]
         self._announced = [threading.Event() for _ in self._ps]
@@ -166,6 +168,17 @@ class ScriptPresence(Presence):
         if not self._announced[index].wait(_ANNOUNCE_SECS):
             raise LostTaskError(f"{self._names[index]} does not answer")
         return ps_store(self._ps[index], index)
+
+    def beat(self, index: int) -> None:
+        """Writes a heartbeat; on ps 0 it also reads those of the other tasks."""
+        self.publish(index)
+        if index == 0:
+            for status in task_statuses(self._stores[0].items()):
+                self.is_gone(status)
+
+    def is_gone(self, status: TaskStatus) -> bool:
+        """Returns whether another task has ended, or is silent for so long that it counts as gone."""
+        return self._others.is_gone(status, time.monotonic())
 
     def publish(self, index: int) -> None:
         """Writes a heartbeat and the state to the store of a ps; raises LostTaskError if it does not answer."""

@@ -26,8 +26,5 @@ Files:
     survey.py               Survey of a program: its model is built once, as TensorFlow itself would build it
     tensor_shapes.py        The form of tensor shapes: `shape[0]` is a number, or in programs for TensorFlow 1 an
                               object with a `value`
-    uncaptured_cluster.py   Cluster of the unfused engine: the server of a worker, its session's view of the cluster,
-                              and its signs of life
-    uncaptured_training.py  Training with TensorFlow's own means: one session locally, `replica_device_setter` and a
-                              server in a cluster
+    uncaptured_training.py  Training of a program that cannot be captured: it trains as a raw script does
 """

@@ -129,8 +129,9 @@ def _join_cluster(config: Any) -> ScriptTask:
         for name, address in resolver.cluster.tasks().items():
             job_name, _, index = name.partition(":")
             hosts.setdefault(job_name, {})[int(index)] = str(address)
-        cluster = ScriptCluster(hosts, task.job_name, task.task_index)
-        _tasks[key] = ScriptTask(server.target, cluster, Limits(startup_secs=job.startup_timeout_secs))
+        cluster = ScriptCluster(hosts, task.job_name, task.task_index or 0)
+        limits = Limits(silent_secs=job.heartbeat_timeout_secs, startup_secs=job.startup_timeout_secs)
+        _tasks[key] = ScriptTask(server.target, cluster, limits)
     return _tasks[key]
 
 

@@ -79,7 +79,7 @@ class ScriptTask:
 
     def __init__(self, target: str, cluster: ScriptCluster, limits: Limits) -> None:
         self.target, self.cluster, self.limits = target, cluster, limits
-        self.presence = ScriptPresence(cluster.task, cluster.ps)
+        self.presence = ScriptPresence(cluster.task, cluster.ps, limits)
         _begun.append(self)
 
 

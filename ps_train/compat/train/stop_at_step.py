@@ -3,7 +3,8 @@
 hooks = [StopAtStepHook(last_step=100)]
 
 TensorFlow's hook lets each worker look and then begin a step, so a job of three workers goes up to two steps too far.
-This one needs a ticket (`step_tickets.py`) for each step.  In a process without a cluster it does as TensorFlow's.
+This one takes its steps from the ledger of the job (`step_ledger.py`).  In a process without a cluster it does as
+TensorFlow's.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError
-from ps_train.cluster.membership.step_budget import StepTickets
+from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.compat.train.global_step_runs import GlobalStepChanges
 from ps_train.compat.train.server import ScriptTask, current_task, num_workers
 
 log = logging.getLogger(__name__)
 
-_CLAIM_SECS = 0.2
-"""Seconds of training for which a worker takes tickets at once."""
+_TAKEN_SECS = 0.2
+"""Seconds of training for which a worker takes steps at once."""
 
-_MOST_TICKETS = 64
+_MOST_STEPS = 64
 
 
 class StopAtStepHook(v1.train.StopAtStepHook):
@@ -43,7 +44,8 @@ class StopAtStepHook(v1.train.StopAtStepHook):
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         super().__init__(num_steps, last_step)
         self._steps, self._last = num_steps, last_step
-        self._tickets: StepTickets | None = None
+        self._task: ScriptTask | None = None
+        self._ledger: StepLedger | None = None
         self._held = 0
         self._began = 0.0
         self._step_secs = 0.0
@@ -58,37 +60,37 @@ class StopAtStepHook(v1.train.StopAtStepHook):
         self._changes = GlobalStepChanges(v1.get_default_graph())
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Takes the first tickets; a job that has reached its last step is stopped before any step."""
+        """Takes the first steps; a job that has reached its last step is stopped before any step."""
         step = self._step_in(session)
         if self._last is None:
             assert self._steps is not None
             self._last = step + self._steps
-        task = current_task()
-        self._held, self._tickets = 0, None
-        # Synchronous updates are exact by themselves, and a worker that waits for a ticket would stop them.
-        if task is not None and not _is_synchronous(session.graph):
-            self._tickets = self._open_tickets(task)
-        if self._tickets is None:
+        task = self._task = current_task()
+        self._held, self._ledger = 0, None
+        # Synchronous updates are exact by themselves, and a worker that waits for a step would stop them.
+        if task is None or _is_synchronous(session.graph):
             if step >= self._last and task is not None:
                 coord.request_stop()
             return
+        owner = f"{task.cluster.task}/{task.presence.process_id}"
         with _lost_ps():
-            self._tickets.rebase(step)
-        self._held = self._claim(session)
+            self._ledger = StepLedger(task.presence.connected_store(0), owner, self._last, num_workers())
+            self._ledger.join(lambda: self._step_in(session))
+        self._held = self._take(session)
         if not self._held:
             log.info("global step %d: the last step %d is reached", self._step_in(session), self._last)
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> Any:
-        """Notes the time of a step, and reads the global step where no ticket counts it."""
+        """Notes the time of a step, and reads the global step where no ledger counts it."""
         self._began = time.monotonic()
-        return v1.train.SessionRunArgs(self._read) if self._tickets is None else None
+        return v1.train.SessionRunArgs(self._read) if self._ledger is None else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Uses a ticket for a call that trains, and requests the stop when there is no other."""
+        """Counts a call that trains, and requests the stop when there are no further steps."""
         assert self._last is not None
         session = run_context.session
-        if self._tickets is None:
+        if self._ledger is None:
             # The step was read before, during or after the call; near the end it is read again.
             if run_values.results + 1 >= self._last and self._step_in(session) >= self._last:
                 run_context.request_stop()
@@ -97,31 +99,26 @@ class StopAtStepHook(v1.train.StopAtStepHook):
             return
         self._step_secs = time.monotonic() - self._began
         self._held -= 1
+        self._ledger.made(1)
         if self._held <= 0:
-            self._held = self._claim(session)
+            self._held = self._take(session)
             if not self._held:
                 run_context.request_stop()
 
     def end(self, session: Any) -> None:
-        """Gives back the tickets that are left."""
-        if self._tickets is not None:
+        """Gives back the steps that are left."""
+        if self._ledger is not None:
             with contextlib.suppress(LostTaskError):
-                self._tickets.give_back(max(0, self._held))
+                self._ledger.give_back(max(0, self._held))
 
-    def _claim(self, session: Any) -> int:
-        assert self._tickets is not None and self._last is not None
-        wanted = int(_CLAIM_SECS / self._step_secs) if self._step_secs else 1
+    def _take(self, session: Any) -> int:
+        assert self._ledger is not None and self._task is not None
+        wanted = min(_MOST_STEPS, max(1, int(_TAKEN_SECS / self._step_secs))) if self._step_secs else 1
         with _lost_ps():
-            return self._tickets.claim(self._last, min(_MOST_TICKETS, max(1, wanted)), lambda: self._step_in(session))
+            return self._ledger.take_or_wait(wanted, lambda: self._step_in(session), self._task.presence.is_gone)
 
     def _step_in(self, session: Any) -> int:
         return int(session.run(self._read))
-
-    @staticmethod
-    def _open_tickets(task: ScriptTask) -> StepTickets:
-        owner = f"{task.cluster.task}/{task.presence.process_id}"
-        with _lost_ps():
-            return StepTickets(task.presence.connected_store(0), owner, num_workers(), task.limits)
 
 
 def _is_synchronous(graph: tf.Graph) -> bool:

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError
-from ps_train.cluster.membership.presence import JobEndDetector, ScriptPresence
+from ps_train.cluster.membership.presence import ScriptPresence
 from ps_train.cluster.membership.records import TaskStatus, task_statuses
 from ps_train.compat.train.server import current_task
 from ps_train.compat.train.sync_graph import LEAVING, STOP, Messages, RoundTensors
@@ -45,8 +45,6 @@ class Monitor:
 
     def __init__(self, presence: ScriptPresence, watched: Sequence[str], on_gone: Callable[[str], None]) -> None:
         self._presence, self._watched, self._on_gone = presence, list(watched), on_gone
-        task = current_task()
-        self._detector = JobEndDetector([], task.limits, 0.0) if task else None
         self._gone: dict[str, str] = {}  # process id, by worker
         self._start = time.monotonic()
         self._stopped = threading.Event()
@@ -68,10 +66,7 @@ class Monitor:
         for worker in self._watched:
             status = statuses.get(worker)
             process = status.process_id if status else ""
-            if status is None:
-                is_gone = now - self._start > JOIN_SECS
-            else:
-                is_gone = self._detector is not None and self._detector.is_gone(status, now)
+            is_gone = now - self._start > JOIN_SECS if status is None else self._presence.is_gone(status)
             if is_gone and self._gone.get(worker) != process:
                 self._gone[worker] = process
                 self._on_gone(worker)

@@ -25,7 +25,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.liveness import TaskLiveness
 from ps_train.cluster.membership.records import ModelReady, TaskState, TaskStatus, task_statuses
-from ps_train.cluster.membership.step_budget import StepBudget
+from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.calls import LONG_CALL
 from ps_train.config.job import Job
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
@@ -106,7 +106,7 @@ class Recovery:
     _is_set_aside: bool = False
 
     def prepare(self, session: v1.Session, found: Sequence[ModelReady | None], known_step: int | None) -> ModelReady:
-        """Initializes or restores the missing parts of the model, and starts the step budget.
+        """Initializes or restores the missing parts of the model, and starts the step ledger.
 
         Args:
           session: the new session.
@@ -144,7 +144,7 @@ class Recovery:
             step = self._global_step(session)
         begin_generation(self.checkpoints.directory, generation, step)
         ready = ModelReady(step, self.chief_process, generation, run_id)
-        StepBudget(self.stores[0], self.job.max_steps, sharers=1, generation=ready.generation).start_at(step)
+        StepLedger(self.stores[0], self.chief_task, self.job.max_steps, 1, ready.generation).start_at(step)
         for store in self.stores:
             store.set(records.READY, ready.to_json())
         return ready

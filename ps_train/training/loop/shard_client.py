@@ -102,7 +102,9 @@ class ShardClient:
         self._source.give_back(count)
 
     def settle(self) -> None:
-        """Does nothing: no steps are taken ahead."""
+        """Tells that the steps that were taken are made."""
+        assert self._source is not None, "begin() has been called"
+        self._source.settle()
 
     def is_over(self) -> bool:
         """Returns True if all epochs are finished."""

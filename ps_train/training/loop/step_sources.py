@@ -1,6 +1,6 @@
 """Sources of the steps that a replica may make.
 
-source = EndingSource(StepsAhead(budget), has_ended)
+source = EndingSource(StepsAhead(ledger), has_ended)
 count = source.take(100, global_step=0)         # 0: none are left
 """
 
@@ -14,18 +14,27 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 
-class Budget(Protocol):
-    """Steps that may be taken and given back."""
+class SharedSteps(Protocol):
+    """The steps that all replicas share: `cluster/membership/step_ledger.py`."""
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Takes up to `wanted` steps at the last known `global_step`; returns their number, 0 if none are left."""
+
+    def made(self, count: int) -> None:
+        """Notes that steps that were taken are made."""
+
+    def give_back(self, count: int) -> None:
+        """Returns steps that were taken but not made."""
+
+
+class StepSource(Protocol):
+    """The source of the steps that a replica may make.  It is asked for more when those before are made."""
 
     def take(self, wanted: int, global_step: int) -> int:
         """Takes up to `wanted` steps at the last known `global_step`; returns their number, 0 if none are left."""
 
     def give_back(self, count: int) -> None:
         """Returns steps that were taken but not made."""
-
-
-class StepSource(Budget, Protocol):
-    """The source of the steps that a replica may make."""
 
     def settle(self) -> None:
         """Gives back what the source holds; called when no further step is made."""
@@ -42,7 +51,7 @@ class LockstepSource:
         return max(0, min(wanted, self._max_steps - global_step))
 
     def give_back(self, count: int) -> None:
-        """Does nothing: lockstep takes no steps from a shared budget."""
+        """Does nothing: lockstep takes no steps that are shared."""
 
     def settle(self) -> None:
         """Does nothing."""
@@ -76,22 +85,25 @@ class StepsAhead:
     """A source that takes the steps of the next burst while the present burst is made: taking them costs a message.
 
     Args:
-      source: the budget from which steps are taken.
+      source: where steps are taken from.
       ahead: if False, steps are taken only when they are wanted.
     """
 
-    def __init__(self, source: Budget, ahead: bool = True) -> None:
+    def __init__(self, source: SharedSteps, ahead: bool = True) -> None:
         self._source, self._ahead = source, ahead
         self._held = 0
+        self._lent = 0  # steps of the present burst
         self._taking: Future[int] | None = None
         self._wishes: queue.SimpleQueue[Any] | None = None
 
     def take(self, wanted: int, global_step: int) -> int:
         """Returns steps that were taken before, or takes some; begins to take those of the next burst."""
         self._receive()
+        self._source.made(self._lent)
+        self._lent = 0
         if self._held < wanted:
             self._held += self._source.take(wanted - self._held, global_step)
-        count = min(wanted, self._held)
+        count = self._lent = min(wanted, self._held)
         self._held -= count
         ahead = wanted + wanted // 2 + 1 - self._held  # bursts are not all of one size
         if self._ahead and count and ahead > 0:
@@ -100,14 +112,15 @@ class StepsAhead:
 
     def give_back(self, count: int) -> None:
         """Returns steps to the source."""
+        self._lent = max(0, self._lent - count)
         self._source.give_back(count)
 
     def settle(self) -> None:
-        """Returns the steps that were taken ahead."""
+        """Returns the steps that were taken ahead, and tells that all others are made."""
         self._receive()
-        held, self._held = self._held, 0
-        if held:
-            self._source.give_back(held)
+        self._source.made(self._lent)
+        held, self._held, self._lent = self._held, 0, 0
+        self._source.give_back(held)
 
     def _receive(self) -> None:
         """Waits for the steps that are being taken."""
@@ -124,7 +137,7 @@ class StepsAhead:
         self._wishes.put((wanted, global_step, self._taking))
 
 
-def _take_all(source: Budget, wishes: queue.SimpleQueue[Any]) -> None:
+def _take_all(source: SharedSteps, wishes: queue.SimpleQueue[Any]) -> None:
     """Answers wishes (number, global step, Future of the steps), until there is None in the place of one.
 
     One thread takes all of them: TensorFlow keeps some bytes for ever for each thread that has used it from Python.
@@ -137,14 +150,14 @@ def _take_all(source: Budget, wishes: queue.SimpleQueue[Any]) -> None:
             taking.set_exception(error)
 
 
-def step_source(max_steps: int, budget: Budget | None, has_ended: Callable[[], bool], ahead: bool) -> StepSource:
+def step_source(max_steps: int, shared: SharedSteps | None, has_ended: Callable[[], bool], ahead: bool) -> StepSource:
     """Returns the source of a replica's steps.
 
     Args:
       max_steps: the global step at which the run ends.
-      budget: the budget that replicas share; None in lockstep.
+      shared: the steps that replicas share; None in lockstep.
       has_ended: returns True when the training has ended.
-      ahead: if True, steps of the budget are taken ahead.
+      ahead: if True, shared steps are taken ahead.
     """
-    source = LockstepSource(max_steps) if budget is None else StepsAhead(budget, ahead)
+    source = LockstepSource(max_steps) if shared is None else StepsAhead(shared, ahead)
     return EndingSource(source, has_ended)

@@ -18,10 +18,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.base import gc_control
 from ps_train.base.console import Console, Progress
 from ps_train.base.errors import LostTaskError, SaveError
+from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import cause_of
-from ps_train.cluster.membership.liveness import PeerStates, TaskLiveness
-from ps_train.cluster.membership.records import Outcome, OutcomeKind, task_statuses
+from ps_train.cluster.membership.liveness import PeerStates
+from ps_train.cluster.membership.records import Outcome, OutcomeKind, TaskStatus, task_statuses
 from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of
@@ -173,24 +174,21 @@ class ChiefTraining(WorkerTraining):
     def _more_to_do(self) -> bool:
         """Waits for the other tasks; returns True when the lost steps of a dead worker are allocated again."""
         job, session = self.prepared.job, self._unhooked_session()
-        liveness = TaskLiveness(job.heartbeat_timeout_secs)
         last_step, deadline = -1, 0.0
         while not self.joined.events.stop.is_set():
             if self.session_is_over():
                 raise LostConnectionError("a ps was restarted")
-            # Read first: if the number is unchanged in `reclaim`, no worker has taken a step since.
-            allocated = self.budget.allocated()
             others = PeerStates.from_records(
-                task_statuses(self.joined.stores[0].items()), str(self.prepared.task), liveness.is_alive
+                task_statuses(self.joined.stores[0].items()), str(self.prepared.task), self._is_alive
             )
             step = self._observe_others(session)
-            if self.shard_client is not None and self._has_more_steps(LoopExit.STEPS):
+            if not self.step.lockstep and step < job.max_steps:
+                self.ledger.reclaim(lambda: self._observe_others(session), self._is_absent)
+            if self._has_more_steps(LoopExit.INPUT if self.input_ended else LoopExit.STEPS):
                 return True
-            if not others.training:
-                if step >= job.max_steps or self.has_ended or self._input_exhausted(others):
-                    return False
-                if self.budget.reclaim(allocated, step) and not self.input_ended:
-                    return True
+            is_over = step >= job.max_steps or self.has_ended
+            if not others.training and (is_over or self._input_exhausted(others)):
+                return False
             if step > last_step:
                 last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
             if time.monotonic() > deadline:
@@ -200,6 +198,12 @@ class ChiefTraining(WorkerTraining):
             time.sleep(POLL_SECS)
         self._park_forever()
         return False
+
+    def _is_absent(self, status: TaskStatus) -> bool:
+        return self.joined.membership.is_absent(status.task)
+
+    def _is_alive(self, status: TaskStatus) -> bool:
+        return not (process_exited(status) or self._is_absent(status))
 
     def _input_exhausted(self, others: PeerStates) -> bool:
         """Returns True if no task will train again; called when none trains."""

@@ -23,7 +23,7 @@ from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.base.polling import poll_until
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.records import ModelReady, TaskState
-from ps_train.cluster.membership.step_budget import StepBudget
+from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import StuckCallDetector, run_abandonable
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
 from ps_train.cluster.sessions.server import own_config, session_config, start_server
@@ -259,7 +259,9 @@ class WorkerTraining:
             raise RefusedError(f"{self.prepared.task} belongs to a run that is over: the ps now serve another one.")
         self._generation = Generation(ready.generation, ready.run_id, time.monotonic())
         max_steps, replicas = self.prepared.job.max_steps, self.prepared.cluster.num_replicas
-        self.budget = StepBudget(self.joined.stores[0], max_steps, replicas, ready.generation)
+        owner = f"{self.prepared.task}/{self.joined.heartbeat.process_id}"
+        self.ledger = StepLedger(self.joined.stores[0], owner, max_steps, replicas, ready.generation)
+        self.ledger.forget()
 
     def open_input(self, step: int) -> None:
         """Opens the input once, for all sessions; its order depends on the step at which the job begins."""
@@ -312,7 +314,7 @@ class WorkerTraining:
         return True
 
     def _step_source(self, ahead: bool = False) -> StepSource:
-        shared = None if self.step.lockstep else self.budget
+        shared = None if self.step.lockstep else self.ledger
         return step_source(self.prepared.job.max_steps, shared, lambda: self.has_ended, ahead)
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
@@ -367,4 +369,4 @@ class WorkerTraining:
         return reason != LoopExit.INPUT and not self.step.lockstep and self._steps_left()
 
     def _steps_left(self) -> bool:
-        return not self.has_ended and self.budget.allocated() < self.prepared.job.max_steps
+        return not self.has_ended and self.ledger.left() > 0

@@ -36,6 +36,9 @@ class Ps:
             raise LostTaskError("ps:0 is gone")
         self.written.append((key, TaskStatus.from_json(value)))
 
+    def items(self) -> dict[str, str]:
+        return {}
+
     @property
     def states(self) -> list[str]:
         return [status.state for _, status in self.written]
@@ -61,7 +64,7 @@ def ps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Ps]]:
 
 
 def present() -> ScriptPresence:
-    return ScriptPresence("worker:1", [Address("localhost", 1), Address("localhost", 2)])
+    return ScriptPresence("worker:1", [Address("localhost", 1), Address("localhost", 2)], LIMITS)
 
 
 def test_every_ps_sees_a_heartbeat_that_moves_until_the_worker_leaves(ps: list[Ps]) -> None:
@@ -125,9 +128,7 @@ def test_the_job_goes_on_while_a_worker_runs():
 
 def test_the_job_is_over_when_all_workers_have_ended():
     found = detector("worker:0", "worker:1")
-    assert found.update(some(w0=LEFT, w1=LEFT), 1.0) == (
-        "the job is over: worker:0 ended, worker:1 ended"
-    )
+    assert found.update(some(w0=LEFT, w1=LEFT), 1.0) == ("the job is over: worker:0 ended, worker:1 ended")
 
 
 def test_a_silent_worker_counts_as_gone_after_its_limit_and_not_before():
@@ -185,6 +186,7 @@ def test_a_session_waits_for_every_ps_but_not_for_ever():
 
 def member(ps):
     """A member that announces itself to nobody."""
-    found = ScriptPresence("worker:0", [])
+    found = ScriptPresence("worker:0", [], LIMITS)
+    found.leave()
     found._ps, found._names = ps, [f"ps:{index} ({address})" for index, address in enumerate(ps)]
     return found

@@ -9,7 +9,15 @@ import pytest
 
 from ps_train.cluster.membership.liveness import PeerStates
 from ps_train.cluster.membership.membership import Membership
-from ps_train.cluster.membership.records import IDENTITY, OUTCOME, Outcome, OutcomeKind, TaskState, TaskStatus, task_statuses
+from ps_train.cluster.membership.records import (
+    IDENTITY,
+    OUTCOME,
+    Outcome,
+    OutcomeKind,
+    TaskState,
+    TaskStatus,
+    task_statuses,
+)
 from ps_train.cluster.membership.run_status import RunState, Status, StatusFile, read_status
 from tests.support.statuses import store_of, task_status
 

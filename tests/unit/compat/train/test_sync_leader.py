@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import types
+
 import pytest
 
 from ps_train.cluster.membership.presence import JobEndDetector, Limits
@@ -16,9 +19,9 @@ def monitor(monkeypatch):
     """A monitor whose thread does not run, and the workers that it found gone."""
     monkeypatch.setattr(Monitor, "_look_until_stopped", lambda self: None)
     gone = []
-    found = Monitor(None, ["worker:1", "worker:2"], gone.append)
-    found._detector = JobEndDetector([], Limits(), 0.0)
-    return found, gone
+    detector = JobEndDetector([], Limits(), 0.0)
+    presence = types.SimpleNamespace(is_gone=lambda status: detector.is_gone(status, time.monotonic()))
+    return Monitor(presence, ["worker:1", "worker:2"], gone.append), gone
 
 
 def statuses(first, second, process="p"):

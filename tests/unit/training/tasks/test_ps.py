@@ -1,11 +1,14 @@
-"""A ps gives up when no worker comes, or when all have fallen silent."""
+"""A ps gives up when no worker comes, or when all have fallen silent; it ends with a program that needs no outcome."""
 
 from __future__ import annotations
 
-from ps_train.base.errors import LostTaskError, UnreachableError
+import pytest
+
+from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.membership import records
+from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
-from ps_train.training.tasks.ps import AllWorkersGoneDetector
+from ps_train.training.tasks.ps import AllWorkersGoneDetector, ScriptsEndDetector
 from tests.support.statuses import store_of, task_status
 
 
@@ -48,3 +51,38 @@ class TestAllWorkersGoneDetector:
         detector = AllWorkersGoneDetector(self.JOB, 100.0)
         detector.update(store_of(task_status("worker:0", 0, process="first")), 100.0)
         assert detector.update(store_of(task_status("worker:0", 0, process="second")), 111.0) is None
+
+
+class TestScriptsEndDetector:
+    """Workers that train as a script does end without an outcome; the chief is worker 0."""
+
+    JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3"), recovery_timeout_secs=10.0)
+
+    def updates(self, *states, times=(0.0, 100.0)):
+        detector = ScriptsEndDetector(self.JOB)
+        statuses = [task_status(f"worker:{index}", state=state) for index, state in enumerate(states)]
+        return [detector.update(store_of(*statuses), now) for now in times]
+
+    def test_it_is_over_when_all_have_left(self):
+        assert self.updates("left", "left", times=[0.0]) == ["the job is over: worker:0 ended, worker:1 ended"]
+
+    def test_a_chief_that_has_not_left_may_be_one_of_the_engine(self):
+        for state in TaskState:
+            if state not in (TaskState.LEFT, TaskState.FAILED):
+                assert self.updates(state, "left") == ["", ""]
+
+    def test_the_others_may_go_on_after_the_chief(self):
+        assert self.updates("left", "training", times=[0.0, 9.0]) == ["", ""]
+
+    def test_a_worker_that_fell_silent_is_not_waited_for_without_end(self):
+        first, second = self.updates("left", "training", times=[0.0, 10.0])
+        assert first == "" and second == "the job is over: worker:0 ended, worker:1 fell silent"
+
+    def test_a_program_of_which_no_task_ended_well_has_failed(self):
+        with pytest.raises(JobFailedError, match=r"worker:0 failed, worker:1 failed\."):
+            self.updates("failed", "failed")
+
+    def test_a_chief_that_comes_back_begins_anew(self):
+        detector = ScriptsEndDetector(self.JOB)
+        assert detector.update(store_of(task_status("worker:0", state="failed")), 0.0) == ""
+        assert detector.update(store_of(task_status("worker:0", state="training", process="second")), 100.0) == ""
