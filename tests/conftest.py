@@ -1,5 +1,8 @@
 """The mark `usual`: the first cases of a parametrized test are usual, the others are `long`.
 
+Tests that start processes take longest, and wait much.  Each worker of pytest-xdist begins with its share of them, so
+that no core is idle at the end.
+
 On a machine with a public address the tests, and the processes that they start, may serve nevertheless; the tests of
 the refusal take it back.
 """
@@ -17,6 +20,10 @@ if public_addresses():
     os.environ[ALLOW_VARIABLE] = "1"
 
 
+_SLOWEST_FIRST = ("process", "hosts", "deploy", "chaos", "soak", "fuzz", "cluster", "unit")
+"""Folders of tests; others are in between."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the other cases, before pytest leaves out what is `long`."""
@@ -29,3 +36,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         counts[test] += 1
         if counts[test] > mark.args[0]:
             item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Deals the tests out like cards: pytest-xdist gives each worker an equal part of the list, in its order."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items = sorted(session.items, key=_rank)
+    session.items[:] = [item for first in range(workers) for item in items[first::workers]]
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.nodeid.split("/")[1]
+    return _SLOWEST_FIRST.index(folder) if folder in _SLOWEST_FIRST else len(_SLOWEST_FIRST) // 2

@@ -134,6 +134,7 @@ def test_the_learning_rate_follows_the_examples_of_an_update(scaling: str, updat
     ],
     ids=["sync", "prefetching", "bounded", "dynamic sync", "dynamic"],
 )
+@pytest.mark.usual(1)
 def test_each_example_of_an_epoch_is_used_exactly_once_while_sizes_change(fields: dict) -> None:
     is_dynamic = fields.get("sharding") == "dynamic"
     model = Recording(ones=fields.get("update") == "sync")

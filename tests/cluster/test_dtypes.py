@@ -99,6 +99,7 @@ def mixed(x):
 
 
 @pytest.mark.parametrize("clip", ["clip_global_norm", "clip_norm", "clip_value"])
+@pytest.mark.usual(1)
 def test_gradients_of_several_dtypes_are_clipped_together(clip: str, tmp_path: pathlib.Path) -> None:
     model = UserModel(mixed)
     (tmp_path / "model").mkdir()

@@ -72,6 +72,7 @@ def read(make, most: int = 1000) -> list[int]:
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 50])
 @pytest.mark.parametrize("replicas", [1, 2, 7])
+@pytest.mark.usual(3)
 def test_the_shares_of_all_replicas_are_the_records(files: str, replicas: int, shuffle_buffer: int) -> None:
     shares = [
         read(lambda i=i: training_batches(TFRecords(files, parse), DataShard(i, replicas), 32, 1, shuffle_buffer))
@@ -201,6 +202,7 @@ def texts(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 50])
 @pytest.mark.parametrize("replicas", [1, 5])
+@pytest.mark.usual(4)
 def test_the_shares_of_all_replicas_are_the_lines(texts: str, replicas: int, shuffle_buffer: int) -> None:
     def share(index: int) -> list[int]:
         data = lambda: TextLines(texts, parse_line, has_header=True)  # noqa: E731

@@ -259,6 +259,7 @@ REFUSED = [
     [case if case[0] in (every_third, accumulated, by_hooks, clipped_values) else long(*case) for case in REFUSED],
     ids=lambda value: getattr(value, "__name__", "-"),
 )
+@pytest.mark.usual(2)
 def test_what_depends_on_a_condition_is_trained_by_tensorflow_with_the_line(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: pathlib.Path,
@@ -350,5 +351,6 @@ RECORDED = [masked, gradients_of_branches, slices_of_branches, state_of_branches
 @pytest.mark.parametrize(
     "train", [*RECORDED, long(gradients_of_branches_of_tensorflow_1)], ids=lambda train: train.__name__
 )
+@pytest.mark.usual(3)
 def test_conditions_before_the_update_are_recorded(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)

@@ -51,6 +51,7 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(
 
 
 @pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.usual(2)
 def test_a_ps_that_has_made_fewer_updates_than_another_keeps_its_own_count_of_them(
     tmp_path: pathlib.Path, lost: int, chunked: bool
 ) -> None:

@@ -87,6 +87,7 @@ def by_id(cluster: InProcessCluster) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.usual(4)
 def test_id_i_begins_with_row_i(name: str) -> None:
     cluster = InProcessCluster(Given(SOURCES[name], rows=7), 2, 1, optimizer="sgd", batch_size=7)
     cluster.start()
@@ -94,6 +95,7 @@ def test_id_i_begins_with_row_i(name: str) -> None:
 
 
 @pytest.mark.parametrize("num_ps", [1, 2, 3])
+@pytest.mark.usual(1)
 def test_the_rows_are_in_the_same_order_for_any_number_of_ps_and_in_any_parts(num_ps, monkeypatch, tmp_path) -> None:
     for module in (initialization, initial_values):
         monkeypatch.setattr(module, "CHUNK_BYTES", 800)  # 100 rows

@@ -87,6 +87,7 @@ def reads_of(cluster, scope):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("num_ps", [long(1), 2])
+@pytest.mark.usual(2)
 def test_every_batch_is_used_once_in_calls_of_any_length_and_steps_with_hooks(model, divided, num_ps) -> None:
     cluster = cluster_of(model, num_ps)
     assert bool(reads_of(cluster, "pull_1")) == divided
@@ -142,6 +143,7 @@ def test_a_batch_is_not_read_for_the_next_call_where_the_input_ends_or_batches_g
 
 
 @pytest.mark.parametrize("codec", ["bfloat16", "int8"])
+@pytest.mark.usual(1)
 def test_rows_are_kept_as_they_travel(codec: str) -> None:
     cluster = cluster_of(Drawn(), learning_rate=0.5, pull_codec=codec, push_codec=codec)
     cluster.train(600, run=2)

@@ -98,6 +98,7 @@ class OfItsDtype(Linear):
         long("async", {"compute_dtype": "bfloat16"}),
     ],
 )
+@pytest.mark.usual(1)
 def test_a_model_is_learned_as_without_it(update, fields):
     run = int(fields.get("steps_per_run", 1))
     cluster = cluster_of(OfItsDtype(), 2, update=update, pull_codec="int8", learning_rate=0.05, **fields)
@@ -109,7 +110,7 @@ def test_a_model_is_learned_as_without_it(update, fields):
 
 @pytest.mark.parametrize("size", [1, 12])
 @pytest.mark.parametrize("prefetch", [False, True])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_rows_of_tables_reach_their_rows(size, prefetch):
     """The gradients do not depend on the rows, so they end as without a codec; some batches of 1 have no id at all."""
     plain, coded = (

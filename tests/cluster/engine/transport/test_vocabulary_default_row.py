@@ -44,6 +44,7 @@ def default_after(cluster: InProcessCluster, *steps: int, run: int = 1) -> list[
         long("momentum", {"pull_codec": "int8"}),
     ],
 )
+@pytest.mark.usual(1)
 def test_a_step_that_does_not_use_the_default_row_leaves_it_to_the_bit(optimizer: str, fields: dict) -> None:
     cluster = started(Visits(KNOWN_AFTER_ONE, **LATE), optimizer=optimizer, batch_size=4, **fields)
     run = int(fields.get("steps_per_run", 1))
