@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 _LEAST_EXAMPLES = 100_000
 
 _CONTAINER = "ps-train/scoring"
+_STEP = "global_step"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,7 @@ class EvalGraph:
       batches: the batches of the test data.
       metrics: name to `(value, update)`, as the model returns them.
       count: local variable with the number of examples that the metrics are of.
+      pull: copies the values on the ps to the worker, once for all batches.
       metric_sums: the totals behind the metrics; None if these cannot be put together.
     """
 
@@ -89,6 +91,7 @@ class EvalGraph:
     batches: Batches
     metrics: Mapping[str, tuple[tf.Tensor, Any]]
     count: Any
+    pull: tf.Operation
     metric_sums: MetricSums | None = None
 
 
@@ -132,16 +135,17 @@ def build_eval_graph(
             with tf.device("/device:CPU:0"):
                 batches, count = named_batches(source, data, shard), make_count()
             pulled = Transport(plan, model_variables, variables).pull(after)
-            copies = {name: _copy(name, value) for name, value in pulled.items()}
+            step_value = pulled_step(update_count, after[0])
+            copies, pull = _copies({**pulled, _STEP: step_value})
+            step = copies.pop(_STEP)
             vocabularies = make_vocabularies(model_variables, plan, variables, seed=0, training=False)
             exchange = RowExchange(plan, model_variables.tables(), variables, vocabularies)
             lookups = with_lookups(lambda requests: exchange.pull(requests, after), model_variables)
-            step = _copy("global_step", pulled_step(update_count, after[0]))
             substitution = substituting_variables(copies, variables)
             metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
             _start_with_all_ps(batches, model_variables, plan)
             sums = make_metric_sums(count, metric_variables, shard)
-        return EvalGraph(graph, batches, metrics, count, sums) if metrics else None
+        return EvalGraph(graph, batches, metrics, count, pull, sums) if metrics else None
 
 
 def _build_metrics(
@@ -197,6 +201,7 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
         updates = [update for _, update in eval_graph.metrics.values()]
         added = eval_graph.count.assign_add(tf.cast(batches.examples, tf.float64), read_value=True)
         session.run(v1.tables_initializer(), options=LONG_CALL)
+        session.run(eval_graph.pull, options=LONG_CALL)
         session.run(v1.local_variables_initializer())
     number = None if batches.cardinality is None else session.run(batches.cardinality)
     if number == INFINITE:
@@ -234,6 +239,22 @@ def _no_dependency(ps: int) -> tf.Tensor:
         return tf.zeros([])
 
 
-def _copy(name: str, value: tf.Tensor) -> Any:
-    collections = [v1.GraphKeys.LOCAL_VARIABLES]
-    return v1.Variable(value, trainable=False, collections=collections, name=f"copies/{name}", use_resource=True)
+def _copies(values: Mapping[str, tf.Tensor]) -> tuple[dict[str, Any], tf.Operation]:
+    """Returns a variable of the worker for each value, and the operation that assigns them all.
+
+    The values are not initial values: TensorFlow walks through all that an initial value depends on, for each variable.
+    """
+    copies = {
+        name: v1.Variable(
+            lambda value=value: tf.zeros(value.shape, value.dtype),
+            trainable=False,
+            collections=[],
+            name=f"copies/{name}",
+            use_resource=True,
+        )
+        for name, value in values.items()
+    }
+    assigned = [
+        tf.raw_ops.AssignVariableOp(resource=copies[name].handle, value=value) for name, value in values.items()
+    ]
+    return copies, tf.group(*assigned)
