@@ -83,16 +83,16 @@ class EvalGraph:
       batches: the batches of the test data.
       metrics: name to `(value, update)`, as the model returns them.
       count: local variable with the number of examples that the metrics are of.
-      pull: copies the values on the ps to the worker, once for all batches.
       metric_sums: the totals behind the metrics; None if these cannot be put together.
+      pull: copies the values on the ps to the worker, once for all batches; None if the graph has the values.
     """
 
     graph: tf.Graph
     batches: Batches
     metrics: Mapping[str, tuple[tf.Tensor, Any]]
     count: Any
-    pull: tf.Operation
     metric_sums: MetricSums | None = None
+    pull: tf.Operation | None = None
 
 
 def named_batches(source: DataSource, data: Any, shard: DataShard = WHOLE) -> Batches:
@@ -145,7 +145,7 @@ def build_eval_graph(
             metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
             _start_with_all_ps(batches, model_variables, plan)
             sums = make_metric_sums(count, metric_variables, shard)
-        return EvalGraph(graph, batches, metrics, count, pull, sums) if metrics else None
+        return EvalGraph(graph, batches, metrics, count, sums, pull) if metrics else None
 
 
 def _build_metrics(
@@ -201,7 +201,8 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
         updates = [update for _, update in eval_graph.metrics.values()]
         added = eval_graph.count.assign_add(tf.cast(batches.examples, tf.float64), read_value=True)
         session.run(v1.tables_initializer(), options=LONG_CALL)
-        session.run(eval_graph.pull, options=LONG_CALL)
+        if eval_graph.pull is not None:
+            session.run(eval_graph.pull, options=LONG_CALL)
         session.run(v1.local_variables_initializer())
     number = None if batches.cardinality is None else session.run(batches.cardinality)
     if number == INFINITE:
