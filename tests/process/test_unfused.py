@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from benchmarks.processes import free_ports
 from tests.support.long import long
-from tests.support.processes import ROOT, Process, Processes
+from tests.support.processes import ROOT, Process, Processes, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -159,3 +159,17 @@ def test_a_worker_that_is_killed_does_not_keep_the_others_from_the_exact_end(pro
     worker.wait_for("three steps")
     worker.send(signal.SIGKILL)
     assert chief.wait(200) == 0 and job.saved_step == 300
+
+
+@pytest.mark.long
+def test_a_ps_that_is_killed_and_started_again_costs_the_steps_since_the_newest_checkpoint(processes, tmp_path):
+    job = Job(processes, tmp_path, max_steps=2500)
+    chief, worker, server = job.start_all()
+    eventually(lambda: (job.model_dir / "model.ckpt-1000.index").exists() or None, 100)
+    server.send(signal.SIGKILL)
+    server.wait(20)
+    again = job.start("ps")
+    assert [task.wait(200) for task in (chief, worker, again)] == [0] * 3, chief.output + worker.output
+    assert job.saved_step == 2500
+    (line,) = [line for line in chief.lines if line.startswith("a ps has lost the model")]
+    assert int(line.rpartition(" ")[2]) in (1000, 2000), line

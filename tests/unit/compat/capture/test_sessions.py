@@ -52,16 +52,18 @@ def test_a_session_after_a_lost_one_keeps_the_variables_unless_they_are_lost_too
     target = v1.train.Server.create_local_server().target
     with estimator_graph(RunConfig()):
         variable = v1.get_variable("w", [], initializer=v1.constant_initializer(3.0))
-        assign, saver = variable.assign(4.0), v1.train.Saver()
+        assign, more, saver = variable.assign(4.0), variable.assign_add(1.0), v1.train.Saver()
         creator = creator_of(v1.train.Scaffold(saver=saver), target, tmp_path)
         with creator.create_session() as session:
-            saver.save(session, str(tmp_path / "model.ckpt"))
+            saver.save(session, str(tmp_path / "model.ckpt"), global_step=0)
             session.run(assign)
+            saver.save(session, str(tmp_path / "model.ckpt"), global_step=1)
+            session.run(more)
         with creator.create_session() as session:
-            assert session.run(variable) == 4.0
+            assert session.run(variable) == 5.0
         v1.Session.reset(target)
         with creator.create_session() as session:
-            assert session.run(variable) == 3.0
+            assert session.run(variable) == 4.0, "the newest checkpoint, not that of the start"
 
 
 def test_an_error_that_is_not_of_the_restoration_stays_as_it_is():
