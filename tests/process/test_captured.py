@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from tests.process.test_unfused import Job, steps_made
+from tests.process.test_uncaptured import Job, steps_made
 from tests.support.long import long
 from tests.support.processes import Processes
 

@@ -68,7 +68,7 @@ def weights_after(steps: int) -> np.ndarray:
 
 
 def estimator(directory: Any, function: Callable[..., Any] = model_fn, **config: Any) -> Estimator:
-    """An Estimator of a directory with the unfused engine; checkpoints every 10 steps unless told otherwise."""
+    """An Estimator of a directory that trains as a script does; checkpoints every 10 steps unless told otherwise."""
     if not {"save_checkpoints_steps", "save_checkpoints_secs"} & config.keys():
         config["save_checkpoints_steps"] = 10
     return Estimator(function, str(directory), RunConfig(engine="tensorflow", **config))

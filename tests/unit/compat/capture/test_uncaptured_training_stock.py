@@ -1,4 +1,4 @@
-"""Unfused training gives what the stock Estimator gives, bit for bit, and each continues the other's checkpoints."""
+"""A program that is not captured gives what the stock Estimator gives, and each continues the other's checkpoints."""
 
 from __future__ import annotations
 

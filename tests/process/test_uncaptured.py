@@ -1,4 +1,4 @@
-"""Unfused training in a cluster: an exact end, a ps that ends with its workers, and one checkpoint of the last step."""
+"""A program that is not captured, in a cluster: an exact end, ps that end with the workers, one last checkpoint."""
 
 from __future__ import annotations
 
