@@ -57,9 +57,9 @@ class MembershipMonitor:
         """Returns the tasks that take part."""
         return self._membership.present
 
-    def is_absent(self, task: str) -> bool:
-        """Returns whether a known task does not take part now."""
-        return task in self._membership.absent
+    def is_silent(self, status: TaskStatus) -> bool:
+        """Returns whether a task that was read just now has had this heartbeat for longer than it may."""
+        return self._membership.is_silent(status)
 
     def extend_deadlines(self, secs: float) -> None:
         """Leaves out `secs` in which no status could be read."""
@@ -146,6 +146,7 @@ class MembershipChange:
 @dataclasses.dataclass
 class _Member:
     present: bool = True
+    silent: bool = False
     status: TaskStatus | None = None
 
 
@@ -179,6 +180,12 @@ class Membership:
         """The expected or joined tasks that do not take part now."""
         return [task for task, member in self._members.items() if not member.present]
 
+    def is_silent(self, status: TaskStatus) -> bool:
+        """Returns whether a task had this very heartbeat at the last update, for longer than it may."""
+        member = self._members.get(status.task)
+        known = member.status if member is not None and member.silent else None
+        return known is not None and _heartbeat(known) == _heartbeat(status)
+
     def extend_deadlines(self, secs: float) -> None:
         """Leaves out `secs` in which no status could be read."""
         self._tracker.extend(secs)
@@ -195,8 +202,9 @@ class Membership:
 
     def _update_task(self, task: str, member: _Member, status: TaskStatus | None, now: float) -> list[MembershipChange]:
         before, member.status = member.status, status or member.status
-        heartbeat = (member.status.process_id, member.status.heartbeat) if member.status else None
-        absent = self._absence_reason(member, self._tracker.silent_secs(task, heartbeat, now))
+        silent_secs = self._tracker.silent_secs(task, _heartbeat(member.status) if member.status else None, now)
+        member.silent = silent_secs > self._lease_secs
+        absent = self._absence_reason(member, silent_secs)
         location = member.status.location() if member.status else task
         if absent:
             changes = [MembershipChange(task, False, location, absent)] if member.present else []
@@ -220,3 +228,7 @@ class Membership:
         return (
             f"has said nothing for {self._lease_secs:g}s (heartbeat_timeout_secs)" if silent > self._lease_secs else ""
         )
+
+
+def _heartbeat(status: TaskStatus) -> tuple[str, int]:
+    return status.process_id, status.heartbeat

@@ -119,17 +119,18 @@ class StepLedger:
           wanted: at most so many.
           global_step: unused, since the ledger has the steps (see `step_sources.SharedSteps`).
         """
-        before, after = self._change(lambda ledger: ledger.give(self._owner, wanted, self._last_step, self._sharers))
+        count = int(wanted)  # numbers of NumPy have no JSON form
+        before, after = self._change(lambda ledger: ledger.give(self._owner, count, self._last_step, self._sharers))
         return after.given - before.given
 
     def made(self, count: int) -> None:
         """Notes that this process has made some of its steps; the next message tells it."""
         with self._lock:
-            self._made += count
+            self._made += int(count)
 
     def give_back(self, count: int) -> None:
         """Gives back steps that were taken and will not be made."""
-        self._change(lambda ledger: ledger.take_back(self._owner, count, 0))
+        self._change(lambda ledger: ledger.take_back(self._owner, int(count), 0))
 
     def left(self) -> int:
         """Returns the number of steps that may be taken."""

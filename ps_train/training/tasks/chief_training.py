@@ -183,7 +183,7 @@ class ChiefTraining(WorkerTraining):
             )
             step = self._observe_others(session)
             if not self.step.lockstep and step < job.max_steps:
-                self.ledger.reclaim(lambda: self._observe_others(session), self._is_absent)
+                self.ledger.reclaim(lambda: self._observe_others(session), self.joined.membership.is_silent)
             if self._has_more_steps(LoopExit.INPUT if self.input_ended else LoopExit.STEPS):
                 return True
             is_over = step >= job.max_steps or self.has_ended
@@ -199,11 +199,8 @@ class ChiefTraining(WorkerTraining):
         self._park_forever()
         return False
 
-    def _is_absent(self, status: TaskStatus) -> bool:
-        return self.joined.membership.is_absent(status.task)
-
     def _is_alive(self, status: TaskStatus) -> bool:
-        return not (process_exited(status) or self._is_absent(status))
+        return not (process_exited(status) or self.joined.membership.is_silent(status))
 
     def _input_exhausted(self, others: PeerStates) -> bool:
         """Returns True if no task will train again; called when none trains."""

@@ -40,6 +40,15 @@ class TestMembership:
         ]
         assert made.present == TASKS
 
+    def test_only_the_heartbeat_that_stood_still_is_that_of_a_silent_worker(self):
+        made = membership()
+        made.update([worker_status(0, 1), worker_status(1, 0, TaskState.INPUT_ENDED)], 110.5)
+        assert made.is_silent(worker_status(1, 0)) and made.is_silent(worker_status(2, 0))
+        assert not made.is_silent(worker_status(0, 1)), "it speaks"
+        assert not made.is_silent(worker_status(1, 1)), "it has spoken since"
+        assert not made.is_silent(worker_status(1, 0, process="second"))
+        assert not made.is_silent(worker_status(3, 0)), "it is not known"
+
     def test_a_worker_that_does_not_join_in_time_is_reported_and_may_join_later(self):
         made = Membership(TASKS[:2], join_secs=20, lease_secs=10, now=100.0)
         assert made.update([worker_status(0)], 119.0) == []

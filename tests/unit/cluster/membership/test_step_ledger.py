@@ -10,6 +10,7 @@ import time
 
 import hypothesis
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 
 from ps_train.base.errors import LostTaskError
@@ -126,6 +127,14 @@ def test_steps_are_added_to_those_that_are_under_way(store):
     first.give_back(4)
     assert store.ledger == Ledger(31, {"worker:0/p": 16, "worker:1/p": 5})
     assert second.left() == 969
+
+
+def test_counts_may_be_numbers_of_numpy(store):
+    worker, _ = clients(store, 1000)
+    assert worker.take(np.int64(10)) == 10
+    worker.made(np.int64(3))
+    worker.give_back(np.int64(2))
+    assert store.ledger == Ledger(8, {"worker:0/p": 5})
 
 
 def test_a_step_costs_one_message_a_block_while_no_other_worker_takes(store):
