@@ -49,9 +49,7 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
 
     @property
     def longest_call(self) -> int:
-        """Returns the maximum number of steps of a call of `session.run`; 1 if each step is timed."""
-        if self.timeline_dir:
-            return 1
+        """Returns the maximum number of steps of a call of `session.run`."""
         if self.steps_per_run == AUTO:
             return _LONGEST_AUTO_CALL * 2 if self.prefetch_pulls else _LONGEST_AUTO_CALL
         return int(self.steps_per_run)

@@ -115,9 +115,6 @@ class OutputFields:
         "Steps between the model's summaries (tf.compat.v1.summary); 0: none.",
         at_least(0),
     )
-    timeline_dir: str = job_field(
-        "", "output", "Write when each step of each worker began and ended, into one CSV file per worker, here."
-    )
     events_json: str = job_field(
         "", "output", "File of the chief's machine to which each lifecycle event is appended, one JSON object a line."
     )

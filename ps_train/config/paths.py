@@ -3,7 +3,7 @@
     local_path("model_dir", "~/runs/1", "")            # "/home/me/runs/1"
     local_path("model_dir", "gs://bucket/1", "")       # raises ConfigError
 
-Checkpoints, status files and timelines need the operating system's own file functions.  Data and exports go through
+Checkpoints and status files need the operating system's own file functions.  Data and exports go through
 TensorFlow, so they may be on every file system that TensorFlow has (`config/file_systems.py`).
 """
 
@@ -14,7 +14,7 @@ import re
 
 from ps_train.base.errors import ConfigError
 
-LOCAL_PATHS = ("model_dir", "timeline_dir", "cluster_file", "log_dir")
+LOCAL_PATHS = ("model_dir", "cluster_file", "log_dir")
 """Flags whose paths must be local."""
 
 TENSORFLOW_PATHS = ("data_dir", "export_dir")

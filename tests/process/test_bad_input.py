@@ -214,8 +214,6 @@ DIRECTORIES = [
     ("--export_dir=/proc/e", f"export_dir=/proc/e {LINE} cannot be written to"),
     ("--export_dir=s3://bucket/e", "export_dir=s3://bucket/e", "no file system s3://", "tensorflow-io"),
     ("--export_dir=none://bucket/e", "export_dir=none://bucket/e", "no file system none://"),
-    ("--timeline_dir=/proc/t", f"timeline_dir=/proc/t {LINE} cannot be written to"),
-    ("--timeline_dir=gs://bucket/t", "timeline_dir=gs://bucket/t", "is not a local path"),
     ("--data_dir=no/such/data", f"data_dir=no/such/data {LINE} does not exist"),
     ("--data_dir=hdfs://name/d", "data_dir=hdfs://name/d", "tensorflow-io"),
     (f"{WORKER} --data_dir=no/such/data", "data_dir=no/such/data", "does not exist"),

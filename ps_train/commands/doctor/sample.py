@@ -30,16 +30,7 @@ _LEAST_STEPS = 20
 _NOT_PASSED_ON = (
     *HOST_LISTS,
     *("cluster_file", "job_name", "task_index", "num_ps", "num_workers", "min_workers", "max_workers"),
-    *(
-        "backup_workers",
-        "max_restarts",
-        "inject_fault",
-        "model_dir",
-        "export_dir",
-        "export",
-        "timeline_dir",
-        "early_stop",
-    ),
+    *("backup_workers", "max_restarts", "inject_fault", "model_dir", "export_dir", "export", "early_stop"),
     *("save_steps", "save_secs", "ignore_checkpoints", "max_steps", "epochs", "log_secs", "verbose"),
     *("eval_every_secs", "startup_timeout_secs", "scale_learning_rate"),
 )

@@ -50,8 +50,6 @@ def flags_without_effect(job: Job, task: Task) -> list[str]:
                     f"{described(job, name)} has no effect on {task.job_name}: it is for a cluster that one command "
                     "starts on this machine."
                 )
-    if job.timeline_dir and "steps_per_run" in job.sources and job.steps_per_run not in ("auto", "1"):
-        lines.append(f"{described(job, 'steps_per_run')} has no effect: with --timeline_dir each step is a call.")
     first = parse_profile(job.profile)
     if first is not None and first[0] >= job.max_steps:
         lines.append(f"{described(job, 'profile')} has no effect: the job ends at max_steps={job.max_steps}.")
@@ -88,7 +86,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
     check_tasks(parse(job.inject_fault), list(cluster.tasks()))
     check_model_file(job.model, job.model_arguments(), job.sources)
     _check_data_dir(job)
-    for name in ("model_dir", "export_dir", "timeline_dir", "log_dir"):
+    for name in ("model_dir", "export_dir", "log_dir"):
         _check_writable(job, name)
 
 

@@ -15,7 +15,6 @@ Files:
     step_parts.py     Parts of a step's time, from TensorFlow's step statistics of one call
     step_record.py    The record of one worker's traced steps, as it travels to the chief, and what the chief makes of
                         all of them
-    step_timeline.py  The timeline of a worker's steps, written to a file
     step_tracer.py    Calls that TensorFlow traces: one now and then for the parts of a step's time, and those that
                         --profile asks for
     trace_file.py     A trace as files: Chrome's trace events, which Perfetto opens, and the XSpace of TensorBoard's

@@ -1,15 +1,13 @@
-"""Wrappers of the functions that make a replica's calls: to time them, or to slow them down."""
+"""Wrappers of the functions that make a replica's calls: to trace them, or to slow them down."""
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.config.job import Job
-from ps_train.observe.profile.step_timeline import StepTimeline
 
 
 class Slowdown:
@@ -41,15 +39,9 @@ class Slowdown:
         return slow
 
 
-_timeline = functools.cache(StepTimeline)
-"""The timeline of a directory and a task: one for all sessions of a process."""
-
-
 def call_wrappers(job: Job, task: str, tracer: Callable[[Any], Any]) -> list[Callable[[Any], Any]]:
     """Returns the wrappers for a task, the innermost first, which is that of the `tracer`."""
     wrappers: list[Callable[[Any], Any]] = [tracer]
-    if job.timeline_dir:
-        wrappers.append(_timeline(job.timeline_dir, task).timed)
     if (factor := slowdown_factor(job.inject_fault, task)) > 1:
         wrappers.append(Slowdown(factor).wrap)
     return wrappers

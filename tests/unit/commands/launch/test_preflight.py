@@ -31,7 +31,7 @@ def task_refusal(task, **fields):
 def test_the_default_job_is_accepted_and_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check_local_job(Job(), has_job_name=False)
-    check_local_job(Job(model_dir="a/b/c", export_dir="d/e", timeline_dir="a/t"), has_job_name=False)
+    check_local_job(Job(model_dir="a/b/c", export_dir="d/e"), has_job_name=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -91,7 +91,7 @@ def test_more_tasks_than_one_machine_bears_are_refused(name):
         ({"model_dir": "/dev/null/x/y"}, "/dev/null is not a directory"),
         ({"model_dir": "/proc/x"}, "model_dir=/proc/x cannot be written to"),
         ({"export_dir": "/proc/x"}, "export_dir=/proc/x cannot be written to"),
-        ({"timeline_dir": "/proc/x"}, "timeline_dir=/proc/x cannot be written to"),
+        ({"log_dir": "/proc/x"}, "log_dir=/proc/x cannot be written to"),
         ({"model_dir": "x" * 300}, "File name too long"),
     ],
 )

@@ -40,11 +40,6 @@ def test_the_number_of_workers_counts_where_the_lists_have_indices() -> None:
     assert lines_of(*some, "--num_workers=3") == []
 
 
-def test_steps_per_run_is_ignored_where_each_step_is_timed() -> None:
-    assert len(lines_of("--steps_per_run=8", "--timeline_dir=/tmp/t")) == 1
-    assert lines_of("--steps_per_run=1", "--timeline_dir=/tmp/t") == lines_of("--steps_per_run=8") == []
-
-
 def test_flags_of_the_job_and_of_other_tasks_are_not_named() -> None:
     for task in (("--job_name=ps", "--task_index=0"), ("--job_name=worker", "--task_index=1"), ()):
         assert lines_of(*HOSTS, *task, "--model_dir=/m", "--export_dir=/e", "--max_steps=5", "--log_secs=1") == []
