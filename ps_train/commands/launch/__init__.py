@@ -10,8 +10,6 @@ It does not know what its children compute.
 
 Files:
 
-    by_value.py          Pickles of classes and functions that no other process can import: those of scripts,
-                           notebooks and functions
     child_process.py     A task of a cluster on this machine, as a child process
     command.py           Starts all tasks of a job on several hosts, over the user's own ssh
     fit.py               Training as a Python call

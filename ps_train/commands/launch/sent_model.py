@@ -2,17 +2,26 @@
 
     path = write_model(Net, directory)       # "ps_train_fit_model:Net"; directory must be on their path
 
-A class that they can import needs no module: its path is its own.
+A class that they can import needs no module: its path is its own.  The code of any other class travels with it, which
+needs cloudpickle.
 """
 
 from __future__ import annotations
 
+import collections
+import functools
+import inspect
+import io
+import linecache
+import marshal
 import os
-from collections.abc import Mapping
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ps_train.base.errors import ConfigError, ModelError
-from ps_train.commands.launch.by_value import dumps, is_importable, loads
+from ps_train.base.errors import ConfigError, ModelError, headline
 from ps_train.modeling.model import Model
 
 _MODULE = "ps_train_fit_model"
@@ -37,7 +46,7 @@ def write_model(model: Any, directory: str, arguments: Mapping[str, Any]) -> str
 
     Raises:
       ModelError: the model is none of these, or cannot be sent.
-      ConfigError: an instance is given with arguments.
+      ConfigError: an instance is given with arguments, or cloudpickle is needed and not installed.
     """
     if isinstance(model, str):
         return model
@@ -58,7 +67,7 @@ def write_model(model: Any, directory: str, arguments: Mapping[str, Any]) -> str
         return f"{model.__module__}:{name}"
     what = f"class {name}" if is_class else f"an instance of {name}"
     with open(os.path.join(directory, _PICKLE), "wb") as file:
-        file.write(dumps(model, what))
+        file.write(_pickled(model, what))
     with open(os.path.join(directory, f"{_MODULE}.py"), "w") as source:
         source.write(_SOURCE.format(name=name))
     return f"{_MODULE}:{name}"
@@ -67,7 +76,9 @@ def write_model(model: Any, directory: str, arguments: Mapping[str, Any]) -> str
 def read_model(directory: str) -> type:
     """Returns the class that `write_model` wrote; for an instance, a class whose only object it is."""
     with open(os.path.join(directory, _PICKLE), "rb") as file:
-        model = loads(file.read())
+        model, sources = pickle.load(file)
+    for name, lines in sources.items():
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     if isinstance(model, type):
         return model
 
@@ -79,6 +90,98 @@ def read_model(directory: str) -> type:
 
     Given.__name__ = Given.__qualname__ = type(model).__name__
     return Given
+
+
+def is_importable(value: Any) -> bool:
+    """Returns True if another process can import a class or function by its module and name."""
+    module = sys.modules.get(value.__module__ or "")
+    if value.__module__ == "__main__" or getattr(module, "__spec__", None) is None:
+        return False
+    found: Any = module
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _pickled(model: Any, what: str) -> bytes:
+    """Returns the pickle of a model and of the sources that are in no file: AutoGraph and errors show them."""
+    kind = model if isinstance(model, type) else type(model)
+    dumps = pickle.dumps if is_importable(kind) else _dumps_by_value(what, kind.__module__)
+    cells = {name: entry for name, entry in linecache.cache.items() if not os.path.exists(name)}
+    sources = {name: entry[2] for name, entry in cells.items() if len(entry) == 4}
+    try:
+        return dumps((model, sources))
+    except Exception as error:
+        culprit, cause = _culprit(model, what, error, dumps, set())
+        raise ModelError(
+            f"{what} cannot be sent to the processes that train, because of {culprit} ({headline(cause)}): make it "
+            'inside the methods of the model, or put the model into a file and use fit("module:Class").'
+        ) from None
+
+
+def _dumps_by_value(what: str, module_name: str) -> Callable[[Any], bytes]:
+    """Returns the function that pickles objects with their code, also that of a module which is in no file."""
+    try:
+        import cloudpickle
+    except ImportError:
+        raise ConfigError(
+            f"fit() needs cloudpickle to send {what}, which other processes cannot import: pip install "
+            'cloudpickle, or put the model into a file and use fit("module:Class").'
+        ) from None
+
+    class Pickler(cloudpickle.Pickler):
+        dispatch_table = collections.ChainMap(
+            {
+                types.CodeType: lambda code: (marshal.loads, (marshal.dumps(code),)),  # keeps the name of its cell
+                functools.cached_property: lambda found: (  # before Python 3.12 it has a lock
+                    functools.cached_property,
+                    (found.func,),
+                    {"attrname": found.attrname},
+                ),
+            },
+            cloudpickle.Pickler.dispatch_table,
+        )
+
+    module = sys.modules.get(module_name)
+    is_nowhere = module is not None and module_name != "__main__" and module.__spec__ is None
+
+    def dumps(value: Any) -> bytes:
+        stream = io.BytesIO()
+        if is_nowhere:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            Pickler(stream).dump(value)
+        finally:
+            if is_nowhere:
+                cloudpickle.unregister_pickle_by_value(module)
+        return stream.getvalue()
+
+    return dumps
+
+
+def _culprit(value: Any, name: str, error: Exception, dumps: Any, seen: set[int]) -> tuple[str, Exception]:
+    """Returns the name of the innermost part that cannot be pickled, and its error."""
+    seen.add(id(value))
+    for part_name, part in _parts(value, name):
+        if id(part) not in seen:
+            try:
+                dumps(part)
+            except Exception as part_error:
+                return _culprit(part, part_name, part_error, dumps, seen)
+    return name, error
+
+
+def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yields name and value of the parts of a function, a class or an object."""
+    if isinstance(value, types.FunctionType):
+        used = inspect.getclosurevars(value)
+        yield from {**used.globals, **used.nonlocals}.items()
+    elif isinstance(value, type):
+        if not is_importable(value):
+            yield from ((f"{value.__name__}.{part}", found) for part, found in vars(value).items())
+    elif hasattr(value, "__dict__") and not isinstance(value, types.ModuleType):
+        yield from ((f"{name}.{part}", found) for part, found in vars(value).items())
+        yield type(value).__name__, type(value)
 
 
 def _shown(value: Any) -> str:

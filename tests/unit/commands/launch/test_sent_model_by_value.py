@@ -1,4 +1,4 @@
-"""Pickles of code that no other process can import, read by a new process."""
+"""Models that no other process can import, written by one process and read by a new one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import threading
 
 import pytest
 
-from ps_train.base.errors import ModelError
-from ps_train.commands.launch.by_value import dumps, is_importable
+from ps_train.base.errors import ConfigError, ModelError
+from ps_train.commands.launch.sent_model import is_importable, write_model
 
 SOURCE = """
 import abc
-import dataclasses
 import functools
 import json as text
 import numpy as np
+import ps_train
 
 SCALE = 3
 unrelated = threading_lock
@@ -26,7 +26,7 @@ unrelated = threading_lock
 def scaled(x):
     return x * SCALE
 
-class Base(abc.ABC):
+class Base(ps_train.Model, abc.ABC):
     kinds = ("a", "b")
 
     def __init__(self, start):
@@ -37,7 +37,6 @@ class Base(abc.ABC):
 
 class Net(Base):
     "Its docstring."
-    __slots__ = ("extra",)
 
     def __init__(self, start=1):
         super().__init__(start)
@@ -64,21 +63,6 @@ class Net(Base):
     @staticmethod
     def listed(*values, last=SCALE):
         return text.dumps([*values, last])
-
-def make_counter():
-    count = 0
-    def counter():
-        nonlocal count
-        count += 1
-        return count
-    return counter
-
-counter = make_counter()
-
-@dataclasses.dataclass
-class Sizes:
-    width: int = 3
-    names: list = dataclasses.field(default_factory=list, metadata={"help": "names"})
 """
 
 
@@ -92,11 +76,10 @@ def notebook(source=SOURCE):
 
 def in_a_new_process(value, tmp_path, expression):
     """The expression of the value, evaluated in a new process."""
-    path = tmp_path / "value.pickle"
-    path.write_bytes(dumps(value, "it"))
+    name = write_model(value, str(tmp_path), {}).partition(":")[2]
     program = (
-        "import sys, json, inspect\nfrom ps_train.commands.launch.by_value import loads\n"
-        f"it = loads(open({str(path)!r}, 'rb').read())\nprint(json.dumps({expression}))"
+        f"import sys, json, inspect\nsys.path.append({str(tmp_path)!r})\n"
+        f"from ps_train_fit_model import {name} as it\nprint(json.dumps({expression}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -115,6 +98,8 @@ def in_a_new_process(value, tmp_path, expression):
         ("it().extra.tolist()", [0, 1, 2]),
         ("[it.__name__, it.__doc__, list(it.kinds), it.__abstractmethods__ == frozenset()]",
          ["Net", "Its docstring.", ["a", "b"], True]),
+        ("[c.co_filename for c in [it.unrelated.__code__, it.made.__code__]]",
+         ["<cell 1>", "<cell 1>"]),
         ("inspect.getsource(it.unrelated).strip().splitlines()[0]", "def unrelated(self):"),
     ],
 )  # fmt: skip
@@ -124,44 +109,26 @@ def test_a_class_of_a_notebook_is_the_same_in_another_process(tmp_path, expressi
 
 def test_an_instance_keeps_its_values(tmp_path):
     net = notebook()["Net"](6)
-    assert in_a_new_process(net, tmp_path, "[it.unrelated(), it.extra.tolist()]") == [[18, 30], [0, 1, 2]]
-
-
-def test_a_closure_and_a_class_inside_a_function_keep_what_they_refer_to(tmp_path):
-    assert in_a_new_process(notebook()["counter"], tmp_path, "[it(), it()]") == [1, 2]
-    offset = 40
-
-    class Local:
-        def value(self):
-            return offset + 2
-
-    assert in_a_new_process(Local, tmp_path, "it().value()") == 42
-
-
-def test_a_dataclass_stays_one(tmp_path):
-    expression = "__import__('dataclasses').asdict(it(names=[1]))"
-    assert in_a_new_process(notebook()["Sizes"], tmp_path, expression) == {"width": 3, "names": [1]}
+    assert in_a_new_process(net, tmp_path, "[it().unrelated(), it().extra.tolist()]") == [[18, 30], [0, 1, 2]]
 
 
 def test_what_can_be_imported_is_not_copied():
     assert is_importable(json.JSONDecoder) and is_importable(subprocess.run)
     assert not is_importable(notebook()["Net"])
-    assert len(dumps(json.JSONDecoder, "it")) < 100
 
 
 @pytest.mark.parametrize(
     ("source", "culprit"),
     [
-        ("lock = threading_lock\nclass It:\n    def f(self): return lock", "lock"),
-        ("def inner(): return lock\nlock = threading_lock\nclass It:\n    def f(self): return inner()", "lock"),
-        ("class It:\n    lock = threading_lock", "It.lock"),
-        ("import enum\nclass Kind(enum.Enum):\n    A = 1\nclass It:\n    def f(self): return Kind.A", "Kind"),
-        ("def f(k):\n    class It:\n        def g(self): return k\n    return It\nIt = f(threading_lock)", "k"),
+        ("lock = threading_lock\nclass It(Model):\n    def f(self): return lock", "lock"),
+        ("def inner(): return lock\nlock = threading_lock\nclass It(Model):\n    def f(self): return inner()", "lock"),
+        ("class It(Model):\n    lock = threading_lock", "It.lock"),
+        ("def f(k):\n    class It(Model):\n        def g(self): return k\n    return It\nIt = f(threading_lock)", "k"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sent_is_named_in_one_line(source, culprit):
+def test_what_cannot_be_sent_is_named_in_one_line(source, culprit, tmp_path):
     with pytest.raises(ModelError) as caught:
-        dumps(notebook(source)["It"], "class It")
+        write_model(notebook("from ps_train import Model\n" + source)["It"], str(tmp_path), {})
     message = str(caught.value)
     assert message.startswith("class It cannot be sent")
     assert f"because of {culprit} (" in message
@@ -169,8 +136,15 @@ def test_what_cannot_be_sent_is_named_in_one_line(source, culprit):
     assert "\n" not in message
 
 
-def test_an_attribute_of_an_instance_that_cannot_be_sent_is_named():
+def test_an_attribute_of_an_instance_that_cannot_be_sent_is_named(tmp_path):
     net = notebook()["Net"]()
     net.lock = threading.Lock()
-    with pytest.raises(ModelError, match=r"because of net\.lock \(TypeError"):
-        dumps(net, "net")
+    with pytest.raises(ModelError, match=r"because of an instance of Net\.lock \(TypeError"):
+        write_model(net, str(tmp_path), {})
+
+
+def test_a_missing_cloudpickle_is_named_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(ConfigError, match="needs cloudpickle to send class Net") as caught:
+        write_model(notebook()["Net"], str(tmp_path), {})
+    assert "pip install cloudpickle" in str(caught.value) and "\n" not in str(caught.value)
