@@ -37,10 +37,10 @@ def main() -> None:
     step = build(arguments.workload, job, task, cluster)
     with v1.Session(server.target, graph=step.graph, config=session_config(cluster, task, job)) as session:
         if task.task_index == 0:
-            session.run(step.initialize)
-        while session.run(step.uninitialized).any():
+            session.run(step.ps.initialize)
+        while session.run(step.ps.uninitialized).any():
             time.sleep(0.05)
-        session.run(step.batches.initializer, step.batches.feeds(seed=task.task_index or 0))
+        session.run(step.worker.batches.initializer, step.worker.batches.feeds(seed=task.task_index or 0))
         gc_control.resume()
         if arguments.count_rpcs and task.task_index == 0:
             say_rpcs(session, step.ops.train)
@@ -58,7 +58,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
 def build(workload_name: str, job: Job, task: Task, cluster: Cluster) -> TrainStep:
     workload = load(workload_name)
     source = DataSource(lambda: workload.data("train", ""))
-    traced = trace(workload, source, job.batch_sizes.lower)
+    traced = trace(workload, source, job.min_batch_size)
     plan = make_plan(traced.specs(), len(job.ps_hosts))
     replica = Replica.of(cluster, task)
     return build_train_step(GraphSpec(job, workload, source, traced, plan, replica, device_of(task)))
@@ -69,7 +69,7 @@ def run(session: v1.Session, step: TrainStep, says: bool) -> None:
     session.run(operations)
     while True:
         if says and marks.due():
-            marks.at(int(session.run(step.global_step)))
+            marks.at(int(session.run(step.ps.global_step)))
         session.run(operations)
 
 

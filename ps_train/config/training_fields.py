@@ -14,6 +14,7 @@ OPTIMIZERS = tuple(ARGUMENTS)
 AUTO = "auto"
 
 _UPDATES = ("async", "bounded", "sync")
+_OF_STALE_GRADIENTS = ("async", "bounded")
 _ON_NAN = ("stop", "skip")
 _FLOAT16 = "float16"
 _COMPUTE_DTYPES = ("float32", "bfloat16", _FLOAT16)
@@ -123,7 +124,12 @@ class TrainingFields:
         common=True,
     )
     backup_workers: int = job_field(
-        0, "updates", "sync: number of the slowest workers that an update does not wait for.", at_least(0), shared=True
+        0,
+        "updates",
+        "number of the slowest workers that an update does not wait for.",
+        at_least(0),
+        shared=True,
+        updates=("sync",),
     )
     max_steps_ahead: int = job_field(
         1, "updates", "bounded: steps that a worker may be ahead of the slowest live worker.", at_least(0), shared=True
@@ -131,19 +137,26 @@ class TrainingFields:
     max_staleness: int | None = job_field(
         None,
         "updates",
-        "async, bounded: drop gradients with a larger staleness.",
+        "drop gradients with a larger staleness.",
         optional(at_least(0)),
         shared=True,
+        updates=_OF_STALE_GRADIENTS,
     )
     divide_lr_by_staleness: bool = job_field(
-        False, "updates", "async, bounded: divide the learning rate of an update by its staleness.", shared=True
+        False,
+        "updates",
+        "divide the learning rate of an update by its staleness.",
+        shared=True,
+        updates=_OF_STALE_GRADIENTS,
     )
     delay_compensation: float = job_field(
         0.0,
         "updates",
-        "async, bounded: strength of the correction of stale gradients (DC-ASGD).",
+        "strength of the correction of stale gradients (DC-ASGD).",
         at_least(0),
         shared=True,
+        updates=_OF_STALE_GRADIENTS,
+        excludes="prefetch_pulls",  # only one copy of the pulled values is kept
     )
 
     l2: float = job_field(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)
@@ -179,6 +192,16 @@ class TrainingFields:
         push_codec,
         shared=True,
     )
+
+    @property
+    def min_batch_size(self) -> int:
+        """Returns the examples in the smallest batch, which is the first one."""
+        return self.batch_sizes.lower
+
+    @property
+    def max_batch_size(self) -> int:
+        """Returns the number of examples that no batch exceeds."""
+        return self.batch_sizes.upper
 
     @property
     def batch_sizes(self) -> BatchSizes:

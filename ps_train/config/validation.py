@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from ps_train.base.errors import ConfigError
+from ps_train.config.fields import job_fields
 from ps_train.config.job_values import JobValues, described
 
 
@@ -18,12 +21,13 @@ def validate_combinations(job: JobValues) -> None:
         raise ConfigError(f"{named('export')} has no directory to write to: add --export_dir.")
     _check_update(job, named)
     _check_prefetch(job, named)
+    _check_excluded(job, named)
     _check_sharding(job, named)
     _check_elastic(job, named)
-    if job.towers != "all" and int(job.towers) > job.batch_sizes.lower:
+    if job.towers != "all" and int(job.towers) > job.min_batch_size:
         raise ConfigError(
             f"{named('towers')} is more than {named('batch_size')}: each device needs an example, "
-            f"use at most {job.batch_sizes.lower}."
+            f"use at most {job.min_batch_size}."
         )
     if job.scale_learning_rate != "none" and not job.batch_sizes.is_range:
         raise ConfigError(
@@ -33,13 +37,13 @@ def validate_combinations(job: JobValues) -> None:
 
 
 def _check_update(job: JobValues, named: Callable[[str], str]) -> None:
-    for name in ("max_staleness", "divide_lr_by_staleness", "delay_compensation"):
-        if getattr(job, name) not in (None, False, 0.0) and job.update == "sync":
-            raise ConfigError(f"{named(name)} is not for {named('update')}.")
+    for field in _given(job):
+        modes = field.metadata["updates"]
+        if modes and job.update not in modes:
+            only = f"for update={modes[0]}, but" if len(modes) == 1 else "not for"
+            raise ConfigError(f"{named(field.name)} is {only} {named('update')}.")
     if "max_steps_ahead" in job.sources and job.update != "bounded":
         raise ConfigError(f"{named('max_steps_ahead')} is for update=bounded, but {named('update')}.")
-    if job.backup_workers and job.update != "sync":
-        raise ConfigError(f"{named('backup_workers')} is for update=sync, but {named('update')}.")
     if job.ps_recovery == "partial" and job.update != "async":
         raise ConfigError(
             f"{named('ps_recovery')} is for update=async, but {named('update')}: "
@@ -50,19 +54,27 @@ def _check_update(job: JobValues, named: Callable[[str], str]) -> None:
 def _check_prefetch(job: JobValues, named: Callable[[str], str]) -> None:
     if not job.prefetch_pulls:
         return
-    fitting = {
-        "update": job.update == "async",
-        "steps_per_run": job.longest_call > 1,
-        "delay_compensation": not job.delay_compensation,  # compensation keeps only one copy of the pulled values
-    }
+    fitting = {"update": job.update == "async", "steps_per_run": job.longest_call > 1}
     for name in (name for name, fits in fitting.items() if not fits):
         raise ConfigError(f"{named('prefetch_pulls')} is not possible with {named(name)}.")
+
+
+def _check_excluded(job: JobValues, named: Callable[[str], str]) -> None:
+    given = {field.name: field for field in _given(job)}
+    for field in given.values():
+        if (other := field.metadata["excludes"]) in given:
+            raise ConfigError(f"{named(other)} is not possible with {named(field.name)}.")
+
+
+def _given(job: JobValues) -> list[dataclasses.Field[Any]]:
+    """Returns the fields with another value than their default."""
+    return [field for field in job_fields(type(job)) if getattr(job, field.name) != field.default]
 
 
 def _check_sharding(job: JobValues, named: Callable[[str], str]) -> None:
     if job.shard_examples is not None and not job.is_dynamic:
         raise ConfigError(f"{named('shard_examples')} is for sharding=dynamic, but {named('sharding')}.")
-    if job.shard_examples is not None and job.shard_examples < job.batch_sizes.upper:
+    if job.shard_examples is not None and job.shard_examples < job.max_batch_size:
         raise ConfigError(
             f"{named('shard_examples')} is less than {named('batch_size')}: a batch is of one shard, use a larger one."
         )

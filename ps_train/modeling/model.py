@@ -112,8 +112,8 @@ class Model:
         Args:
           name: --optimizer or the model's default.  `super().optimizer(name, learning_rate)` makes it with the
             arguments of --optimizer_arg.
-          learning_rate: a float, --learning_rate or the model's default.  With --scale_learning_rate or
-            --divide_lr_by_staleness it is a float32 scalar tensor, which each update computes.
+          learning_rate: a float, --learning_rate or the model's default.  Where it depends on the update, it is a
+            float32 scalar tensor.
 
         Returns:
           One optimizer, or a dict of several.  An optimizer of a dict updates the variables and tables whose names

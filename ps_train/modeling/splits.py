@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 def training_source(model: Model, job: Job) -> DataSource:
     """Returns the training split."""
-    split = Split("train", job.data_dir, job.batch_sizes.lower, job.epochs)
+    split = Split("train", job.data_dir, job.min_batch_size, job.epochs)
     return DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines, split)
 
 
 def test_source(model: Model, job: Job) -> DataSource:
     """Returns the test split."""
-    split = Split("test", job.data_dir, job.batch_sizes.lower)
+    split = Split("test", job.data_dir, job.min_batch_size)
     return DataSource(lambda: model.data("test", job.data_dir), job.max_bad_lines, split)
 
 

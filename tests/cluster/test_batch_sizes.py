@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.updates.batch_size_control import FollowingBatchSize
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
 from tests.support.long import long
@@ -28,10 +29,10 @@ class Sized:
         fields = {"batch_size": "4..16", "partition_bytes": 8, "learning_rate": RATE, **fields}
         self.cluster = InProcessCluster(model, num_ps, num_workers, directory, **fields)
         step = self.cluster.steps[0]
-        assert step.counters.batch_size is not None
+        assert isinstance(step.worker.batch_size, FollowingBatchSize)
         with step.graph.as_default():
-            self._wanted, self._change = step.counters.batch_size.change(step.global_step)
-            self._newest = step.counters.batch_size.newest()
+            self._wanted, self._change = step.worker.batch_size.schedule.change(step.ps.global_step)
+            self._newest = step.worker.batch_size.schedule.newest()
 
     def start(self, **how: Any) -> None:
         self.cluster.start(**how)

@@ -71,7 +71,7 @@ def test_the_chunks_of_a_stream_are_assigned_too(update, run, shuffle_buffer):
     model = Recording(ones=update == "sync", stream=True)
     cluster = InProcessCluster(model, 2, 2, update=update, **fields)
     cluster.start()
-    assert cluster.steps[0].assigned.count > 10
+    assert cluster.steps[0].worker.assigned.count > 10
     run_all(cluster)
     assert_each_was_used(cluster, 1)
 
@@ -148,7 +148,9 @@ def test_of_two_pushes_of_the_same_examples_in_a_round_one_counts():
     zombie, other = workers_of(cluster)
     zombie.begin()
     zombie.shares.take(1, 0)
-    cluster.sessions[1].run(cluster.steps[1].ownership.compare_and_set, cluster.steps[1].ownership.feeds({0: (1, 0)}))
+    cluster.sessions[1].run(
+        cluster.steps[1].ps.ownership.compare_and_set, cluster.steps[1].ps.ownership.feeds({0: (1, 0)})
+    )
     other.begin()
     other.shares.take(1, 0)
     in_parallel([lambda w=w: w.session.run(w.step.ops.train) for w in (zombie, other)])

@@ -107,7 +107,7 @@ def test_a_gradient_that_is_no_number_is_not_sent_although_the_loss_is_one() -> 
     cluster = InProcessCluster(Steep(count=16), 2, 1, optimizer="sgd", batch_size=2, learning_rate=RATE)
     cluster.start()
     before = cluster.values()
-    assert np.isfinite(cluster.sessions[0].run(cluster.steps[0].loss))
+    assert np.isfinite(cluster.sessions[0].run(cluster.steps[0].worker.loss))
     with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
         cluster.train(1)
     after = cluster.values()
@@ -190,7 +190,7 @@ def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothin
     np.testing.assert_allclose(cluster.values()["w"], expected, atol=1e-6)
     assert cluster.values()["ps_train/examples"] == 7 and cluster.global_step() == 2
     if update == "async":
-        assert cluster.sessions[0].run([cluster.steps[0].examples, cluster.steps[0].ops.train])[0] == 0
+        assert cluster.sessions[0].run([cluster.steps[0].worker.examples, cluster.steps[0].ops.train])[0] == 0
         assert cluster.global_step() == 2
 
 

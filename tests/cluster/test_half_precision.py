@@ -56,7 +56,7 @@ def test_a_synchronous_update_weighs_batches_of_different_sizes_by_their_example
     model = Averaging(dtype, count=2 * BATCH + 130)
     cluster = InProcessCluster(model, 1, 2, update="sync", batch_size=BATCH, epochs=1)
     cluster.start()
-    cluster.sessions[1].run(cluster.steps[1].batches.labels)  # worker 1 is at its short batch already
+    cluster.sessions[1].run(cluster.steps[1].worker.batches.labels)  # worker 1 is at its short batch already
     first, second = shares(model, 2)
     parts = [first[:BATCH], second[BATCH:]]
     assert len(parts[1]) == 65

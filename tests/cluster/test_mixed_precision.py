@@ -35,7 +35,7 @@ def assert_equal(found: dict, expected: dict, tolerance: float) -> None:
 
 
 def scale_of(cluster: InProcessCluster, worker: int = 0) -> float:
-    return float(cluster.sessions[worker].run(cluster.steps[worker].loss_scale))
+    return float(cluster.sessions[worker].run(cluster.steps[worker].worker.loss_scale))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_variables_in_the_checkpoint_are_float32_and_so_are_loss_and_metrics(tmp
     dtypes = {name: reader.get_variable_to_dtype_map()[name] for name in ("rows", "hidden/weights", "logits/bias")}
     assert set(dtypes.values()) == {tf.float32}
     assert not any("loss_scale" in name for name in reader.get_variable_to_dtype_map())
-    assert cluster.steps[0].loss.dtype == tf.float32
+    assert cluster.steps[0].worker.loss.dtype == tf.float32
 
 
 def test_values_are_cast_once_and_only_for_another_dtype() -> None:

@@ -125,7 +125,7 @@ def test_a_worker_that_comes_back_takes_part_again(mode: dict, num_ps: int) -> N
 @every_mode
 def test_every_worker_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -> None:
     cluster = cluster_of(2, mode, model=Linear(count=43), epochs=1, max_steps=1000)  # 22 and 21 examples
-    cluster.sessions[1].run([cluster.steps[1].batches.labels])  # worker 1 is one batch ahead
+    cluster.sessions[1].run([cluster.steps[1].worker.batches.labels])  # worker 1 is one batch ahead
     pace, why = pace_for(cluster), {}
 
     def work(index: int) -> None:

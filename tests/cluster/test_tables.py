@@ -200,8 +200,10 @@ def test_a_gradient_of_rows_that_is_no_number_touches_no_row(cluster_of, update:
 @pytest.mark.long
 def test_a_replica_whose_input_has_ended_touches_no_row(cluster_of) -> None:
     cluster, initial = cluster_of(2, 2, Bags(count=24), update="sync", optimizer="momentum", epochs=1)
-    cluster.sessions[1].run(cluster.steps[1].batches.labels)
-    cluster.sessions[1].run(cluster.steps[1].batches.labels)  # worker 1 has no more input, worker 0 has two batches
+    cluster.sessions[1].run(cluster.steps[1].worker.batches.labels)
+    cluster.sessions[1].run(
+        cluster.steps[1].worker.batches.labels
+    )  # worker 1 has no more input, worker 0 has two batches
     cluster.train(2)
     tables = {name: initial[name].astype(np.float64) for name in COMBINERS}
     rules, data = rules_of("momentum"), Bags(count=24).data("train", "")

@@ -58,7 +58,7 @@ class InProcessCluster:
         self.model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
-        traced = self._traced = trace(model, source, self.job.batch_sizes.lower, self.job.seed)
+        traced = self._traced = trace(model, source, self.job.min_batch_size, self.job.seed)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[TrainStep] = []
         self.replicas: list[Replica] = []
@@ -79,16 +79,16 @@ class InProcessCluster:
 
     def start(self, restore: bool = False) -> int | None:
         """Initialises (or restores) the model and opens every worker's input."""
-        self.sessions[0].run(self.steps[0].initialize)
+        self.sessions[0].run(self.steps[0].ps.initialize)
         step = None
         if restore:
             assert self.checkpoints is not None
             step = self.checkpoints.restore(self.sessions[0])
         if step is None:
-            self.steps[0].initial_values.write(self.sessions[0])
+            self.steps[0].ps.initial_values.write(self.sessions[0])
         for session, replica in zip(self.sessions, self.steps, strict=True):
             replica.local.prepare(session)
-            session.run(replica.batches.initializer, replica.batches.feeds(seed=1))
+            session.run(replica.worker.batches.initializer, replica.worker.batches.feeds(seed=1))
             session.run(replica.steps_per_call(0)["train"])
         return step
 
@@ -131,7 +131,7 @@ class InProcessCluster:
     def values(self) -> dict[str, np.ndarray]:
         """Whole values of everything that is stored for any number of ps, slices put together, by checkpoint key."""
         parts: dict[str, dict[int, np.ndarray]] = {}
-        stored = [s for s in self.steps[0].entries if not s.follower and not s.key.startswith(OF_PS)]
+        stored = [s for s in self.steps[0].ps.entries if not s.follower and not s.key.startswith(OF_PS)]
         found = self.sessions[0].run([s.variable for s in stored])
         for one, value in zip(stored, found, strict=True):
             begin = int(one.slice_spec.split()[-1].split(",")[0]) if one.slice_spec else 0
@@ -147,7 +147,7 @@ class InProcessCluster:
         return self.sessions[0].run(variable)
 
     def global_step(self) -> int:
-        return int(self.sessions[0].run(self.steps[0].global_step))
+        return int(self.sessions[0].run(self.steps[0].ps.global_step))
 
 
 def in_parallel(actions: list[Callable[[], None]], within_secs: float = 120.0) -> None:

@@ -43,7 +43,7 @@ def cluster_of(model: Model, workers: int = 1, num_ps: int = 2, run: int = 1, **
 def values_of(cluster: InProcessCluster) -> dict[str, np.ndarray[Any, Any]]:
     """The trained values by their keys in a checkpoint; slices under the same key one after the other."""
     found = {}
-    for entry in cluster.steps[0].entries:
+    for entry in cluster.steps[0].ps.entries:
         if not entry.key.startswith(("ps_train/", "global_step")):
             found.setdefault(entry.key, []).append(cluster.sessions[0].run(entry.variable))
     return {key: np.concatenate([np.atleast_1d(part) for part in parts]) for key, parts in found.items()}
@@ -52,7 +52,7 @@ def values_of(cluster: InProcessCluster) -> dict[str, np.ndarray[Any, Any]]:
 def finish(cluster: InProcessCluster) -> bool:
     """Applies what the pushes have left out, as at the end of a training; returns whether there was anything."""
     for session, step in zip(cluster.sessions, cluster.steps, strict=True):
-        step.residuals.send(session)
-    found = cluster.steps[0].residuals.apply(cluster.sessions[0])
-    assert not cluster.steps[0].residuals.apply(cluster.sessions[0]), "nothing is applied twice"
+        step.ps.residuals.send(session)
+    found = cluster.steps[0].ps.residuals.apply(cluster.sessions[0])
+    assert not cluster.steps[0].ps.residuals.apply(cluster.sessions[0]), "nothing is applied twice"
     return found

@@ -134,7 +134,7 @@ class SharingWorker:
         self.idle = False
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
-        restart = self.step.batches.initializer
+        restart = self.step.worker.batches.initializer
         self.shares = ShardClient(
             self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart)
         )
@@ -177,7 +177,7 @@ class SharingWorker:
         return step_fn(_Context(self.session, self._run_with_hooks))
 
     def _run_with_hooks(self, fetches):
-        fetched, ticket = self.session.run([fetches, self.step.batches.progress])
+        fetched, ticket = self.session.run([fetches, self.step.worker.batches.progress])
         self.shares.step_done(ticket)
         self.made += 1
         self._pause()

@@ -86,14 +86,14 @@ def _train(cluster: InProcessCluster, index: int, run: int) -> int:
     while made < STEPS // run:
         session = cluster.sessions[index]
         call = functools.partial(session.run, step.steps_per_call(run), options=UNBOUNDED_CALL)
-        if _ends(call, within_secs, functools.partial(session.run, step.calls_begun), made + openings, port):
+        if _ends(call, within_secs, functools.partial(session.run, step.worker.calls_begun), made + openings, port):
             made, within_secs = made + 1, LATER_SECS
         else:
             forgotten += 1
             cluster.open_again(index)
             within_secs = FIRST_SECS
             openings += int(bool(step.steps_per_call(0)["train"]))
-            assert cluster.sessions[index].run(step.calls_begun) == made + openings
+            assert cluster.sessions[index].run(step.worker.calls_begun) == made + openings
     return forgotten
 
 

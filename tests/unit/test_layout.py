@@ -22,8 +22,8 @@ LARGE = 40
 COVERED_BY = {
     # Parts of a graph that can be judged only in a whole graph.
     "engine/step/train_step.py": "tests/cluster/test_modes.py",
+    "engine/step/ps_step.py": "tests/cluster/test_modes.py",
     "engine/step/worker_step.py": "tests/cluster/test_modes.py",
-    "engine/step/ps_state.py": "tests/cluster/test_modes.py",
     "engine/step/backward.py": "tests/cluster/test_gradients.py",
     "engine/step/metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",
     "training/tasks/model_check.py": "tests/unit/modeling/test_model_errors.py",

@@ -97,7 +97,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     if job.export_dir:
         prepare_export(job.export_dir)
     source = training_source(model, job)
-    variables = trace(model, source, job.batch_sizes.lower, job.seed)
+    variables = trace(model, source, job.min_batch_size, job.seed)
     check_model(model, job, variables)
     plan = make_plan(variables.specs(), len(cluster.ps))
     state, stored = _state_bytes(job, cluster, model, variables, plan, source)
@@ -142,7 +142,7 @@ def _state_bytes(
             name = op.get_attr("shared_name").decode() or op.name
             held[_ps_of(op.device), name] = _bytes_of(tf.TensorShape(op.get_attr("shape")), op.get_attr("dtype"))
     stored = [0] * plan.num_ps
-    for entry in step.entries:
+    for entry in step.ps.entries:
         if not entry.follower:
             variable = entry.variable
             stored[_ps_of(variable.device)] += _bytes_of(variable.shape, variable.dtype)

@@ -142,7 +142,7 @@ def prediction_findings(job: Job, sample: Sample, places: Places, network: Netwo
     where = "on this machine" if places.is_one_machine else "on their machines"
     tasks = f"{_several(workers, 'worker')} and {servers} ps {where}"
     text = (
-        f"about {rounded(rate * job.batch_sizes.lower * job.accumulate)} examples/s with {tasks} "
+        f"about {rounded(rate * job.min_batch_size * job.accumulate)} examples/s with {tasks} "
         f"(a step: {1e3 * sample.worker_cpu:.1f} ms of CPU on a worker, {1e3 * sample.ps_cpu:.1f} ms on the ps)"
     )
     apart = dataclasses.replace(costs, latency=costs.latency + network.secs())
@@ -172,7 +172,7 @@ def _wire_finding(job: Job, costs: Costs, places: Places, network: Network, rate
     for codecs in _CODECS:
         other = dataclasses.replace(network, codecs=codecs)
         if other.transfer_secs() < _FEWER * secs:
-            examples = predicted_pushes(costs, places, other, job.update == "sync") * job.batch_sizes.lower
+            examples = predicted_pushes(costs, places, other, job.update == "sync") * job.min_batch_size
             flags = f"--pull_codec={codecs[0]} --push_codec={codecs[1]}"
             gains.append(f"{flags} would make up to {rounded(examples * job.accumulate)} examples/s")
     return Finding(

@@ -62,7 +62,7 @@ class Sample:
 def sample_arguments(job: Job, given: Mapping[str, Any], num_ps: int, num_workers: int, directory: str) -> list[str]:
     """Returns the flags of the sample: those of the job, with few tasks and without an end or checkpoints."""
     kept = {name: value for name, value in given.items() if name not in _NOT_PASSED_ON}
-    kept |= {"batch_size": job.batch_sizes.lower} if job.batch_sizes.is_range else {}
+    kept |= {"batch_size": job.min_batch_size} if "batch_size" in kept else {}
     own = ["--save_secs=1000000", "--max_steps=10000000", "--log_secs=0.25", f"--startup_timeout_secs={_START_SECS:g}"]
     return [*as_arguments(kept), *own, f"--num_ps={num_ps}", f"--num_workers={num_workers}", f"--model_dir={directory}"]
 

@@ -143,7 +143,7 @@ def reader_of(data: Any, job: Job) -> Reader:
     """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
-        size = job.shard_examples or default_shard_size(len(data), job.batch_sizes.upper)
+        size = job.shard_examples or default_shard_size(len(data), job.max_batch_size)
         return ArraysReader(data, ShardLayout(len(data), size, seed))
     if not isinstance(data, Stream | tf.data.Dataset | Batched):
         raise wrong_data(data)

@@ -1,6 +1,6 @@
 """Checkpoint files, which the chief writes and reads for any number of ps.
 
-    checkpoints = Checkpoints("/models/run1", keep=5, entries=step.entries, device="/job:worker/replica:0/task:0")
+    checkpoints = Checkpoints("/models/run1", keep=5, entries=step.ps.entries, device="/job:worker/replica:0/task:0")
     checkpoints.save(session)
     checkpoints.restore(session)               # the newest undamaged one; returns its global step, or None
 

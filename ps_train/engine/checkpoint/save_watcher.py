@@ -1,6 +1,6 @@
 """Thread of the chief that begins checkpoints between the chief's own steps.
 
-    watcher = SaveWatcher(hook, step.global_step, session, events.stop.is_set)
+    watcher = SaveWatcher(hook, step.ps.global_step, session, events.stop.is_set)
     watcher.start()
     watcher.stop(), watcher.join()
 

@@ -1,6 +1,6 @@
 """Second copies of stored variables, each on the ps of its original.
 
-    shadows = ShadowCopies(step.entries)
+    shadows = ShadowCopies(step.ps.entries)
     session.run(shadows.copy)           # while no push changes the variables
     ...                                 # read `shadows.entries`, while training goes on
     session.run(shadows.drop)

@@ -23,6 +23,7 @@ Files:
     metric_sums.py   Totals of a model's metrics, put together over the shards of the test data
     model_hooks.py   The hooks of every worker: those of the user's model, and the one that dynamic sharding needs
     ps_state.py      The variables on the ps that one replica's graph uses
+    ps_step.py       The ps's part of a training step: the update, and all variables there that it makes
     spec.py          Specification of the graph of one replica
     summaries.py     The summaries that a model makes itself in forward() and loss(), with `tf.compat.v1.summary`
     towers.py        The devices among which one worker divides its batches: its towers

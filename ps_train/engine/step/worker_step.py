@@ -30,7 +30,7 @@ from ps_train.engine.transport.received_push import ReceivedPush, empty_push
 from ps_train.engine.transport.row_exchange import RowExchange, RowPush
 from ps_train.engine.transport.sparse_mask import apply_masks, mask_name
 from ps_train.engine.updates.base import Replica, UpdateMode
-from ps_train.engine.updates.batch_size_control import WorkerBatchSize
+from ps_train.engine.updates.batch_size_control import BatchSize, batch_size_of
 from ps_train.engine.updates.momentum_correction import momenta_of
 from ps_train.engine.updates.push_guard import Guard, after, dropping, finite_guard, scaled_guard
 from ps_train.engine.updates.transforms import transforms_of
@@ -56,6 +56,7 @@ class WorkerStep:
       encodings: the encodings of the pushes, with what they have left out.
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
       ahead: what a worker needs to pull ahead; None if it does not.
+      batch_size: the size of the batches.
       loss_scale: float32 scalar, the present loss scale of the worker; None unless the loss is scaled.
     """
 
@@ -68,8 +69,9 @@ class WorkerStep:
     kept: list[tf.Operation]
     encodings: list[PushEncoding]
     momenta: dict[str, Momentum]
-    ahead: Ahead | None = None
-    loss_scale: tf.Tensor | None = None
+    ahead: Ahead | None
+    batch_size: BatchSize
+    loss_scale: tf.Tensor | None
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> WorkerStep:
@@ -84,16 +86,16 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
     coding = coding_of(job, spec.replica.index, momenta)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
-    size = WorkerBatchSize(job.batch_sizes, ahead=not update.lockstep) if job.batch_sizes.is_range else None
-    assigned, batches = _batches(spec, update, job.batch_sizes.lower if size is None else size.batches)
-    values = transport.pull(state.versions, state.backups)
+    size = batch_size_of(job, ahead=not update.lockstep)
+    assigned, batches = _batches(spec, update, size.of_input)
+    values = transport.pull(state.versions, lambda name, value: update.pulled(name, value, spec.replica))
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
     exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled)
     scale = LossScale() if job.scales_loss else None
-    step = pulled_step(state.update_counts[0], state.versions[0])
-    read = [*transport.pulled, *state.versions, step, *_followed(state, step, size, batches)]
+    step = pulled_step(state.global_step, state.versions[0])
+    read = [*transport.pulled, *state.versions, step, *size.follow(step, batches)]
     inputs = PulledInputs(
         values,
         state.variables,
@@ -109,18 +111,9 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     ahead = Ahead(read, _rows(spec, exchange), transport.begun_anew(calls_begun)) if _pulls_ahead(spec) else None
     return WorkerStep(
         batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value(), transport.kept,
-        [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead,
+        [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead, size,
         None if scale is None else scale.present,
     )  # fmt: skip
-
-
-def _followed(state: PsState, step: tf.Tensor, size: WorkerBatchSize | None, batches: Batches) -> list[tf.Tensor]:
-    """Makes the batch of a step have the size that ps 0 holds for it; returns the tensor that is read there, if any."""
-    if size is None or state.counters.batch_size is None:
-        return []
-    found = state.counters.batch_size.at(step)
-    add_control_inputs(batches.get_next_op, [size.follow(found)])
-    return [found]
 
 
 def _rows(spec: GraphSpec, exchange: RowExchange) -> list[tf.Tensor]:

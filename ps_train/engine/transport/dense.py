@@ -39,6 +39,9 @@ _EXACT_FLOAT32 = 1 << 24
 BEGUN = "ps_train_begun"
 """Prefix of the name of the operation that a step's batch waits for; see `engine/variables/call_started.py`."""
 
+Pulled = Callable[[str, tf.Tensor], tf.Tensor]
+"""A function that takes in the name and value of a pulled slice, on its ps, and returns the value."""
+
 
 class Transport:
     """Pull and push of one replica's step.
@@ -76,10 +79,10 @@ class Transport:
         self._state = [
             tuple(pack([s for s in plan.slices_on(ps) if s.variable in state], ps)) for ps in range(plan.num_ps)
         ]
-        with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
+        self._with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
-            there = [s for s in plan.slices_on(ps) if s.variable in with_gradient]
+            there = [s for s in plan.slices_on(ps) if s.variable in self._with_gradient]
             encoded = coding.encoded_parcels(there, ps, sparse)
             alone = {piece.name for parcel in encoded for piece in parcel.slices}
             plain = [s for s in there if s.name not in alone]
@@ -106,12 +109,12 @@ class Transport:
             for ps, some in enumerate(pulled)
         ]
 
-    def pull(self, after: Sequence[tf.Tensor], backups: Mapping[str, Any] | None = None) -> dict[str, tf.Tensor]:
+    def pull(self, after: Sequence[tf.Tensor], pulled: Pulled = lambda name, value: value) -> dict[str, tf.Tensor]:
         """Returns variable name to value of all trainable variables, on the worker (the device scope of the caller).
 
         Args:
           after: for each ps a tensor on that ps; values are read only after it.
-          backups: slice name to a variable on the same ps that receives a copy of the read value.
+          pulled: called on the ps with the name and value of each slice that has a gradient; returns the value.
         """
         pieces: dict[str, tf.Tensor] = {}
         versions: list[tf.Tensor] = []
@@ -119,7 +122,7 @@ class Transport:
             encoding = self._coding.pulled.on(parcel.ps, number) if parcel.is_encoded and self._coding.pulled else None
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
                 read = {
-                    piece.name: saturating_cast(self._read(piece, backups), tf.as_dtype(parcel.dtype))
+                    piece.name: saturating_cast(self._read(piece, pulled), tf.as_dtype(parcel.dtype))
                     for piece in parcel.slices
                 }
                 version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
@@ -170,14 +173,10 @@ class Transport:
         ):
             return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
 
-    def _read(self, piece: Slice, backups: Mapping[str, Any] | None) -> tf.Tensor:
-        """Reads a slice as a vector, on its ps, and copies it to its backup first."""
+    def _read(self, piece: Slice, pulled: Pulled) -> tf.Tensor:
+        """Reads a slice as a vector, on its ps."""
         value = self._variables[piece.name].read_value()
-        if backups and piece.name in backups:
-            # The identity carries the dependency, which would vanish with the reshape when that is optimized away.
-            with tf.control_dependencies([backups[piece.name].assign(value, read_value=False)]):
-                value = tf.identity(value)
-        return tf.reshape(value, [-1])
+        return tf.reshape(pulled(piece.name, value) if piece.variable in self._with_gradient else value, [-1])
 
     def push(
         self,

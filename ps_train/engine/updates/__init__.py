@@ -37,6 +37,7 @@ Files:
                                (`data/shards/shard_layout.py`)
     sparse_accumulator.py    Accumulator of a round's row gradients on one ps, stored as each replica pushed them
                                until the round is complete
+    stale_gradients.py       Rules for stale gradients: those whose values were pulled some updates ago
     staleness.py             Summary of staleness: the number of updates made between a gradient's pull and its apply
     sync_rounds.py           The part of a synchronous round on each ps: a replica's push, and a replica's removal
     synchronous.py           Synchronous updates: each is the mean, weighted by examples, of one gradient from every
@@ -48,8 +49,6 @@ Files:
 
 from __future__ import annotations
 
-from typing import Any
-
 from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
 from ps_train.engine.updates.base import UpdateMode
@@ -59,16 +58,13 @@ def make_update(job: Job) -> UpdateMode:
     """Returns the update mode that the job asks for."""
     from ps_train.engine.updates.asynchronous import Asynchronous
     from ps_train.engine.updates.bounded import Bounded
+    from ps_train.engine.updates.stale_gradients import stale_gradient_rules
     from ps_train.engine.updates.synchronous import Synchronous
 
     may_be_empty = job.may_skip or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
     if job.update == "sync":
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
-    options: dict[str, Any] = {
-        "may_be_empty": may_be_empty,
-        "max_steps": job.max_steps,
-        "max_staleness": job.max_staleness,
-        "divide_lr_by_staleness": job.divide_lr_by_staleness,
-        "delay_compensation": job.delay_compensation,
-    }
-    return Bounded(job.max_steps_ahead, **options) if job.update == "bounded" else Asynchronous(**options)
+    rules = stale_gradient_rules(job)
+    if job.update == "bounded":
+        return Bounded(job.max_steps_ahead, may_be_empty, job.max_steps, rules)
+    return Asynchronous(may_be_empty, job.max_steps, rules)

@@ -1,29 +1,24 @@
 """Asynchronous updates: every gradient is applied when it arrives, independently of other replicas.
 
 Dean et al. 2012, "Large Scale Distributed Deep Networks" (Downpour SGD).  Each ps makes one update at a time, and the
-update's staleness is known at that moment.  There are three ways to treat stale gradients:
-
-- drop the gradients that are too old;
-- divide the learning rate by the staleness (Zhang et al. 2016, "Staleness-aware Async-SGD for Distributed Deep
-  Learning");
-- add the estimated change of the gradient since the pull (DC-ASGD: Zheng et al. 2017, "Asynchronous Stochastic
-  Gradient Descent with Delay Compensation").  For this each ps keeps the values that each worker pulled last.
+update's staleness is known at that moment.  `stale_gradients.py` has the rules that may apply to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.transport.sparse_mask import is_mask
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.staleness import BINS
 from ps_train.engine.updates.token_gate import NEVER
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
-from ps_train.engine.variables.precision import widen
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
 GATE = "ps_train_lock/gate"
@@ -37,24 +32,20 @@ class Asynchronous(UpdateMode):
       may_be_empty: see `UpdateMode`.
       max_steps: no update is made once the global step has reached it.  A worker that slept may still have steps
         that were reallocated to another worker.
-      max_staleness: gradients that are older are dropped and counted; None: no gradient is dropped for its age.
-      divide_lr_by_staleness: divide the learning rate by the staleness, where the staleness is above 1.
-      delay_compensation: the strength lambda of the correction g + lambda g g (w - w_pulled); 0: none.
+      rules: the rules for stale gradients; a gradient that a rule does not accept is counted as dropped.
     """
 
     def __init__(
-        self,
-        may_be_empty: bool = False,
-        max_steps: int = NEVER,
-        max_staleness: int | None = None,
-        divide_lr_by_staleness: bool = False,
-        delay_compensation: float = 0.0,
+        self, may_be_empty: bool = False, max_steps: int = NEVER, rules: Sequence[StaleGradientRule] = ()
     ) -> None:
         super().__init__(may_be_empty)
-        self._max_steps = max_steps
-        self._max_staleness = max_staleness
-        self._divide_lr_by_staleness = divide_lr_by_staleness
-        self._delay_compensation = delay_compensation
+        self._max_steps, self._rules = max_steps, rules
+
+    def pulled(self, name: str, value: tf.Tensor, replica: Replica) -> tf.Tensor:
+        """Hands the value to the rules."""
+        for rule in self._rules:
+            value = rule.pulled(name, value, replica)
+        return value
 
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
         """Adds updates that each ps applies as soon as a push arrives."""
@@ -92,19 +83,19 @@ class Asynchronous(UpdateMode):
 
     def _update(self, shard: ParameterShard, push: ReceivedPush, replica: Replica) -> list[tf.Operation]:
         gradients, header = push.gradients()
-        if self._delay_compensation:
-            pulled = push.rows.pulled if push.rows else {}
-            gradients = {name: self._compensated(shard, name, gradient, pulled) for name, gradient in gradients.items()}
+        for rule in self._rules:
+            gradients = rule.corrected(gradients, shard.values, push.rows.pulled if push.rows else {})
         update_count = shard.update_count.read_value()
         staleness = tf.maximum(update_count - shard.version, 0)  # negative if the ps was restored since the pull
-        fresh = staleness <= self._max_staleness if self._max_staleness is not None else None
+        accepted = [found for rule in self._rules if (found := rule.accepts(staleness)) is not None]
         wanted = header.examples > 0 if self.may_be_empty else None
         # The other ps do not know the global step: an update that they still make belongs to a job at its end.
         is_open = update_count < self._max_steps if shard.ps == 0 else None
         is_next = shard.progress.is_next(push.progress) if shard.progress is not None else None
-        conditions = [condition for condition in (fresh, wanted, is_open, is_next) if condition is not None]
+        conditions = [*accepted, *(condition for condition in (wanted, is_open, is_next) if condition is not None)]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
-        lr_divisor = tf.cast(tf.maximum(staleness, 1), tf.float32) if self._divide_lr_by_staleness else None
+        divisors = [found for rule in self._rules if (found := rule.lr_divisor(staleness)) is not None]
+        lr_divisor = functools.reduce(operator.mul, divisors) if divisors else None
         with tf.control_dependencies([staleness]):
             updated = shard.update(gradients, header, only_if, lr_divisor, push.state.by_slice())
             done = [updated, *self._advance(shard, push, is_next, is_open)]
@@ -113,8 +104,7 @@ class Asynchronous(UpdateMode):
             where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
             done.append(shard.counters.staleness.scatter_nd_add(where, [applied]).op)
             done.append(shard.counters.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
-            in_turn = None if is_next is None else is_next | push.is_nothing()
-            kept = [condition for condition in (fresh, in_turn) if condition is not None]
+            kept = accepted if is_next is None else [*accepted, is_next | push.is_nothing()]
             if kept:
                 late = tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)
                 done.append(shard.counters.dropped.assign_add(late, read_value=False))
@@ -128,17 +118,6 @@ class Asynchronous(UpdateMode):
         if shard.progress is None:
             return []
         return [shard.progress.advance(push.progress, is_next if is_open is None else is_next & is_open)]
-
-    def _compensated(self, shard: ParameterShard, name: str, gradient: Any, pulled: Mapping[str, tf.Tensor]) -> Any:
-        if is_mask(name):
-            return gradient
-        if isinstance(gradient, tf.IndexedSlices):  # of a table, whose pulled rows are still known in this step
-            g, moved = gradient.values, shard.values[name].sparse_read(gradient.indices) - pulled[name]
-            corrected = g + self._delay_compensation * tf.square(g) * moved
-            return tf.IndexedSlices(corrected, gradient.indices, gradient.dense_shape)
-        moved = widen(shard.values[name].read_value()) - widen(shard.backups[name].read_value())
-        g = widen(gradient)
-        return tf.cast(g + self._delay_compensation * tf.square(g) * moved, gradient.dtype)
 
 
 def _push_counter(ps: int, replicas: int) -> Any:

@@ -34,8 +34,6 @@ class ParameterShard:
       version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
       counters: the run's counters, on ps 0; None elsewhere.
       values: slice name to variable, on this ps.
-      backups: slice name to the variable that holds the value this replica pulled last; empty without
-        delay compensation.
       progress: the examples that were used; None without dynamic sharding.
       rate_divisor: function of an update's examples that gives a further divisor of its learning rate; None: 1.
     """
@@ -46,7 +44,6 @@ class ParameterShard:
     version: tf.Tensor
     counters: RunCounters | None = None
     values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
-    backups: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     progress: ShardProgress | None = None
     rate_divisor: Callable[[tf.Tensor], tf.Tensor] | None = None
 
@@ -180,6 +177,16 @@ class UpdateMode(abc.ABC):
             with tf.device(ps_device(ps)):
                 versions.append(update_count.read_value())
         return versions
+
+    def pulled(self, name: str, value: tf.Tensor, replica: Replica) -> tf.Tensor:
+        """Takes in a value that a step pulls, on its ps; returns it, after all that must precede its use.
+
+        Args:
+          name: name of a slice that the step pushes a gradient for.
+          value: its value.
+          replica: the replica that makes the step.
+        """
+        return value
 
     @abc.abstractmethod
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:

@@ -4,6 +4,12 @@ The chief chooses the size (`batch_size_policy.py`) and writes it to ps 0, toget
 holds.  Each step reads it there in its pull.  In a synchronous round all workers pull at the same global step, so they
 have the same size.  The worker leaves the size in a variable of its own, where its input reads it
 (`dynamic_batches.py`).
+
+    size = batch_size_of(job, ahead=True)
+    batches = training_batches(data, shard, size.of_input, ...)
+    read = size.follow(step, batches)           # tensors that the step pulls
+
+A fixed size is a `BatchSize` that follows nothing.  So the parts of a step do not ask which of the two they have.
 """
 
 from __future__ import annotations
@@ -16,11 +22,13 @@ from typing import Any, Protocol
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import add_control_inputs
 from ps_train.cluster.sessions.calls import SHORT_CALL
 from ps_train.config.batch_sizes import BatchSizes
 from ps_train.config.job import Job
 from ps_train.config.validators import parse_limits
 from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.pipeline import Batches
 from ps_train.engine.updates.batch_size_policy import BatchSizePolicy
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, zeros_variable
@@ -112,6 +120,78 @@ class WorkerBatchSize:
             return self._variable.assign(size, read_value=False)
 
 
+class BatchSize:
+    """The size of a worker's batches in the graph of its step: fixed, as --batch_size gives it.
+
+    Args:
+      job: the job.
+
+    Attributes:
+      of_input: what the input makes batches of.
+      saved: variables on ps 0 that belong into a checkpoint.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.of_input: int | DynamicBatches = job.min_batch_size
+        self.saved: list[Any] = []
+
+    def follow(self, step: tf.Tensor, batches: Batches) -> list[tf.Tensor]:
+        """Makes the batch of a step (int64 scalar on ps 0) have its size; returns what is read on ps 0 for it."""
+        return []
+
+    def newest(self) -> dict[str, tf.Tensor]:
+        """Returns the size that was chosen last, by its name among the counters of a run; {} where it is fixed."""
+        return {}
+
+    def hooks(self, global_step: Any, examples: Any, tracer: Tracer) -> list[v1.train.SessionRunHook]:
+        """Returns the chief's hooks; see `BatchSizeHook`."""
+        return []
+
+
+class FollowingBatchSize(BatchSize):
+    """A size that follows the network.
+
+    Args:
+      job: the job.
+      ahead: see `DynamicBatches`.
+
+    Attributes:
+      schedule: the sizes, on ps 0.
+    """
+
+    def __init__(self, job: Job, ahead: bool) -> None:
+        super().__init__(job)
+        self._job, self.schedule = job, BatchSizeSchedule(job.batch_sizes)
+        self._worker = WorkerBatchSize(job.batch_sizes, ahead)
+        self.of_input, self.saved = self._worker.batches, [self.schedule.variable]
+
+    def follow(self, step: tf.Tensor, batches: Batches) -> list[tf.Tensor]:
+        """Makes the batch have the size that ps 0 holds for the step; returns that size."""
+        found = self.schedule.at(step)
+        add_control_inputs(batches.get_next_op, [self._worker.follow(found)])
+        return [found]
+
+    def newest(self) -> dict[str, tf.Tensor]:
+        """Returns the size that was chosen last."""
+        return {"batch_size": self.schedule.newest()}
+
+    def hooks(self, global_step: Any, examples: Any, tracer: Tracer) -> list[v1.train.SessionRunHook]:
+        """Returns the hook that chooses the size."""
+        limit = parse_limits(self._job.health_limits).get("sync_share", SYNC_SHARE)
+        policy = BatchSizePolicy(self._job.batch_sizes.sizes, limit)
+        return [BatchSizeHook(self.schedule, global_step, examples, policy, tracer)]
+
+
+def batch_size_of(job: Job, ahead: bool) -> BatchSize:
+    """Returns the size of a worker's batches; make it before them, in the worker's device scope.
+
+    Args:
+      job: the job.
+      ahead: see `DynamicBatches`.
+    """
+    return FollowingBatchSize(job, ahead) if job.batch_sizes.is_range else BatchSize(job)
+
+
 def learning_rate_divisor(job: Job, replicas: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
     """Returns the function of an update's examples that gives the divisor of its learning rate, at most 1.
 
@@ -128,7 +208,7 @@ def learning_rate_divisor(job: Job, replicas: int) -> Callable[[tf.Tensor], tf.T
     if job.scale_learning_rate == "none":
         return None
     pushes = max(1, replicas - job.backup_workers) if job.update == "sync" else 1
-    usual = float(job.batch_sizes.lower * job.accumulate * pushes)
+    usual = float(job.min_batch_size * job.accumulate * pushes)
 
     def divisor(examples: tf.Tensor) -> tf.Tensor:
         ratio = usual / tf.maximum(examples, usual)
@@ -144,16 +224,6 @@ class Tracer(Protocol):
 
     def sample_often(self, pause_secs: float, most_cost: float) -> None:
         """Sets the pause between samples and their cost; forgets the durations of calls."""
-
-
-def batch_size_hooks(
-    job: Job, schedule: BatchSizeSchedule | None, global_step: Any, examples: Any, tracer: Tracer
-) -> list[v1.train.SessionRunHook]:
-    """Returns the chief's hook in a list, which is empty where the size is fixed; see `BatchSizeHook`."""
-    if schedule is None:
-        return []
-    limit = parse_limits(job.health_limits).get("sync_share", SYNC_SHARE)
-    return [BatchSizeHook(schedule, global_step, examples, BatchSizePolicy(job.batch_sizes.sizes, limit), tracer)]
 
 
 class BatchSizeHook(v1.train.SessionRunHook):

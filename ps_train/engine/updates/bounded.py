@@ -9,6 +9,7 @@ still made of one gradient.  A step that must wait ends later (`token_gate.py`),
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.asynchronous import Asynchronous
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps
+from ps_train.engine.updates.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.token_gate import NEVER, TokenGate
 from ps_train.engine.updates.wait_time import now_on_ps, record
 from ps_train.engine.variables.mutex import with_mutex
@@ -68,11 +70,17 @@ class Bounded(Asynchronous):
 
     Args:
       lead: number of steps that a replica may be ahead of the slowest.
-      asynchronous: the arguments of `Asynchronous`.
+      may_be_empty, max_steps, rules: see `Asynchronous`.
     """
 
-    def __init__(self, lead: int, **asynchronous: Any) -> None:
-        super().__init__(**asynchronous)
+    def __init__(
+        self,
+        lead: int,
+        may_be_empty: bool = False,
+        max_steps: int = NEVER,
+        rules: Sequence[StaleGradientRule] = (),
+    ) -> None:
+        super().__init__(may_be_empty, max_steps, rules)
         self._lead = lead
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:

@@ -23,8 +23,7 @@ def counter_tensors(counters: RunCounters) -> dict[str, tf.Tensor]:
     They are on the ps, so a caller can read them after the end of a step there.
     """
     with tf.device(counters.examples.device):
-        found = {name: value.read_value() for name, value in vars(counters).items() if name != "batch_size"}
-        return found if counters.batch_size is None else {**found, "batch_size": counters.batch_size.newest()}
+        return {name: value.read_value() for name, value in vars(counters).items()}
 
 
 @dataclasses.dataclass(frozen=True)

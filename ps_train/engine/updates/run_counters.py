@@ -6,8 +6,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from ps_train.engine.updates.batch_size_control import BatchSizeSchedule
-
 
 @dataclasses.dataclass(frozen=True)
 class RunCounters:
@@ -19,7 +17,6 @@ class RunCounters:
       dropped: int64 scalar, gradients that were left out because they were too old.
       staleness: int64 [replicas, staleness.BINS], updates by replica and staleness.
       waiting: float64 [replicas, 2], seconds that steps waited for other replicas, and total seconds of steps.
-      batch_size: the size of batches, where it follows the network; None where it is fixed.
     """
 
     examples: tf.Variable
@@ -27,4 +24,3 @@ class RunCounters:
     dropped: tf.Variable
     staleness: tf.Variable
     waiting: tf.Variable
-    batch_size: BatchSizeSchedule | None = None

@@ -33,7 +33,7 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         return f"most of it is waiting for other workers: use {_either(use)}"
     if largest == "update":
         return "most of it is the update on the ps: add a ps (--num_ps), or use a simpler optimizer"
-    size = job.batch_sizes.lower
+    size = job.min_batch_size
     larger = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
     means = [f"a larger --batch_size{larger}", *_accumulate(job)]
     means += ["--prefetch_pulls=1"] if job.update == "async" and not job.prefetch_pulls else []

@@ -1,6 +1,6 @@
 """The input of a training task, which outlives the sessions that read it.
 
-    source = Input(server.target, own_config(cluster, task, job), step.batches, step.calls_begun)
+    source = Input(server.target, own_config(cluster, task, job), step.worker.batches, step.worker.calls_begun)
     source.begin(seed=7)
 
 TensorFlow reads ahead in threads that use a device of the session that initialized the iterator.  It crashes with a

@@ -151,7 +151,7 @@ class TrainingLoop:
         """Makes one step with the hooks; returns its number of examples."""
         ops = self._step.ops
         self._count_call(1)
-        fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.examples})
+        fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.worker.examples})
         self.global_step, self._begun, self._hooks_time = int(fetched["step"]), 0, time.monotonic()
         self._last_examples = float(fetched["examples"])
         self.count(1, self._last_examples)
@@ -197,11 +197,12 @@ class TrainingLoop:
         except StopIteration:  # a hook has ended the training before its step
             return made, True
         except tf.errors.OutOfRangeError:
-            if (ended := self._step.batches.ended) is not None and not ended.is_set():
+            batches = self._step.worker.batches
+            if batches.ended is not None and not batches.ended.is_set():
                 raise LostInputError from None
             if self._step.lockstep:
                 raise DataError(
-                    f"this worker's share of {self._step.batches.name} is empty: check --data_dir or use fewer workers."
+                    f"this worker's share of {batches.name} is empty: check --data_dir or use fewer workers."
                 ) from None
             return made, True
         except (tf.errors.CancelledError, *PS_LOST_ERRORS) as error:

@@ -53,10 +53,10 @@ def make_savers(
     Returns:
       The checkpoints and their saver.
     """
-    stored = [one for one in step.entries if not one.follower]
+    stored = [one for one in step.ps.entries if not one.follower]
     shadows = ShadowCopies(stored) if _is_small(job, bytes_by_ps(stored)) else None
     copies = shadows.entries if shadows else ()
-    checkpoints = Checkpoints(directory, job.keep_checkpoints, step.entries, device, copies, listeners)
+    checkpoints = Checkpoints(directory, job.keep_checkpoints, step.ps.entries, device, copies, listeners)
     return checkpoints, AsyncSaver(
         checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), shadows
     )
@@ -127,7 +127,7 @@ class Recovery:
         self._refuse_foreign(found, run_id)
         lost = [index for index, ready in enumerate(found) if ready is None]
         ready_records = [ready for ready in found if ready is not None]
-        if not lost and session.run(self.step.uninitialized).any():
+        if not lost and session.run(self.step.ps.uninitialized).any():
             lost = list(range(len(found)))
         if not lost and len({ready.generation for ready in ready_records}) == 1:
             step = self._global_step(session)
@@ -166,13 +166,13 @@ class Recovery:
     def _initialize_all(self, session: v1.Session, known_step: int | None) -> int:
         """Initializes all ps and restores the newest checkpoint; returns the global step."""
         began = time.monotonic()
-        session.run(self.step.initialize, options=LONG_CALL)
+        session.run(self.step.ps.initialize, options=LONG_CALL)
         log.debug("initialized in %.1fs", time.monotonic() - began)
         restored = self.checkpoints.restore(session)
         if known_step is not None:
             self._report(range(len(self.stores)), restored, known_step)
         elif restored is None:
-            self.step.initial_values.write(session)
+            self.step.ps.initial_values.write(session)
             step = self.checkpoints.save(session)
             self.checkpoints.listeners.after(session, step)
             return step
@@ -185,7 +185,7 @@ class Recovery:
 
     def _restore_lost(self, session: v1.Session, lost: Sequence[int], known_step: int | None) -> int:
         """Restores the ps that lost their state, or all ps; returns the global step."""
-        session.run([self.step.initialize[ps] for ps in lost], options=LONG_CALL)
+        session.run([self.step.ps.initialize[ps] for ps in lost], options=LONG_CALL)
         self._reset(session)  # releases workers that wait for a step that will not be made
         self._wait_until_idle()
         before = known_step if 0 in lost else self._global_step(session)
@@ -230,4 +230,4 @@ class Recovery:
         self.console.line(line)
 
     def _global_step(self, session: v1.Session) -> int:
-        return int(session.run(self.step.global_step))
+        return int(session.run(self.step.ps.global_step))

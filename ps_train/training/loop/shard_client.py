@@ -59,8 +59,8 @@ class ShardClient:
     def __init__(
         self, step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
     ) -> None:
-        assert step.assigned is not None and step.ownership is not None, "the sharding is dynamic"
-        self._batches, self._ownership = step.assigned, step.ownership
+        assert step.worker.assigned is not None and step.ps.ownership is not None, "the sharding is dynamic"
+        self._batches, self._ownership = step.worker.assigned, step.ps.ownership
         self._owner, self._job, self._num_replicas = policy.owner_of(replica.index), job, num_replicas
         self._restart = restart
         self._session: v1.Session | None = None

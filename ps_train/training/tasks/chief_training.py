@@ -33,7 +33,6 @@ from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
 from ps_train.engine.step.label_values import LabelValuesHook
 from ps_train.engine.step.summaries import summaries_of
-from ps_train.engine.updates.batch_size_control import batch_size_hooks
 from ps_train.engine.updates.counter_values import RunCounterValues, counter_tensors
 from ps_train.observe.progress.early_stop import early_stop_hooks
 from ps_train.observe.progress.progress import ProgressHook, StepFetches
@@ -84,9 +83,9 @@ class ChiefTraining(WorkerTraining):
         job, directory = prepared.job, joined.directory
         names = [str(task) for task in self.prepared.cluster.possible_replicas()]
         self._counters_at = functools.partial(RunCounterValues, job.update, names, self.prepared.cluster.num_replicas)
-        self._counted = counter_tensors(self.step.counters)
-        with tf.control_dependencies([self.step.ops.step_after]):
-            fetches = StepFetches(self.step.loss, self.step.ops.step_after, counter_tensors(self.step.counters))
+        self._counted, step_after = self._count(), self.step.ops.step_after
+        with tf.control_dependencies([step_after]):
+            fetches = StepFetches(self.step.worker.loss, step_after, self._count())
         self._progress = ProgressHook(fetches, job, self._counters_at, self._show, directory)
         summaries = summaries_of(self.step.graph) if job.summary_steps else []
         self.summary_steps = job.summary_steps if summaries else 0
@@ -100,10 +99,14 @@ class ChiefTraining(WorkerTraining):
             job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members
         )
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
-        counters, tracer = self.step.counters, self.profile.tracer
-        sizing = batch_size_hooks(job, counters.batch_size, self.step.global_step, counters.examples, tracer)
+        ps, tracer = self.step.ps, self.profile.tracer
+        sizing = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *sizing]
+
+    def _count(self) -> dict[str, tf.Tensor]:
+        """Returns tensors with the present counters of the run."""
+        return counter_tensors(self.step.ps.counters) | self.step.worker.batch_size.newest()
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._console.progress(progress.text())
@@ -131,7 +134,7 @@ class ChiefTraining(WorkerTraining):
     def prepare_session(self, session: v1.Session) -> int:
         """Initializes or restores the model, and opens the input; returns the global step."""
         self._snapshots.begin_session()
-        session.run(self.step.uninitialized)  # connects to every ps
+        session.run(self.step.ps.uninitialized)  # connects to every ps
         gc_control.resume()
         # Written again in every session: a restarted ps 0 has lost it.
         self.joined.stores[0].set(records.DESCRIPTION, json.dumps(self.prepared.description))
@@ -141,7 +144,7 @@ class ChiefTraining(WorkerTraining):
         if self._start is None:
             if any(found):  # the previous chief may have left a step unfinished
                 self.remove_replica(self.prepared.replica.index, session)
-            self._start = (time.monotonic(), ready.step, float(session.run(self.step.counters.examples)))
+            self._start = (time.monotonic(), ready.step, float(session.run(self.step.ps.counters.examples)))
         self._saver.started(
             ready.step, max((s for s, _ in run_checkpoints(self.joined.directory) if s <= ready.step), default=0)
         )
@@ -156,7 +159,7 @@ class ChiefTraining(WorkerTraining):
         self.joined.membership.awaited = self._awaited if self.step.ops.awaited is not None else None
         unhooked = self._unhooked_session()
         watcher = self._watcher = SaveWatcher(
-            self._saver, self.step.global_step, unhooked, self.joined.events.stop.is_set
+            self._saver, self.step.ps.global_step, unhooked, self.joined.events.stop.is_set
         )
         watcher.start()
         try:
@@ -216,7 +219,7 @@ class ChiefTraining(WorkerTraining):
         if session is None:
             return None
         try:
-            step, awaited = session.run([self.step.global_step, self.step.ops.awaited], options=SHORT_CALL)
+            step, awaited = session.run([self.step.ps.global_step, self.step.ops.awaited], options=SHORT_CALL)
         except PS_LOST_ERRORS as error:
             log.debug("the awaited replicas are unknown: %s", cause_of(error))
             return None
@@ -224,7 +227,7 @@ class ChiefTraining(WorkerTraining):
 
     def _observe_others(self, session: v1.Session) -> int:
         """Returns the global step; shows and saves the progress while only other tasks train."""
-        step, counted = session.run([self.step.global_step, self._counted])
+        step, counted = session.run([self.step.ps.global_step, self._counted])
         self._progress.observe(int(step), counted)
         self._saver.observe(int(step), session)
         return int(step)
@@ -232,7 +235,7 @@ class ChiefTraining(WorkerTraining):
     def _save_last(self, session: v1.Session, step: int) -> None:
         self._snapshots.wait(session)
         self._saver.poll()
-        residuals = self.step.residuals
+        residuals = self.step.ps.residuals
         if (residuals is not None and residuals.apply(session)) or step != self._saver.step:
             self._snapshots.save(session)
         self._listeners.end(session, step)
@@ -243,14 +246,14 @@ class ChiefTraining(WorkerTraining):
         self.joined.observer.board.is_finishing = True
         start_time, first_step, first_examples = self._start or (0.0, 0, 0.0)
         wall_secs = time.monotonic() - start_time
-        step, counted = session.run([self.step.global_step, self._counted])
+        step, counted = session.run([self.step.ps.global_step, self._counted])
         counters = self._counters_at(**counted)
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
             check_trained(job, self.prepared.source.name, self._gave_up, made, counters.examples)
         self._save_last(session, int(step))
         metrics = EvalCoordinator(self.prepared, self.joined, counters.examples).score(self.sessions)
-        scale = None if self.step.loss_scale is None else float(session.run(self.step.loss_scale))
+        scale = None if self.step.worker.loss_scale is None else float(session.run(self.step.worker.loss_scale))
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters,
             self._saves_report(), scale,

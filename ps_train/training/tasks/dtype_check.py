@@ -44,7 +44,7 @@ def check_compute_dtype(model: Model, job: Job, variables: ModelVariables, sourc
         ),
     )
     with tf.Graph().as_default() as graph:
-        batches = training_batches(source.get(), WHOLE, job.batch_sizes.lower, epochs=0, shuffle_buffer=0)
+        batches = training_batches(source.get(), WHOLE, job.min_batch_size, epochs=0, shuffle_buffer=0)
         try:
             mean_gradients(model, batches, _inputs(variables, tf.as_dtype(job.compute_dtype)), accumulate=1)
         except (TypeError, ValueError, tf.errors.OpError) as error:

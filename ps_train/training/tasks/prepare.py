@@ -92,7 +92,7 @@ def prepare(job: Job, task: Task, model: Model) -> Prepared:
       ConfigError: the job is not possible on this machine, or with this data.
     """
     source, cluster = training_source(model, job), Cluster.of(job)
-    variables = trace(model, source, job.batch_sizes.lower, job.seed)
+    variables = trace(model, source, job.min_batch_size, job.seed)
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     plan = make_plan(variables.specs(), len(cluster.ps))
     return Prepared(job, task, cluster, model, source, variables, plan, find_towers(job), description)

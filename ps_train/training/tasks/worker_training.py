@@ -120,16 +120,20 @@ class WorkerTraining:
         self.agree()
         server = start_server(cluster.address(task), job, prepared.towers.cpus)
         self.step = build_train_step(prepared.graph_spec())
-        self._input = Input(server.target, own_config(cluster, task, job), self.step.batches, self.step.calls_begun)
+        self._input = Input(
+            server.target, own_config(cluster, task, job), self.step.worker.batches, self.step.worker.calls_begun
+        )
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
         self.shard_client = (
-            ShardClient(self.step, replica, job, replica.declared, self._input.begin) if self.step.assigned else None
+            ShardClient(self.step, replica, job, replica.declared, self._input.begin)
+            if self.step.worker.assigned
+            else None
         )
         with self.step.graph.as_default():
             report = None if self.shard_client is None else self.shard_client.step_done
             self.model_hooks = ModelHooks(prepared.model, self._end_training)
-            hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.batches.progress, report)]
-            hooks += loss_scale_hooks(self.step.loss_scale, str(task))
+            hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.worker.batches.progress, report)]
+            hooks += loss_scale_hooks(self.step.worker.loss_scale, str(task))
             chief_hooks = self.chief_only_hooks()
             self.step.graph.finalize()
         while True:
@@ -184,11 +188,11 @@ class WorkerTraining:
 
     def prepare_session(self, session: v1.Session) -> int:
         """Waits until the chief has prepared the model, and opens the input; returns the global step."""
-        session.run(self.step.uninitialized)  # connects to every ps now, not in the first step
+        session.run(self.step.ps.uninitialized)  # connects to every ps now, not in the first step
         gc_control.resume()
         chief, timeout_secs = str(self.prepared.cluster.chief), self.prepared.job.startup_timeout_secs
         self._enter_generation(await_ready(self.joined.stores, chief, timeout_secs))
-        step = int(session.run(self.step.global_step))
+        step = int(session.run(self.step.ps.global_step))
         self.step.local.prepare(session)
         self.open_input(step)
         log.info("%s training from global step %d", self.prepared.task, step)
@@ -282,8 +286,8 @@ class WorkerTraining:
         if reason == LoopExit.STOPPED:
             self._park_forever()
         self._leave()
-        if self.step.residuals is not None and self.session is not None:
-            self.step.residuals.send(self.session)
+        if self.step.ps.residuals is not None and self.session is not None:
+            self.step.ps.residuals.send(self.session)
         self.profile.finish()
         if self.model_hooks.have_ended and not self.prepared.is_chief:
             reason = LoopExit.INPUT

@@ -14,6 +14,7 @@ from ps_train.config.job import Job
         ({"backup_workers": 1}, "backup_workers=1 is for update=sync, but update=async."),
         ({"backup_workers": 1, "update": "bounded"}, "backup_workers=1 is for update=sync, but update=bounded."),
         ({"max_staleness": 3, "update": "sync"}, "max_staleness=3 is not for update=sync."),
+        ({"max_staleness": 0, "update": "sync"}, "max_staleness=0 is not for update=sync."),
         ({"divide_lr_by_staleness": True, "update": "sync"}, "divide_lr_by_staleness=True is not for update=sync."),
         ({"ps_recovery": "partial", "update": "bounded"}, "ps_recovery=partial is for update=async, but"),
     ],

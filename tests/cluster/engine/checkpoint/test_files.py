@@ -42,7 +42,7 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(
     assert before.keys() == after.keys() and "hidden1/weights/Adam" in before and "beta1_power" in before
     for name, value in before.items():
         assert np.array_equal(value, after[name]), name
-    followers = [s for s in second.steps[0].entries if s.follower]
+    followers = [s for s in second.steps[0].ps.entries if s.follower]
     kinds = {"beta1_power", "beta2_power", "global_step"}  # the clocks of the other ps begin with the global step
     assert {s.key for s in followers} == (kinds if num_ps > 1 else set())
     assert len(followers) == len(kinds) * (num_ps - 1)
@@ -60,7 +60,7 @@ def test_a_ps_that_has_made_fewer_updates_than_another_keeps_its_own_count_of_th
     cluster.start()
     checkpoints, session = cluster.checkpoints, cluster.sessions[0]
     assert checkpoints is not None
-    powers = [s.variable for s in cluster.steps[0].entries if s.key == "beta1_power"]
+    powers = [s.variable for s in cluster.steps[0].ps.entries if s.key == "beta1_power"]
 
     def updates() -> list[int]:
         return [round(np.log(power) / np.log(0.9)) - 1 for power in session.run(powers)]

@@ -26,7 +26,7 @@ def watched(directory: pathlib.Path, every_steps: int = 0, every_secs: float = 0
     assert cluster.snapshots is not None
     hook = SaveHook(cluster.snapshots, cluster.steps[0].ops.step_after, every_steps, every_secs)
     hook.started(0, saved=0)
-    watcher = SaveWatcher(hook, cluster.steps[0].global_step, cluster.sessions[0], threading.Event().is_set)
+    watcher = SaveWatcher(hook, cluster.steps[0].ps.global_step, cluster.sessions[0], threading.Event().is_set)
     watcher.start()
     step = cluster.steps[1].steps_per_call(1)
     try:

@@ -136,7 +136,7 @@ def test_the_step_with_hooks_may_come_between_calls() -> None:
     step = cluster.steps[0]
     for _ in range(5):
         cluster.sessions[0].run(step.steps_per_call(4))
-        cluster.sessions[0].run([step.ops.train, step.loss])
+        cluster.sessions[0].run([step.ops.train, step.worker.loss])
     assert cluster.global_step() == 25
     assert cluster.read("ps_train/staleness")[0, :3].sum() == 25
 

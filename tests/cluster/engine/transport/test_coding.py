@@ -36,7 +36,7 @@ def test_a_worker_computes_with_rounded_values_and_the_ps_keeps_float32(dtype):
         w, b = (values[key].astype(narrow).astype(np.float32) for key in ("w", "b"))
         data = cluster.model.data("train", "")
         x, y = data.features[number * 8 :][:8], data.labels[number * 8 :][:8]
-        loss = cluster.sessions[0].run([cluster.steps[0].loss, *cluster.steps[0].ops.train])[0]
+        loss = cluster.sessions[0].run([cluster.steps[0].worker.loss, *cluster.steps[0].ops.train])[0]
         assert loss == pytest.approx(np.mean((x @ w[:, 0] + b - y) ** 2), rel=1e-5)
     after = values_of(cluster)
     assert after["count"] == 1005

@@ -76,7 +76,7 @@ class OfValues(Fixed):
 def test_workers_that_read_the_same_values_compute_with_the_same():
     cluster = cluster_of(OfValues(), 2, pull_codec="int8", learning_rate=1e-3)
     cluster.train(1)
-    losses = [session.run(step.loss) for session, step in zip(cluster.sessions, cluster.steps, strict=True)]
+    losses = [session.run(step.worker.loss) for session, step in zip(cluster.sessions, cluster.steps, strict=True)]
     assert losses[0] == losses[1]
     assert losses[0] != pytest.approx(1.01 * WIDTH, rel=1e-9), "values are rounded"
 

@@ -67,7 +67,7 @@ class Uneven(Fixed):
 def test_examples_are_counted_exactly(update):
     cluster = cluster_of(Uneven(), update=update, batch_size=777, push_codec="bfloat16", pull_codec="bfloat16")
     cluster.train(5)
-    assert cluster.sessions[0].run(cluster.steps[0].counters.examples) == 5 * 777
+    assert cluster.sessions[0].run(cluster.steps[0].ps.counters.examples) == 5 * 777
 
 
 class SometimesNan(Fixed):
@@ -84,7 +84,7 @@ def test_a_skipped_gradient_leaves_no_trace(codec):
     for one in (cluster, plain):
         one.train(6)
     finish(cluster)
-    assert cluster.sessions[0].run(cluster.steps[0].counters.skipped) == 1
+    assert cluster.sessions[0].run(cluster.steps[0].ps.counters.skipped) == 1
     for key, value in values_of(cluster).items():
         assert value == pytest.approx(values_of(plain)[key], abs=2e-5)
 

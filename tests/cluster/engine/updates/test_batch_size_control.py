@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from ps_train import Job
-from ps_train.engine.updates.batch_size_control import BatchSizeHook, batch_size_hooks, learning_rate_divisor
+from ps_train.engine.updates.batch_size_control import (
+    BatchSizeHook,
+    FollowingBatchSize,
+    batch_size_of,
+    learning_rate_divisor,
+)
 from ps_train.engine.updates.batch_size_policy import BatchSizePolicy
 from tests.support.cluster import InProcessCluster
 from tests.support.models import Linear
@@ -36,9 +41,11 @@ def test_the_hook_changes_the_size_once_it_has_measured_long_enough() -> None:
     step, session, tracer = cluster.steps[0], cluster.sessions[0], Sampler()
     times = [0.0]
     with step.graph.as_default():
-        schedule, policy = step.counters.batch_size, BatchSizePolicy((4, 8, 16), 0.2)
-        assert schedule is not None
-        hook = BatchSizeHook(schedule, step.global_step, step.counters.examples, policy, tracer, clock=lambda: times[0])
+        assert isinstance(step.worker.batch_size, FollowingBatchSize)
+        schedule, policy = step.worker.batch_size.schedule, BatchSizePolicy((4, 8, 16), 0.2)
+        hook = BatchSizeHook(
+            schedule, step.ps.global_step, step.ps.counters.examples, policy, tracer, clock=lambda: times[0]
+        )
 
     def pass_time(steps: int, secs: float) -> list[int]:
         cluster.train(steps)
@@ -61,7 +68,7 @@ def test_the_hook_changes_the_size_once_it_has_measured_long_enough() -> None:
 
 
 def test_a_fixed_size_has_no_hook() -> None:
-    assert batch_size_hooks(Job(batch_size=8), None, None, None, Sampler()) == []
+    assert batch_size_of(Job(batch_size=8), ahead=True).hooks(None, None, Sampler()) == []
 
 
 @pytest.mark.parametrize(

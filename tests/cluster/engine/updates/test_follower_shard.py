@@ -100,7 +100,7 @@ def test_steps_that_end_anywhere_stop_nobody(update: str, num_ps: int) -> None:
         learning_rate=1e-6, optimizer="adam",
     )  # fmt: skip
     cluster.start()
-    stop, of_input, batches = threading.Event(), cluster.sessions[1], cluster.steps[1].batches
+    stop, of_input, batches = threading.Event(), cluster.sessions[1], cluster.steps[1].worker.batches
 
     def work(index):
         while not stop.is_set():

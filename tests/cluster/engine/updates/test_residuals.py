@@ -35,7 +35,7 @@ def test_pushes_and_what_they_leave_out_are_the_sum_of_all_gradients(codec, upda
     assert finish(coded)
     for key, value in values_of(coded).items():
         assert value == pytest.approx(expected[key], abs=2e-5)
-    counts = [cluster.sessions[0].run(cluster.steps[0].global_step) for cluster in (plain, coded)]
+    counts = [cluster.sessions[0].run(cluster.steps[0].ps.global_step) for cluster in (plain, coded)]
     assert counts[0] == counts[1]
 
 

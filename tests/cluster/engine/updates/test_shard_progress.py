@@ -45,14 +45,14 @@ def test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back():
 
     def others() -> None:
         assert model.pulled.wait(30)
-        look = cluster.steps[1].ownership
+        look = cluster.steps[1].ps.ownership
         cluster.sessions[1].run(look.compare_and_set, look.feeds({0: (1, 0)}))  # from worker 0 to nobody
         other.begin()
         assert other.make(3) == 3
         model.may_push.set()
 
     in_parallel([lambda: late.make(1), others], within_secs=40)
-    for progress in cluster.sessions[0].run(cluster.steps[0].ownership.read)["progress"]:
+    for progress in cluster.sessions[0].run(cluster.steps[0].ps.ownership.read)["progress"]:
         assert progress[0] == 24
     assert cluster.values()["ps_train/dropped"] == 1
     cluster.dismiss(0)

@@ -227,10 +227,10 @@ def test_every_ps_makes_an_update_of_the_same_gradients(backups: int) -> None:
         for number in range(60):
             step(cluster, index)
             if number < 20:
-                all_there.append(cluster.sessions[index].run([cluster.steps[index].global_step, examples[index]]))
+                all_there.append(cluster.sessions[index].run([cluster.steps[index].ps.global_step, examples[index]]))
         cluster.dismiss(index, by=index)
 
-    examples = [step.counters.examples for step in cluster.steps]
+    examples = [step.ps.counters.examples for step in cluster.steps]
     in_parallel([lambda index=index: work(index) for index in range(WORKERS)])
     w = cluster.values()["w"]
     assert w[0, 0] == w[1, 0] and abs(w[0, 0]) > 0.5

@@ -55,7 +55,7 @@ def test_in_synchronous_updates_every_example_counts_the_same_when_batches_diffe
     cluster = InProcessCluster(model, 1, 2, update="sync", optimizer="sgd", learning_rate=RATE, batch_size=4, epochs=1)
     cluster.start()
     initial = cluster.values()
-    cluster.sessions[1].run(cluster.steps[1].batches.labels)  # worker 1 is at its short batch already
+    cluster.sessions[1].run(cluster.steps[1].worker.batches.labels)  # worker 1 is at its short batch already
     cluster.train(1)
     data = model.data("train", "")
     rows = np.array([0, 2, 4, 6, 9])  # worker 0's first four, worker 1's last one
@@ -70,7 +70,7 @@ def test_a_replica_whose_input_has_ended_weighs_nothing_and_when_all_have_there_
     cluster = InProcessCluster(model, 2, 2, update="sync", optimizer="sgd", learning_rate=RATE, batch_size=8, epochs=1)
     cluster.start()
     initial = cluster.values()
-    assert cluster.sessions[1].run(cluster.steps[1].batches.examples) == 8  # worker 1's only batch is gone
+    assert cluster.sessions[1].run(cluster.steps[1].worker.batches.examples) == 8  # worker 1's only batch is gone
     cluster.train(1)
     data = model.data("train", "")
     plain = train_plainly(

@@ -87,7 +87,7 @@ def recorded(cluster, index=0, run=1, calls=2, before=None):
     for _ in range(2 + calls):
         if before is not None:
             before()
-        traced(cluster.steps[index].steps_per_call(run) | {"examples": [cluster.steps[index].examples] * run})
+        traced(cluster.steps[index].steps_per_call(run) | {"examples": [cluster.steps[index].worker.examples] * run})
     ((made, secs),) = found
     return StepRecord.of(f"worker:{index}", made, clocks_of(cluster).compare(), secs)
 

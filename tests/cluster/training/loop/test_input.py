@@ -33,7 +33,7 @@ def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_whil
     cluster.start()
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
-    source = Input(cluster.targets[0], own_config(known, task, job), step.batches, step.calls_begun)
+    source = Input(cluster.targets[0], own_config(known, task, job), step.worker.batches, step.worker.calls_begun)
     source.begin(seed=3)
     labels = list(Linear(count=4096).data("train", "").labels)
     read: list[int] = []
@@ -42,7 +42,7 @@ def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_whil
         session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
         group.add(session)
         for _ in range(5):
-            label = session.run(step.batches.labels)[0]
+            label = session.run(step.worker.batches.labels)[0]
             read.append(labels.index(label))
         group.close()
         if fields:
@@ -77,11 +77,11 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     model.gate.release(1)  # for whoever looks at the data before
     cluster = InProcessCluster(model, 1, 1, batch_size=1, epochs=1, update=update, max_steps=most)
     model.gate.acquire(blocking=False)  # nobody may have looked
-    cluster.sessions[0].run(cluster.steps[0].initialize)
+    cluster.sessions[0].run(cluster.steps[0].ps.initialize)
     cluster.steps[0].local.prepare(cluster.sessions[0])
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
-    source = Input(cluster.targets[0], own_config(known, task, job), step.batches, step.calls_begun)
+    source = Input(cluster.targets[0], own_config(known, task, job), step.worker.batches, step.worker.calls_begun)
 
     def loop_in(group: SessionGroup) -> Callable[[], str]:
         session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)

@@ -57,7 +57,10 @@ class Settled(SharedBudget):
 def loop_of(sizes: Sizes, budget: SharedBudget, should_stop=lambda: False) -> TrainingLoop:
     ops = SimpleNamespace(train=0, step_after=0)
     step: Any = SimpleNamespace(
-        ops=ops, examples=0, lockstep=False, steps_per_call=lambda length: {"train": length, "examples": []}
+        ops=ops,
+        worker=SimpleNamespace(examples=0),
+        lockstep=False,
+        steps_per_call=lambda length: {"train": length, "examples": []},
     )
     return TrainingLoop("worker:0", step, budget, should_stop, 0, sizes)
 

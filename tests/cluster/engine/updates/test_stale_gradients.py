@@ -1,4 +1,4 @@
-"""Staleness: what is measured is what happened, and what is done about it is what is promised.
+"""Staleness: what is measured is what happened, and each rule for stale gradients does what it promises.
 
 Worker 0 is held between its pull and its push while worker 1 makes updates, so that the order is known and can be
 replayed with numpy.
@@ -75,7 +75,7 @@ def held_gradient(values: dict[str, np.ndarray]) -> np.ndarray:
 
 def test_staleness_is_the_number_of_updates_between_pull_and_apply() -> None:
     cluster, values = play()
-    counts = cluster.sessions[0].run(cluster.steps[0].counters.staleness)
+    counts = cluster.sessions[0].run(cluster.steps[0].ps.counters.staleness)
     assert counts[0, BETWEEN] == 1 and counts[0].sum() == 1
     assert counts[1, 0] == BETWEEN and counts[1].sum() == BETWEEN
     assert summary(counts) == {
@@ -111,6 +111,15 @@ def test_max_staleness_drops_what_is_older_and_counts_it(limit: int, made: int) 
     assert cluster.values()["ps_train/examples"] == BATCH * (BETWEEN + made)
 
 
+def test_rules_apply_together() -> None:
+    cluster, values = play(delay_compensation=0.5, divide_lr_by_staleness=True, max_staleness=BETWEEN)
+    gradient = held_gradient(values)
+    corrected = gradient + 0.5 * gradient**2 * (values["between"] - values["before"])
+    expected = values["between"] - RATE / BETWEEN * corrected
+    np.testing.assert_allclose(values["after"], expected, rtol=1e-6, atol=1e-6)
+    assert cluster.values()["ps_train/dropped"] == 0
+
+
 def test_adam_counts_every_step_when_many_updates_arrive_together() -> None:
     cluster = InProcessCluster(Linear(), 1, 4, optimizer="adam", batch_size=4)
     cluster.start()
@@ -119,5 +128,5 @@ def test_adam_counts_every_step_when_many_updates_arrive_together() -> None:
     assert values["global_step"] == 400
     np.testing.assert_allclose(values["beta1_power"], 0.9**401, rtol=1e-3)
     np.testing.assert_allclose(values["beta2_power"], 0.999**401, rtol=1e-3)
-    counts = cluster.sessions[0].run(cluster.steps[0].counters.staleness)
+    counts = cluster.sessions[0].run(cluster.steps[0].ps.counters.staleness)
     assert counts.sum() == 400 and list(counts.sum(axis=1)) == [100] * 4
