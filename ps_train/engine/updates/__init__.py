@@ -6,10 +6,11 @@ message.
 
 Data structures: `UpdateMode` (`base.py`) is the interface, `StepOps` what a mode gives to a step, `ParameterShard`
 one ps's part of the model.  `RoundState` is a round of `sync`, `ReplicaClocks` the steps of each replica under
-`bounded`. `RunCounters` count for the whole run, on ps 0.
+`bounded`.  A `StaleGradientRule` changes, slows or drops stale gradients under `async` and `bounded`.  A `BatchSize`
+is fixed or follows the network.  `RunCounters` count for the whole run, on ps 0.
 
-A new mode is one file here.  Transforms of gradients (clipping, L2) run on the worker before the push.  No module
-here knows how values travel.
+A new mode is one file here, a new rule one class.  Transforms of gradients (clipping, L2) run on the worker before the
+push.  No module here knows how values travel.
 
 Files:
 
