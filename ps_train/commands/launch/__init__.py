@@ -1,7 +1,7 @@
 """Starting a job: on this machine, on other hosts by ssh, and from Python.
 
-The idea: one launcher supervises children, and only their start differs: a fork (`local.py`), ssh (`ssh.py`) or a
-call from Python (`fit.py`).  The first failure is the cause of the job.
+The idea: one supervisor keeps the children of a job (`supervisor.py`), and only their start differs: a fork
+(`local.py`), ssh (`ssh.py`) or a call from Python (`fit.py`).  The first failure is the cause of the job.
 
 Data structures: a `Child` is a task as a process, `TaskOutput` its last lines.  `RestartPolicy` is a pure decision.
 `PortReservation` keeps a port until its task takes it over.
@@ -30,5 +30,6 @@ Files:
     restart_policy.py    The policy of restarts of failed children, a function of exit codes and counts alone
     sent_model.py        A model of this process as a module that other processes import
     ssh.py               A task on another host, as a process of the user's own `ssh`
+    supervisor.py        The supervision of child processes: their output, the first failure, grace, and the kill
     task_log.py          The log of a task: a copy of all that its process writes, also of what native libraries write
 """

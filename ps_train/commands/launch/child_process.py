@@ -88,14 +88,12 @@ class Child:
 
     Attributes:
       name: name of the task, `ps:0`.
-      is_chief: True for the chief.
       process: the process.
       output: what it has printed.
       reader: the thread that reads its output.
     """
 
     name: str
-    is_chief: bool
     process: Process
     output: TaskOutput
     reader: threading.Thread

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from ps_train.commands.launch.launcher import GRACE_SECS
+from ps_train.commands.launch.supervisor import GRACE_SECS
 
 _POLL_SECS = 0.1
 _STOP_SECS = GRACE_SECS + 5.0
