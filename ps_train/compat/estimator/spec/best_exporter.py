@@ -6,7 +6,6 @@ BestExporter("best", serving_input_receiver_fn, compare_fn=higher_auc, exports_t
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,12 +13,9 @@ from ps_train.compat.estimator.spec.exporter import (
     SavedModelExporter,
     checked_exports_to_keep,
     exports_in,
-    remove_old_exports,
 )
 from ps_train.engine.checkpoint.run_record import RunRecord, read_record
 from ps_train.observe.progress.eval_events import read_eval_metrics
-
-log = logging.getLogger(__name__)
 
 _LOSS = "loss"
 _ARGUMENTS = ("best_eval_result", "current_eval_result")
@@ -57,6 +53,8 @@ class BestExporter(SavedModelExporter):
       ValueError: compare_fn has other arguments, or exports_to_keep is not positive.
     """
 
+    _log_line = "export of the best model: %s"
+
     def __init__(
         self,
         name: str = "best_exporter",
@@ -74,26 +72,17 @@ class BestExporter(SavedModelExporter):
         self._record = RunRecord()
         self._best: Mapping[str, Any] | None = None
 
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> str | bytes | None:
-        """Exports the model if its result is the best one."""
+    def _is_wanted(
+        self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool
+    ) -> bool:
         record = read_record(estimator.model_dir)
         if (self._model_dir, self._record) != (estimator.model_dir, record):  # another run, or steps were rolled back
             self._model_dir, self._record = estimator.model_dir, record
             self._best = self._earlier_best(eval_result) if exports_in(export_path) else None
-        if self._best is not None and not self._is_better(best_eval_result=self._best, current_eval_result=eval_result):
-            return None
-        log.info("export of the best model: %s", checkpoint_path)
-        written = super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        return self._best is None or self._is_better(best_eval_result=self._best, current_eval_result=eval_result)
+
+    def _exported(self, eval_result: Mapping[str, Any]) -> None:
         self._best = eval_result
-        remove_old_exports(export_path, self._exports_to_keep)
-        return written
 
     def _earlier_best(self, current: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Returns the best result in the event files, other than the current one, which they hold already."""

@@ -51,7 +51,7 @@ class Exporter(abc.ABC):
 
 
 class SavedModelExporter(Exporter):
-    """An exporter that writes a SavedModel each time; the base of the other ones.
+    """An exporter that writes a SavedModel each time; the base of the other ones, which say when and how many.
 
     Args:
       name: name of the export's directory in `model_dir/export`.
@@ -59,6 +59,8 @@ class SavedModelExporter(Exporter):
       assets_extra: files to copy, by their path in the export's `assets.extra` directory.
       as_text: True to write the graph as text.
     """
+
+    _log_line = ""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class SavedModelExporter(Exporter):
     ) -> None:
         self._name, self._receiver_fn = name, serving_input_receiver_fn
         self._assets_extra, self._as_text = assets_extra, as_text
+        self._exports_to_keep: int | None = None
 
     @property
     def name(self) -> str:
@@ -83,32 +86,41 @@ class SavedModelExporter(Exporter):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> str | bytes | None:
-        """Exports the model; returns the export's directory."""
-        return estimator.export_saved_model(
+        """Exports the model if it is wanted, and removes the oldest exports; returns the export's directory."""
+        if not self._is_wanted(estimator, export_path, eval_result, is_the_final_export):
+            return None
+        if self._log_line:
+            log.info(self._log_line, checkpoint_path)
+        written = estimator.export_saved_model(
             export_path,
             self._receiver_fn,
             assets_extra=self._assets_extra,
             as_text=self._as_text,
             checkpoint_path=checkpoint_path,
         )
+        self._exported(eval_result)
+        remove_old_exports(export_path, self._exports_to_keep)
+        return written
+
+    def _is_wanted(
+        self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool
+    ) -> bool:
+        """Returns True if the model of an evaluation is exported."""
+        return True
+
+    def _exported(self, eval_result: Mapping[str, Any]) -> None:
+        """Notes that the model of this result was exported."""
 
 
 class FinalExporter(SavedModelExporter):
     """An exporter that writes one export, after the last evaluation of the job."""
 
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> str | bytes | None:
-        """Exports the model if this is the final export."""
-        if not is_the_final_export:
-            return None
-        log.info("final export of %s", checkpoint_path)
-        return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+    _log_line = "final export of %s"
+
+    def _is_wanted(
+        self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool
+    ) -> bool:
+        return is_the_final_export
 
 
 class LatestExporter(SavedModelExporter):
@@ -135,19 +147,6 @@ class LatestExporter(SavedModelExporter):
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
         self._exports_to_keep = checked_exports_to_keep(exports_to_keep)
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> str | bytes | None:
-        """Exports the model, and removes the oldest exports."""
-        written = super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
-        remove_old_exports(export_path, self._exports_to_keep)
-        return written
 
 
 def checked_exports_to_keep(count: int | None) -> int | None:
