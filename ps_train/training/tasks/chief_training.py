@@ -72,6 +72,7 @@ class ChiefTraining(WorkerTraining):
         self._console = console
         self.save_steps = prepared.job.save_steps
         self._start: tuple[float, int, float] | None = None
+        self._has_recovered = False
         self._watcher: SaveWatcher | None = None
 
     def agree(self) -> None:
@@ -139,6 +140,7 @@ class ChiefTraining(WorkerTraining):
         # Written again in every session: a restarted ps 0 has lost it.
         self.joined.stores[0].set(records.DESCRIPTION, json.dumps(self.prepared.description))
         found = ready_records(self.joined.stores)
+        self._has_recovered |= any(found)
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
         self._enter_generation(ready)
         if self._start is None:
@@ -236,7 +238,8 @@ class ChiefTraining(WorkerTraining):
         self._snapshots.wait(session)
         self._saver.poll()
         residuals = self.step.ps.residuals
-        if (residuals is not None and residuals.apply(session)) or step != self._saver.step:
+        # After a recovery the other ps may have made updates since the checkpoint of this very step.
+        if (residuals is not None and residuals.apply(session)) or step != self._saver.step or self._has_recovered:
             self._snapshots.save(session)
         self._listeners.end(session, step)
 

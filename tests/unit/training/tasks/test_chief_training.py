@@ -50,3 +50,20 @@ def test_shards_of_workers_that_are_gone_are_freed_until_all_epochs_are_over() -
     assert not is_out_of_input(NONE, shares=left)
     assert is_out_of_input(WAITING, shares=over)
     assert (left.freed, over.freed) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("saved", "has_recovered", "saves"), [(7, False, []), (6, False, ["saved"]), (7, True, ["saved"])]
+)
+def test_the_last_checkpoint_is_made_again_after_a_recovery(saved: int, has_recovered: bool, saves: list[str]) -> None:
+    made: list[str] = []
+    nothing = types.SimpleNamespace(wait=lambda session: None, save=lambda session: made.append("saved"))
+    chief: Any = types.SimpleNamespace(
+        _snapshots=nothing,
+        _saver=types.SimpleNamespace(poll=lambda: None, step=saved),
+        step=types.SimpleNamespace(ps=types.SimpleNamespace(residuals=None)),
+        _listeners=types.SimpleNamespace(end=lambda session, step: None),
+        _has_recovered=has_recovered,
+    )
+    ChiefTraining._save_last(chief, None, 7)
+    assert made == saves
