@@ -10,6 +10,7 @@ the refusal take it back.
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 
 import pytest
@@ -20,8 +21,8 @@ if public_addresses():
     os.environ[ALLOW_VARIABLE] = "1"
 
 
-_SLOWEST_FIRST = ("process", "hosts", "deploy", "chaos", "soak", "fuzz", "cluster", "unit")
-"""Folders of tests; others are in between."""
+_QUICK, _BUSY = ("unit",), ("cluster", "fuzz", "pairwise")
+"""Folders whose tests are short, and folders whose tests compute; those of the others start processes and wait."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,12 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Deals the tests out like cards: pytest-xdist gives each worker an equal part of the list, in its order."""
+    """Deals the tests out like cards: pytest-xdist gives each worker an equal part of the list, in its order.
+
+    Tests that wait alternate with those that compute, and short ones come last.
+    """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    items = sorted(session.items, key=_rank)
+    kinds: dict[str, list[pytest.Item]] = {"waiting": [], "busy": [], "quick": []}
+    for item in session.items:
+        folder = item.nodeid.split("/")[1]
+        kinds["quick" if folder in _QUICK else "busy" if folder in _BUSY else "waiting"].append(item)
+    both = itertools.zip_longest(kinds["waiting"], kinds["busy"])
+    items = [item for pair in both for item in pair if item is not None] + kinds["quick"]
     session.items[:] = [item for first in range(workers) for item in items[first::workers]]
-
-
-def _rank(item: pytest.Item) -> int:
-    folder = item.nodeid.split("/")[1]
-    return _SLOWEST_FIRST.index(folder) if folder in _SLOWEST_FIRST else len(_SLOWEST_FIRST) // 2

@@ -246,7 +246,6 @@ def test_a_member_trains_and_an_outsider_is_refused_also_after_a_ps_restarts(pro
     for process in rules:
         process.wait_for("are admitted")
     job = [*LISTS, "--model=tests.support.models:Linear", "--max_steps=100000000", "--log_secs=0.2", "--save_secs=1"]
-    job += ["--inject_fault=slow:worker:0x20"]  # it shares its cores with the clients
 
     def start(host, *own):
         return python(processes, host, "-m", "ps_train", *job, *own)

@@ -53,7 +53,7 @@ class BestExporter(SavedModelExporter):
       ValueError: compare_fn has other arguments, or exports_to_keep is not positive.
     """
 
-    _log_line = "export of the best model: %s"
+    log_line = "export of the best model: %s"
 
     def __init__(
         self,
@@ -72,16 +72,18 @@ class BestExporter(SavedModelExporter):
         self._record = RunRecord()
         self._best: Mapping[str, Any] | None = None
 
-    def _is_wanted(
+    def is_wanted(
         self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool
     ) -> bool:
+        """Returns True if the model of an evaluation is exported."""
         record = read_record(estimator.model_dir)
         if (self._model_dir, self._record) != (estimator.model_dir, record):  # another run, or steps were rolled back
             self._model_dir, self._record = estimator.model_dir, record
             self._best = self._earlier_best(eval_result) if exports_in(export_path) else None
         return self._best is None or self._is_better(best_eval_result=self._best, current_eval_result=eval_result)
 
-    def _exported(self, eval_result: Mapping[str, Any]) -> None:
+    def exported(self, eval_result: Mapping[str, Any]) -> None:
+        """Notes that the model of this result was exported."""
         self._best = eval_result
 
     def _earlier_best(self, current: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -60,7 +60,7 @@ class SavedModelExporter(Exporter):
       as_text: True to write the graph as text.
     """
 
-    _log_line = ""
+    log_line = ""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class SavedModelExporter(Exporter):
         is_the_final_export: bool,
     ) -> str | bytes | None:
         """Exports the model if it is wanted, and removes the oldest exports; returns the export's directory."""
-        if not self._is_wanted(estimator, export_path, eval_result, is_the_final_export):
+        if not self.is_wanted(estimator, export_path, eval_result, is_the_final_export):
             return None
-        if self._log_line:
-            log.info(self._log_line, checkpoint_path)
+        if self.log_line:
+            log.info(self.log_line, checkpoint_path)
         written = estimator.export_saved_model(
             export_path,
             self._receiver_fn,
@@ -98,28 +98,29 @@ class SavedModelExporter(Exporter):
             as_text=self._as_text,
             checkpoint_path=checkpoint_path,
         )
-        self._exported(eval_result)
+        self.exported(eval_result)
         remove_old_exports(export_path, self._exports_to_keep)
         return written
 
-    def _is_wanted(
+    def is_wanted(
         self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool
     ) -> bool:
         """Returns True if the model of an evaluation is exported."""
         return True
 
-    def _exported(self, eval_result: Mapping[str, Any]) -> None:
+    def exported(self, eval_result: Mapping[str, Any]) -> None:
         """Notes that the model of this result was exported."""
 
 
 class FinalExporter(SavedModelExporter):
     """An exporter that writes one export, after the last evaluation of the job."""
 
-    _log_line = "final export of %s"
+    log_line = "final export of %s"
 
-    def _is_wanted(
+    def is_wanted(
         self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool
     ) -> bool:
+        """Returns True if the model of an evaluation is exported."""
         return is_the_final_export
 
 
