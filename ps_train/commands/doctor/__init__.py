@@ -10,18 +10,19 @@ It leaves nothing behind, except for the measured throughput in the model direct
 
 Files:
 
-    command.py     Checks this host, and the way to the others, before a job is started: `python -m ps_train doctor`,
-                     flags of the job
-    findings.py    Findings of the doctor: one line each, and the exit code that follows from them
-    host.py        Facts about this machine, and the doctor's findings about them
-    measured.py    Findings about the measurements of a ps
-    network.py     Checks of names, addresses and ports from this machine, without TensorFlow
-    options.py     The doctor's own flags, as a value
-    plan.py        The plan of a job with its sizes: state and memory of each ps, memory of a worker, size of a
-                     checkpoint
-    prediction.py  The prediction of a job's speed: the event model, fitted to a sample of the job
-    run.py         The doctor's visit: all checks of one host in their order, each finding shown at once
-    sample.py      A sample of a job: its own model and flags for a few seconds on this machine, with few tasks
-    transport.py   Measurements of each ps over TensorFlow's own transport: round trip, throughput both ways, clock,
-                     versions
+    command.py          Checks this host, and the way to the others, before a job is started: `python -m ps_train
+                          doctor`, flags of the job
+    findings.py         Findings of the doctor: one line each, and the exit code that follows from them
+    host.py             Facts about this machine, and the doctor's findings about them
+    measured.py         Findings about the measurements of a ps
+    network.py          Checks of names, addresses and ports from this machine, without TensorFlow
+    options.py          The doctor's own flags, as a value
+    owned_processes.py  Child processes and directories of the doctor, which end with it
+    plan.py             The plan of a job with its sizes: state and memory of each ps, memory of a worker, size of a
+                          checkpoint
+    prediction.py       The prediction of a job's speed: the event model, fitted to a sample of the job
+    run.py              The doctor's visit: all checks of one host in their order, each finding shown at once
+    sample.py           A sample of a job: its own model and flags for a few seconds on this machine, with few tasks
+    transport.py        Measurements of each ps over TensorFlow's own transport: round trip, throughput both ways,
+                          clock, versions
 """

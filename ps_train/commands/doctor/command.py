@@ -26,9 +26,9 @@ from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.doctor.findings import Report
 from ps_train.commands.doctor.network import local_cluster
 from ps_train.commands.doctor.options import Options
+from ps_train.commands.doctor.owned_processes import Children
 from ps_train.commands.doctor.run import Visit
 from ps_train.commands.launch.child_process import die_with_launcher
-from ps_train.commands.launch.owned_processes import Children
 from ps_train.config import flags
 
 HELP = f"""{(__doc__ or "").strip()}

@@ -18,8 +18,8 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
+from ps_train.commands.doctor.owned_processes import Children
 from ps_train.commands.doctor.sample import SampleError, take_sample
-from ps_train.commands.launch.owned_processes import Children
 from ps_train.commands.launch.preflight import check_local_job, check_task
 from ps_train.config.flags import ParsedFlags
 from ps_train.config.job import Job, Task

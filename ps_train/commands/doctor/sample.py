@@ -20,7 +20,7 @@ from typing import Any
 
 from ps_train.base.console import ERROR_BEGINS, PROGRESS_BEGINS, step_of
 from ps_train.base.errors import PsTrainError
-from ps_train.commands.launch.owned_processes import Children, children_of, cpu_secs_of
+from ps_train.commands.doctor.owned_processes import Children, children_of, cpu_secs_of
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.flags import as_arguments
 from ps_train.config.job import Job

@@ -22,7 +22,6 @@ Files:
     local.py             A whole cluster on this machine: the other roles are child processes of the launcher
                            (`launcher.py`)
     output.py            The output of a child process: the lines of its standard output and of its standard error
-    owned_processes.py   Child processes and directories of the doctor, which end with it
     port_reservation.py  Reservation of free ports of this machine until a task serves on them
     preflight.py         Checks of a job before any process starts, in a fraction of a second and without TensorFlow
     remote.py            The other side of `ssh.py`: runs a task, and ends all its processes when the launcher or the

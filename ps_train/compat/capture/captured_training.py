@@ -46,6 +46,8 @@ from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.training.tasks import ps, worker
 from ps_train.training.tasks.prepare import Prepared, prepare
 
+log = logging.getLogger(__name__)
+
 
 def write_initial_checkpoint(program: Program) -> str:
     """Writes the initial values of a program's variables into its model directory, as step 0; returns the path."""
@@ -69,8 +71,6 @@ def write_initial_checkpoint(program: Program) -> str:
 
 _TELL_SECS = 20.0
 """Seconds for which a chief with nothing to train waits for ps that may be starting."""
-
-log = logging.getLogger(__name__)
 
 
 def train(program: Program) -> int:

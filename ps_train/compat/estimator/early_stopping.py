@@ -28,6 +28,8 @@ from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKey
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.observe.progress.eval_events import read_eval_metrics
 
+log = logging.getLogger(__name__)
+
 _ARGUMENTS = ("features", "labels", "predictions", "config")
 
 
@@ -53,8 +55,6 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., dict[str, Any]]) 
 
     return Estimator(model_fn, estimator.model_dir, estimator.config, warm_start_from=estimator.warm_start_settings)
 
-
-log = logging.getLogger(__name__)
 
 _QUEUE = "signal_early_stopping"
 

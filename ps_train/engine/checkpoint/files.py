@@ -43,6 +43,8 @@ from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListener
 from ps_train.engine.variables.variables import CheckpointEntry, ps_index
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
+log = logging.getLogger(__name__)
+
 
 def needed_checkpoint(model_dir: str) -> str:
     """Returns the path of the newest checkpoint; raises ValueError if there is none."""
@@ -58,8 +60,6 @@ def saved_step(model_dir: str) -> int:
     reader = tf.train.load_checkpoint(checkpoint) if checkpoint else None
     return int(reader.get_tensor(GLOBAL_STEP)) if reader and reader.has_tensor(GLOBAL_STEP) else 0
 
-
-log = logging.getLogger(__name__)
 
 GLOBAL_STEP = "global_step"
 CHUNK_BYTES = 32 << 20

@@ -20,6 +20,8 @@ from ps_train.config.job_values import described
 from ps_train.data.example_rows import count_of, slice_rows
 from ps_train.data.pipeline import Batches
 
+log = logging.getLogger(__name__)
+
 
 def split_batch(batches: Batches, count: int) -> list[Batches]:
     """Returns the parts of a batch in order; their sizes differ by one example at most, and the first is the largest.
@@ -42,8 +44,6 @@ def split_batch(batches: Batches, count: int) -> list[Batches]:
         parts.append(dataclasses.replace(batches, features=features, labels=labels, examples=examples))
     return parts
 
-
-log = logging.getLogger(__name__)
 
 _HOME = "/device:CPU:0"
 

@@ -43,6 +43,8 @@ from ps_train.modeling.tables.row_source import declared_tables
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.vocabulary_index import CANDIDATES, KEYS, UPDATE_COUNT, USED
 
+log = logging.getLogger(__name__)
+
 
 def traced_loss(model: Model, batches: Batches) -> tf.Tensor:
     """Returns the loss of a batch in training.
@@ -66,9 +68,6 @@ def _check_loss(loss: Any) -> None:
         raise ModelError(f"loss() returned {shown(loss)}: return a floating-point scalar tensor.")
     if loss.shape.rank != 0:
         raise ModelError(f"loss() returned a tensor of shape {loss.shape}, not a scalar: use tf.reduce_mean on it.")
-
-
-log = logging.getLogger(__name__)
 
 
 class CheckpointValue(NamedTuple):

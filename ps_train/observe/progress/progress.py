@@ -23,6 +23,8 @@ from ps_train.config.job import Job
 from ps_train.engine.updates.counter_values import RunCounterValues
 from ps_train.engine.variables.precision import FIRST
 
+log = logging.getLogger(__name__)
+
 
 def loss_scale_hooks(scale: tf.Tensor | None, task: str) -> list[v1.train.SessionRunHook]:
     """Returns the hook in a list, which is empty without a scale.
@@ -93,9 +95,6 @@ class StepFetches:
         `after_run` finds the values under the same names in `run_values.results`.
         """
         return tf.compat.v1.train.SessionRunArgs({"step": self.step, "loss": self.loss, **self.counters})
-
-
-log = logging.getLogger(__name__)
 
 
 class ProgressHook(v1.train.SessionRunHook):

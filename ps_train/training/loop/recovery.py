@@ -37,6 +37,8 @@ from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListener
 from ps_train.engine.checkpoint.shadow_copies import ShadowCopies, bytes_by_ps
 from ps_train.engine.step.train_step import TrainStep
 
+log = logging.getLogger(__name__)
+
 
 def make_savers(
     job: Job, step: TrainStep, directory: str, device: str, listeners: SaveListeners = NO_LISTENERS
@@ -76,8 +78,6 @@ def _is_small(job: Job, sizes: dict[int, int]) -> bool:
     )
     return False
 
-
-log = logging.getLogger(__name__)
 
 _POLL_SECS, _RETURN_SECS = 0.05, 2.0
 

@@ -22,6 +22,8 @@ from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.data.named_inputs import named_inputs
 
+log = logging.getLogger(__name__)
+
 
 @runtime_checkable
 class EstimatorLike(Protocol):
@@ -48,8 +50,6 @@ def check_estimator(estimator: Any) -> None:
             f"estimator={estimator!r} is of type {type(estimator).__name__}: use a ps_train.estimator.Estimator."
         )
 
-
-log = logging.getLogger(__name__)
 
 MODEL_FN_ARGUMENTS = ("features", "labels", "mode", "params", "config")
 

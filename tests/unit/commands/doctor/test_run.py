@@ -7,8 +7,8 @@ import io
 from ps_train.base.console import Console
 from ps_train.commands.doctor.findings import Report
 from ps_train.commands.doctor.options import Options
+from ps_train.commands.doctor.owned_processes import Children
 from ps_train.commands.doctor.run import Visit
-from ps_train.commands.launch.owned_processes import Children
 from ps_train.config import flags
 
 

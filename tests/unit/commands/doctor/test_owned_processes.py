@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from ps_train.commands.launch.owned_processes import Children, children_of, cpu_secs_of
+from ps_train.commands.doctor.owned_processes import Children, children_of, cpu_secs_of
 from tests.support.processes import is_alive
 
 
