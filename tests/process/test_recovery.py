@@ -20,6 +20,9 @@ COUNTING = (f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting",
 AT_THAT_MOMENT = 4
 """Asynchronous updates that had reached one ps and not the other."""
 
+RESUMED_SECS = 15
+"""Seconds until training goes on: about 2 on an idle machine; the machines of tests are busy."""
+
 TOLD = re.compile(r"ps:(\d) restarted; restored step (\d+); (\d+) updates lost")
 
 
@@ -85,7 +88,7 @@ def test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_t
     for worker in run.workers:
         assert f"lost ps:1 ({run.cluster.ps_hosts[1]}): " in worker.output and "; waiting" in worker.output
     assert run.restarted == 1 and run.restored >= 50 and run.lost > 0
-    assert run.resumed_secs <= 5
+    assert run.resumed_secs <= RESUMED_SECS
     assert run.value("global_step") == MAX_STEPS
     assert abs(count(run.value(run.on(1))) - (MAX_STEPS - run.lost)) <= AT_THAT_MOMENT
     assert count(run.value(run.on(0))) == MAX_STEPS, "it holds the global step, too"
@@ -103,7 +106,7 @@ def test_after_the_loss_of_ps_0_the_step_goes_back_and_the_job_still_ends_at_exa
 ) -> None:
     run = Disturbed(processes, 0, *COUNTING)
     assert run.restarted == 0 and run.restored >= 50 and run.lost > 0
-    assert run.resumed_secs <= 5
+    assert run.resumed_secs <= RESUMED_SECS
     assert run.value("global_step") == MAX_STEPS
     assert count(run.value(run.on(0))) == MAX_STEPS
     assert count(run.value(run.on(1))) >= MAX_STEPS + run.lost - AT_THAT_MOMENT

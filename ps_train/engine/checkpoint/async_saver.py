@@ -41,14 +41,18 @@ class _SessionSaves:
       lock: lock under which one thread at a time makes a checkpoint.
       writer: the thread that writes, or wrote last.
       due: time.monotonic() by which the writer must end.
-      outcomes: step of each written checkpoint that is not reported yet, or its error.
+      written: step of each written checkpoint of which the listeners do not know yet, or its error.
+      told: the same for those of which they know, and which are not reported yet.
+      telling: lock under which one thread at a time tells the listeners that a checkpoint is written.
       session: the session.
     """
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     writer: threading.Thread | None = None
     due: float = 0.0
-    outcomes: collections.deque[int | PsTrainError] = dataclasses.field(default_factory=collections.deque)
+    written: collections.deque[int | PsTrainError] = dataclasses.field(default_factory=collections.deque)
+    told: collections.deque[int | PsTrainError] = dataclasses.field(default_factory=collections.deque)
+    telling: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     session: v1.Session | None = None
 
 
@@ -86,14 +90,16 @@ class AsyncSaver:
         self._saves = _SessionSaves()
 
     def start(self, session: v1.Session) -> None:
-        """Starts a checkpoint of the present values, after the previous one is written.
+        """Starts a checkpoint of the present values, after the previous one is written and the listeners know of it.
 
         Raises:
           tf.errors.OpError: a ps was lost.  A SaveError is reported by `poll`.
+          ModelError: a listener raised an exception after the previous one.
         """
         saves = self._saves
         with saves.lock:
             _wait(saves, session)
+            self._tell(saves)
             saves.session = session
             try:
                 if self._shadows is None:
@@ -102,25 +108,33 @@ class AsyncSaver:
                     self._take(session, self._shadows)
                     self._write_soon(saves, session, self._shadows)
             except SaveError as error:
-                saves.outcomes.append(error)
+                saves.written.append(error)
 
     def poll(self) -> int | None:
         """Returns the step of a checkpoint that is written and not reported yet, or None; tells the listeners.
 
         Raises:
           SaveError: the checkpoint could not be taken or written.
-          ModelError: a listener raised an exception before it was written.
+          ModelError: a listener raised an exception before or after it was written.
         """
         _ = self.busy  # raises if the write takes too long
         saves = self._saves
-        if not saves.outcomes:
+        self._tell(saves)
+        if not saves.told:
             return None
-        outcome = saves.outcomes.popleft()
+        outcome = saves.told.popleft()
         if isinstance(outcome, PsTrainError):
             raise outcome
-        if saves.session is not None:
-            self._checkpoints.listeners.after(saves.session, outcome)
         return outcome
+
+    def _tell(self, saves: _SessionSaves) -> None:
+        """Tells the listeners of written checkpoints; they hear of one before the next one begins."""
+        with saves.telling:
+            while saves.written:
+                outcome = saves.written.popleft()
+                saves.told.append(outcome)
+                if not isinstance(outcome, PsTrainError) and saves.session is not None:
+                    self._checkpoints.listeners.after(saves.session, outcome)
 
     def wait(self, session: v1.Session) -> None:
         """Waits until nothing is being written.
@@ -144,7 +158,8 @@ class AsyncSaver:
         self.start(session)
         self.wait(session)
         step, failure = None, None
-        while self._saves.outcomes:  # the last one is of this checkpoint
+        self._tell(self._saves)
+        while self._saves.told:  # the last one is of this checkpoint
             try:
                 step, failure = self.poll(), None
             except SaveError as error:
@@ -189,7 +204,7 @@ class AsyncSaver:
     def _write_held(self, saves: _SessionSaves, session: v1.Session) -> None:
         began = time.monotonic()
         with self._barrier.held(session, _WRITE_SECS):
-            saves.outcomes.append(self._checkpoints.save(session))
+            saves.written.append(self._checkpoints.save(session))
         self._hold_secs.append(time.monotonic() - began)
         self._write_secs.append(self._hold_secs[-1])
 
@@ -202,12 +217,12 @@ class AsyncSaver:
         began = time.monotonic()
         try:
             try:
-                saves.outcomes.append(self._checkpoints.save(session, copies=True))
+                saves.written.append(self._checkpoints.save(session, copies=True))
                 self._write_secs.append(time.monotonic() - began)
             finally:
                 session.run(shadows.drop)
         except PsTrainError as error:
-            saves.outcomes.append(error)
+            saves.written.append(error)
         except Exception as error:  # the session is lost, which the training thread detects itself
             log.debug("a checkpoint is given up: %s", cause_of(error))
 

@@ -8,9 +8,11 @@ import time
 
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import SaveError
 from ps_train.engine.checkpoint.files import checkpoints_in
+from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.loops import training
@@ -130,3 +132,24 @@ def test_a_warm_up_is_not_a_checkpoint_and_not_reported(
     report = cluster.snapshots.report()
     assert report is not None and report["count"] == 1
     assert report["hold_secs_mean"] == report["hold_secs_max"], "the one hold, not a slower one before it"
+
+
+def test_listeners_hear_of_each_checkpoint_before_the_next_one_begins(tmp_path: pathlib.Path) -> None:
+    told: list[tuple[str, int]] = []
+
+    class Listener(v1.train.CheckpointSaverListener):
+        def before_save(self, session: v1.Session, global_step_value: int) -> None:
+            told.append(("before", global_step_value))
+
+        def after_save(self, session: v1.Session, global_step_value: int) -> None:
+            told.append(("after", global_step_value))
+
+    cluster = made(tmp_path, 1, 1)
+    assert cluster.snapshots is not None and cluster.checkpoints is not None
+    cluster.checkpoints.listeners = SaveListeners([Listener()], print)
+    session = cluster.sessions[0]
+    for _ in range(2):  # nobody polls between these
+        cluster.snapshots.start(session)
+        session.run(cluster.steps[0].ops.train)
+    assert cluster.snapshots.save(session) == 2
+    assert told == [(what, step) for step in (0, 1, 2) for what in ("before", "after")]
