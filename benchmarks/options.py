@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from benchmarks import compare, results, startup
+from benchmarks import compare, graph_size, results, startup
 from benchmarks.contenders import ALIASES, NAMES, contenders_of
 from benchmarks.errors import UsageError
 from benchmarks.workloads import names, workload_class
@@ -22,6 +22,7 @@ WHAT = {
     "compare": "all contenders side by side (the default)",
     "wire": "bytes and RPCs for one batch",
     "startup": "from launch to the first step of all workers",
+    "graph_size": "preparing models of many variables, tables, columns or products",
     "growth": "more and more workers, and a model of them",
     "modes": "the update modes with one slow worker of four",
     "slow": "the same with delay and a rate limit between tasks",
@@ -109,6 +110,16 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="compare all test losses after the same steps",
+    )
+    models = ", ".join(f"{name}:{'+'.join(map(str, sizes))}" for name, sizes in graph_size.SIZES.items())
+    parser.add_argument(
+        "--cases", default=",".join(graph_size.SIZES), help=f"graph_size: comma-separated, of {models} [all]"
+    )
+    engines = ",".join(graph_size.ENGINES)
+    parser.add_argument("--engines", default=engines, help=f"graph_size: comma-separated [{engines}]")
+    parser.add_argument("--job_of", default="ours", help="graph_size: engines that also make a short whole job [ours]")
+    parser.add_argument(
+        "--observe_secs", type=float, default=30.0, help="graph_size: seconds observed after the first step [30]"
     )
     parser.add_argument("--jobs", action="store_true", help="accumulators: train some as jobs of processes too")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")

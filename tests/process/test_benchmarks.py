@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.contenders import Setting, contender_of
 from benchmarks.errors import ContenderError
+from benchmarks.graph_size import Case, observe, whole_job
 from benchmarks.processes import Processes, Program, command_of, descendants
 from benchmarks.run import check_loss, measure, time_to_first_steps
 from tests.support.long import long
@@ -36,6 +37,22 @@ def test_a_measured_run_counts_examples_cpu_and_memory_and_leaves_no_process():
 @pytest.mark.long
 def test_start_up_ends_with_the_first_step_of_every_worker():
     assert 0.5 < time_to_first_steps(contender_of("classic-async"), Setting("tiny")) < 60
+
+
+@pytest.mark.parametrize(
+    ("model", "engine"), [("tables", "classic"), long("columns", "ours"), long("products", "single")]
+)
+def test_a_run_of_a_graph_of_any_size_is_observed_after_its_first_step(model: str, engine: str):
+    measured = observe(Case(model, 3), engine, secs=2.0)
+    assert 1 < measured["first_step_cpu"] < 60 and 1 < measured["first_step"] < 60
+    assert measured["steps_per_sec"] > 1 and measured["chief_mib"] > 100
+    assert (measured["ps_mib"] > 100) == (engine != "single")
+
+
+@pytest.mark.long
+def test_a_whole_short_job_is_measured_until_its_last_process_has_ended():
+    measured = whole_job(Case("variables", 3), "ours")
+    assert 1 < measured["job"] < 60 and measured["job_cpu"] > 1
 
 
 def test_a_contender_that_fails_is_an_error_with_its_last_lines():
