@@ -75,6 +75,23 @@ def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None
     op._add_control_inputs(before)
 
 
+@contextlib.contextmanager
+def extensible(graph: tf.Graph) -> Iterator[None]:
+    """Makes the graph the default one, to which the body may add operations although it is finalized.
+
+    The public API has no way back from `Graph.finalize`.  TensorFlow sends new operations with a session's next call.
+    """
+    was_finalized = graph.finalized
+    if was_finalized:
+        graph._unsafe_unfinalize()
+    try:
+        with graph.as_default():
+            yield
+    finally:
+        if was_finalized:
+            graph.finalize()
+
+
 def has_custom_gradient(op: tf.Operation) -> bool:
     """Returns True if `tf.custom_gradient` made the operation, which joins results and arguments of a function.
 

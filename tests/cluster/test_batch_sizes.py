@@ -167,8 +167,7 @@ def test_each_example_of_an_epoch_is_used_exactly_once_while_sizes_change(fields
 def _train_to_the_end(cluster: InProcessCluster, index: int) -> None:
     """Makes steps until the worker's input has ended."""
     step, session = cluster.steps[index], cluster.sessions[index]
-    length = len(step.calls.steps)
-    fetches = step.steps_per_call(length)
+    fetches = step.steps_per_call(cluster.job.longest_call)
     assert fetches["examples"], "batches differ, so each step says how many examples it had"
     while min(session.run(fetches)["examples"]) > 0:
         pass

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from ps_train.base.tcp_connections import shut_down_incoming
 from ps_train.cluster.membership.kv_store import KeyValueStore
-from ps_train.cluster.sessions.abandonable import FIRST_SECS, LATER_SECS, run_within
-from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
+from ps_train.cluster.sessions.abandonable import LATER_SECS, run_within
+from ps_train.cluster.sessions.calls import PREPARATION_SECS, UNBOUNDED_CALL
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.models import Linear
@@ -81,7 +81,7 @@ def _train(cluster: InProcessCluster, index: int, run: int) -> int:
       The number of such calls.  Each has ended when its ps lost their connections to the worker.
     """
     forgotten, port = 0, urlsplit(cluster.targets[index]).port or 0
-    step, made, within_secs = cluster.steps[index], 0, FIRST_SECS
+    step, made, within_secs = cluster.steps[index], 0, PREPARATION_SECS
     openings = int(bool(step.steps_per_call(0)["train"]))  # each session's first call
     while made < STEPS // run:
         session = cluster.sessions[index]
@@ -91,7 +91,7 @@ def _train(cluster: InProcessCluster, index: int, run: int) -> int:
         else:
             forgotten += 1
             cluster.open_again(index)
-            within_secs = FIRST_SECS
+            within_secs = PREPARATION_SECS
             openings += int(bool(step.steps_per_call(0)["train"]))
             assert cluster.sessions[index].run(step.worker.calls_begun) == made + openings
     return forgotten

@@ -10,6 +10,7 @@ thread ends as soon as its call does, without any effect (`SessionGroup`).
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 import time
@@ -18,8 +19,10 @@ from typing import Protocol
 
 from ps_train.cluster.sessions.calls import AbandonedCallError, LostConnectionError, SessionGroup
 
-FIRST_SECS, LATER_SECS = 30.0, 5.0
-"""Seconds after which a call that has not begun is checked.  To prepare a graph of several steps takes some seconds."""
+log = logging.getLogger(__name__)
+
+LATER_SECS = 5.0
+"""Seconds after which a call that TensorFlow has prepared is checked, if it has not begun."""
 
 _RESET_CALLS = 20
 """Number of timely calls of a session after which the timeout is reset."""
@@ -29,19 +32,28 @@ class CallCounts(Protocol):
     """The counters of a `TrainingLoop`."""
 
     calls: int
-    is_prepared: bool
+
+    @property
+    def is_prepared(self) -> bool:
+        """True if TensorFlow has prepared all calls of the session that run now."""
 
 
 class StuckCallDetector:
-    """Detector of stuck calls.
+    """Detector of calls that a task has refused, and that never end.
+
+    A call begins when all its tasks have begun.  To prepare one takes TensorFlow long for a large graph; such a call is
+    not stuck.
 
     Args:
       begun: returns the number of this process's calls that have begun on all their tasks.
-      max_secs: maximum seconds for a call to begin; doubled after each stuck call, because the network may be slow.
+      max_secs: maximum seconds for a prepared call to begin; doubled after each stuck call, because the network may be
+        slow.
+      preparation_secs: seconds for a call to begin that must be prepared first, or beside which another one is
+        prepared; doubled in the same way.
     """
 
-    def __init__(self, begun: Callable[[], int], max_secs: float) -> None:
-        self._begun, self._max_secs = begun, max_secs
+    def __init__(self, begun: Callable[[], int], max_secs: float, preparation_secs: float) -> None:
+        self._begun, self._prepared_secs, self._preparation_secs = begun, min(LATER_SECS, max_secs), preparation_secs
         self._factor = 1
         self._loop: CallCounts | None = None
         self._calls, self._since, self._before = 0, 0.0, 0
@@ -65,16 +77,16 @@ class StuckCallDetector:
             return False
         if self._calls == 0 or now - self._since < self._timeout_secs(loop):
             return False
-        self._since = now  # a step may take long
+        waited, self._since = now - self._since, now  # a step may take long
         if self._begun() - self._before >= self._calls or loop.calls != self._calls:
             return False
+        log.warning("a call of several tasks has not begun on all of them in %.0fs: its session is replaced", waited)
         self._factor *= 2
         self._loop = None
         return True
 
     def _timeout_secs(self, loop: CallCounts) -> float:
-        usual = LATER_SECS if loop.is_prepared else FIRST_SECS
-        return min(usual, self._max_secs) * self._factor
+        return (self._prepared_secs if loop.is_prepared else self._preparation_secs) * self._factor
 
 
 PATIENCE_SECS = 20.0

@@ -55,8 +55,23 @@ The deadlines end a call of which this worker refused its own part: TensorFlow m
 SHORT_CALL = v1.RunOptions(timeout_in_ms=3000)
 """Options of a call that is made again if a ps is busy."""
 
-_PREPARATION_SECS = 30.0
-"""Seconds that a busy machine may take to prepare a call's graph, which TensorFlow's deadlines do not cover."""
+PREPARATION_SECS = 30.0
+"""Seconds that a busy machine may take to prepare a call of a small graph, which TensorFlow's deadlines do not cover.
+
+See `preparation_secs_of`.
+"""
+
+_PREPARATION_TO_BUILD = 10.0
+"""Ratio of the longest time of preparing a call to that of building its graph, on the same machine."""
+
+
+def preparation_secs_of(build_secs: float) -> float:
+    """Returns the seconds that a call's graph may take to be prepared, if it took so many seconds to build.
+
+    Both grow with the graph and with the load of the machine.
+    """
+    return max(PREPARATION_SECS, _PREPARATION_TO_BUILD * build_secs)
+
 
 LONG_CALL = v1.RunOptions(timeout_in_ms=1_200_000)
 """Options of a call that reads or writes a large part of the model, or data."""
@@ -90,9 +105,13 @@ class SessionGroup:
     While the owner works, they are abandoned only inside a call.  However that call ends, it raises AbandonedCallError
     in the owner, so the owner never acts on a late result.  Calls of other threads raise AbortedError from then on, as
     they do when a ps is lost.
+
+    Args:
+      preparation_secs: seconds that TensorFlow may take to prepare a call, beyond the call's own deadline.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, preparation_secs: float = PREPARATION_SECS) -> None:
+        self.preparation_secs = preparation_secs
         self._lock = threading.Lock()
         self._owner = threading.get_ident()
         self._sessions: list[Session] = []
@@ -206,6 +225,8 @@ class Session(v1.Session):
     def __init__(self, target: str, graph: tf.Graph, config: v1.ConfigProto, group: SessionGroup | None = None) -> None:
         super().__init__(target, graph=graph, config=config)
         self.group = group
+        self._prepared: set[tuple[Any, ...]] = set()
+        self._preparing, self._counting = 0, threading.Lock()
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Runs as the base class does; in a group, a call without options may take 15 s.
@@ -213,16 +234,40 @@ class Session(v1.Session):
         TensorFlow ends a call at its deadline, without harm to the session.  Only where it does not, because the worker
         has refused its own part, the call becomes overdue, and the session is abandoned.
         """
-        if self.group is None:
-            return self._run_until_accepted(fetches, feed_dict, options, run_metadata)
-        options = _BRIEF_CALL if options is None else options
-        timeout_secs = options.timeout_in_ms / 1000
-        self.group.begin_call(timeout_secs + _PREPARATION_SECS if timeout_secs else math.inf)
+        with self._noting_preparation(fetches, feed_dict):
+            if self.group is None:
+                return self._run_until_accepted(fetches, feed_dict, options, run_metadata)
+            options = _BRIEF_CALL if options is None else options
+            timeout_secs = options.timeout_in_ms / 1000
+            self.group.begin_call(timeout_secs + self.group.preparation_secs if timeout_secs else math.inf)
+            try:
+                return self._run_until_accepted(fetches, feed_dict, options, run_metadata)
+            finally:
+                self.is_connected = True
+                self.group.end_call()
+
+    @property
+    def is_preparing(self) -> bool:
+        """True during a call with new fetches or feeds: TensorFlow prepares a graph for it, and other calls may wait.
+
+        That takes seconds for a small graph, and minutes for a large one on a busy machine.
+        """
+        return self._preparing > 0
+
+    @contextlib.contextmanager
+    def _noting_preparation(self, fetches: Any, feeds: Any) -> Iterator[None]:
+        key = tuple(getattr(one, "name", one) for part in (fetches, list(feeds or ())) for one in tf.nest.flatten(part))
+        if key in self._prepared:
+            yield
+            return
+        with self._counting:
+            self._preparing += 1
         try:
-            return self._run_until_accepted(fetches, feed_dict, options, run_metadata)
+            yield
+            self._prepared.add(key)
         finally:
-            self.is_connected = True
-            self.group.end_call()
+            with self._counting:
+                self._preparing -= 1
 
     def _run_until_accepted(self, *arguments: Any) -> Any:
         for _ in range(_TRIES):

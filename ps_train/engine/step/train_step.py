@@ -20,7 +20,7 @@ from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
 from ps_train.engine.step.spec import GraphSpec
-from ps_train.engine.step.unroll import UnrolledCalls, unroll
+from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
 from ps_train.engine.updates import make_update
 from ps_train.engine.updates.base import StepOps
@@ -54,7 +54,7 @@ class TrainStep:
     is_endless: bool
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
-        """Returns the fetches of one call that makes several steps.
+        """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.
 
         Args:
           length: number of steps; 0 for the call that a session makes before all others, if there is one.
@@ -63,9 +63,9 @@ class TrainStep:
           "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input
           in batches of one size, where no step is without examples.
         """
-        steps = self.calls.steps[:length]
+        steps = self.calls.steps(length)
         return {
-            "train": [op for step in steps for op in step.train] + self.calls.ends.get(length, []),
+            "train": [op for step in steps for op in step.train] + self.calls.ends(length),
             "examples": [] if self.is_endless else [step.examples for step in steps],
         }
 
@@ -85,7 +85,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
         with tf.device(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state)
         ps, ops = build_ps_step(spec, update, state, worker)
-        calls = unroll(ops.train, worker.examples, spec.plan.num_ps, job.longest_call, worker.ahead)
+        calls = UnrolledCalls(ops.train, worker.examples, spec.plan.num_ps, job.longest_call, worker.ahead)
         return TrainStep(graph, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 

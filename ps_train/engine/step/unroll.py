@@ -1,7 +1,7 @@
 """Several steps in one `session.run`: copies of the step's nodes, one after the other.
 
-    calls = unroll(ops.train, examples, num_ps=1, count=8)
-    session.run([step.train for step in calls.steps[:3]])               # three steps in one call
+    calls = UnrolledCalls(ops.train, examples, num_ps=1, most=8)
+    session.run([step.train for step in calls.steps(3)])                # three steps in one call
 
 The steps of a call share its fixed cost: Python, TensorFlow's master, two RPCs for each ps.  On each ps, a copy begins
 when the previous copy has ended there.  A step therefore pulls the values that the previous step has updated.  This
@@ -19,10 +19,13 @@ numbers, in functions too (`engine/variables/copied_functions.py`).  If the mode
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import extensible
 from ps_train.engine.step.copied_nodes import GET_NEXT, LOCK, READ_GATE, Gate, Template, device_of_op, ps_of, pull_gate
 from ps_train.engine.step.effects import has_side_effect
 from ps_train.engine.step.front import Front, KeptPull
@@ -60,61 +63,75 @@ class Ahead:
     begun: tf.Operation
 
 
-@dataclasses.dataclass(frozen=True)
 class UnrolledCalls:
-    """The steps of all calls.
+    """The steps of calls, as copies of one step, each after the previous one.
 
-    Attributes:
-      steps: a call of n steps makes the first n of them.
-      ends: number of steps of a call to the further operations of such a call.  Those for 0 are a call of their own,
-        which a session makes before all others.
-    """
-
-    steps: list[UnrolledStep]
-    ends: Mapping[int, list[tf.Operation]] = dataclasses.field(default_factory=dict)
-
-
-def unroll(
-    train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, count: int, ahead: Ahead | None = None
-) -> UnrolledCalls:
-    """Adds copies of a step to the graph, each after the previous one.
+    A copy is made when a call that needs it is first asked for, also in a graph that is finalized and whose sessions
+    run: TensorFlow sends the new nodes with the next call.  A step of which no such call is made is never copied.
 
     Args:
       train: the operations of the step.
       examples: float32 scalar, number of examples that the step stands for.
       num_ps: number of ps.
-      count: maximum number of steps of a call.
+      most: maximum number of steps of a call.
       ahead: if given, each step's values are pulled while the step before it is computed, also from call to call.
     """
-    step = UnrolledStep(list(train), examples)
-    if count <= 1 and ahead is None:
-        return UnrolledCalls([step])
-    template = _StepTemplate(step, num_ps)
-    if ahead is None:
-        placed = [template.first()]
-        for number in range(1, count):
-            placed.append(template.copy(number, placed[-1], placed[-1]))
-        return UnrolledCalls([copy.step for copy in placed])
-    return _unroll_ahead(template, num_ps, count, ahead)
 
+    def __init__(
+        self, train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int, most: int, ahead: Ahead | None = None
+    ) -> None:
+        self._step, self._num_ps, self._most, self._ahead = UnrolledStep(list(train), examples), num_ps, most, ahead
+        self._placed: list[_Placed] = []
+        self._ends: dict[int, list[tf.Operation]] = {}
+        if ahead is not None:
+            self._front = self._template.front(ahead)
+            with tf.device(ahead.begun.device):
+                self._kept = KeptPull(self._front.found, ahead.begun)
+            self.steps(1)
 
-def _unroll_ahead(template: _StepTemplate, num_ps: int, count: int, ahead: Ahead) -> UnrolledCalls:
-    """Copies a step so that each copy has its values before its turn: the first from the call before."""
-    front = template.front(ahead)
-    with tf.device(ahead.begun.device):
-        kept = KeptPull(front.found, ahead.begun)
-    placed = [template.first_with(front, kept, ahead.begun, count)]
-    ends = {}
-    for number in range(1, count + 1):
-        after = placed[number - 2] if number > 1 else None
-        gates = {pull_gate(ps): Gate(ps_device(ps), _ends(after, ps)) for ps in range(num_ps)}
-        gates[READ_GATE] = Gate(ahead.begun.device, placed[number - 1].batch_ops)
-        copies = front.import_copy(f"pull_{number}", count + number, gates, targets=[t.op for t in front.found])
-        newer = [op.outputs[tensor.value_index] for op, tensor in zip(copies, front.found, strict=True)]
-        ends[number] = [kept.keep(newer)]
-        if number < count:
-            placed.append(template.copy(number, placed[-1], after, pulls_ahead=True))
-    return UnrolledCalls([copy.step for copy in placed], ends | {0: [*ends[1], ahead.begun]})
+    @functools.cached_property
+    def _template(self) -> _StepTemplate:
+        return _StepTemplate(self._step, self._num_ps)
+
+    def steps(self, count: int) -> list[UnrolledStep]:
+        """Returns the steps of a call, and makes those that are missing; call it in one thread at a time."""
+        if self._ahead is None and count <= 1:
+            return [self._step][:count]
+        with extensible(self._step.examples.graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
+            while len(self._placed) < count:
+                self._placed.append(self._next())
+            if self._ahead is not None and count and count not in self._ends:
+                self._ends[count] = [self._end(count, self._ahead)]
+        return [placed.step for placed in self._placed[:count]]
+
+    def ends(self, count: int) -> list[tf.Operation]:
+        """Returns the operations of a call of so many steps that belong to none of them.
+
+        Those for 0 steps are a call of their own, which a session makes before all others.
+        """
+        if count or self._ahead is None:
+            return self._ends.get(count, [])
+        return [*self._ends[1], self._ahead.begun]
+
+    def _next(self) -> _Placed:
+        """Adds the next step of a call to the graph."""
+        number = len(self._placed)
+        if self._ahead is None:
+            return self._template.copy(number, self._placed[-1], self._placed[-1]) if number else self._template.first()
+        if not number:
+            return self._template.first_with(self._front, self._kept, self._ahead.begun, self._most)
+        pull_after = self._placed[-2] if number > 1 else None
+        return self._template.copy(number, self._placed[-1], pull_after, pulls_ahead=True)
+
+    def _end(self, count: int, ahead: Ahead) -> tf.Operation:
+        """Adds the end of a call of so many steps: the front of the next call's first step, which is kept."""
+        pull_after = self._placed[count - 2] if count > 1 else None
+        gates = {pull_gate(ps): Gate(ps_device(ps), _ends(pull_after, ps)) for ps in range(self._num_ps)}
+        gates[READ_GATE] = Gate(ahead.begun.device, self._placed[count - 1].batch_ops)
+        targets, number = [tensor.op for tensor in self._front.found], self._most + count
+        copies = self._front.import_copy(f"pull_{count}", number, gates, targets=targets)
+        newer = [op.outputs[tensor.value_index] for op, tensor in zip(copies, self._front.found, strict=True)]
+        return self._kept.keep(newer)
 
 
 class _StepTemplate(Template):

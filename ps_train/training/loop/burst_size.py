@@ -5,15 +5,16 @@
     bursts.record(steps=1, secs=0.004)
 
 A burst lasts about BURST_SECS, and so does its longest call: the loop checks for events between calls.  TensorFlow
-prepares the graph of each new call length, which takes as long as many steps.  So the first steps are made one by one,
-and few lengths are used.
+prepares a graph for each length of calls, which takes as long as many steps, and the steps of a call are copies
+(`engine/step/unroll.py`).  So the first steps are made one by one, and then calls have one length: the longest one that
+fits.  Where few fit, they gain little by sharing a call, and all steps are made one by one.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, deque
+from collections import deque
 from typing import NamedTuple
 
 from ps_train.config.job import Job
@@ -24,10 +25,12 @@ _HOOKS_SECS = 1.0
 """Seconds between two steps with the hooks, where every burst need not have them."""
 _FIRST = 3
 """Number of steps that are timed one by one before calls make several steps."""
-_MIN_STEPS_FOR_LONG_CALLS = 0.75
-"""Maximum duration of a call of a new length, as a fraction of BURST_SECS."""
-_WISHES = 5
-"""How often calls must leave a length over before its graph is prepared; the end of a job does so once."""
+_MARGIN = 0.75
+"""Maximum duration of a call of a length that is new, as a fraction of BURST_SECS."""
+_SHORTEST_CALL = 4
+"""Minimum number of steps that must fit into a call, for one to be prepared beside the step with the hooks."""
+_CALLS_TO_PAY = 20
+"""Minimum number of calls of a length that a job must still make, for its preparation to be worth its time."""
 _GROWTH = 32
 """Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""
 
@@ -53,6 +56,7 @@ class BurstScheduler:
       save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
       summary_steps: the same, because the model's summaries are due.
       hooks_secs: seconds after which a burst ends with the hooks again; 0: every burst does.
+      last_step: the global step at which the job ends.
     """
 
     def __init__(
@@ -62,14 +66,15 @@ class BurstScheduler:
         save_steps: int = 0,
         summary_steps: int = 0,
         hooks_secs: float = 0.0,
+        last_step: float = math.inf,
     ) -> None:
-        self._lengths, self._fixed = call_lengths(longest_call, fixed), fixed
         self._ends = [every for every in (save_steps, summary_steps) if every]
-        self._hooks_secs = hooks_secs
-        self._steps = 1
+        self._fixed = fixed and longest_call > 1
+        self._lengths = [longest_call] if self._fixed else call_lengths(longest_call, min(self._ends, default=math.inf))
+        self._hooks_secs, self._last_step = hooks_secs, last_step
+        self._steps, self._length = 1, self._lengths[0] if self._fixed else 0
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
-        self._left_over: Counter[int] = Counter()
         self._prepares_graphs = True  # in the first step
 
     @classmethod
@@ -93,7 +98,8 @@ class BurstScheduler:
         if every_step_alone:
             return cls(save_steps=1)
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
-        return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps, hooks_secs)
+        last_step = job.last_step or math.inf
+        return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps, hooks_secs, last_step)
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the size of the next burst: some calls, and the single step with the hooks, if any.
@@ -103,38 +109,53 @@ class BurstScheduler:
           secs_without_hooks: seconds since the hooks ran.
         """
         with_hooks = secs_without_hooks >= self._hooks_secs
+        self._length = self._length_for(self._last_step - global_step)
         steps = self._steps_of_burst(int(with_hooks))
         due = min((every - global_step % every for every in self._ends), default=steps + 1)
         return Burst(min(steps, due), with_hooks or steps == 1 or due <= steps)
 
+    def _length_for(self, left: float) -> int:
+        """Returns the number of steps of calls, 0 for steps with the hooks; only one of several steps is ever prepared.
+
+        Args:
+          left: steps left in the job.
+        """
+        if self._fixed:
+            return self._lengths[0]
+        if len(self._secs) < _FIRST:
+            return 0
+        for length in self._prepared - {1}:
+            return length if length * min(self._secs) <= BURST_SECS else len(self._prepared) - 1
+        secs = statistics.median(self._secs)
+        fitting = [
+            one
+            for one in self._lengths
+            if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS and one * _CALLS_TO_PAY <= left
+        ]
+        return max(fitting, default=int(1 in self._prepared))
+
     def _steps_of_burst(self, alone: int) -> int:
         """Returns the number of steps that make whole calls, with so many single steps."""
+        length = self._length
+        steps = self._steps if self._fixed or len(self._secs) >= _FIRST else 1
         if self._fixed:
-            steps = max(self._steps, self._lengths[0] + alone) if self._lengths[0] > 1 else self._steps
-        else:
-            steps = self._steps if len(self._secs) >= _FIRST else 1
-        longest = self._longest(steps - alone)
-        return steps if longest == 1 else (steps - alone) // longest * longest + alone
+            steps = max(steps, length + alone)
+        return steps if length <= 1 or steps - alone < length else (steps - alone) // length * length + alone
 
     def next_call_length(self, left: int) -> int:
         """Returns the number of steps of the next call, which the caller makes now.
 
-        0 is a single step that longer calls have left over.  The caller makes it with the hooks: that graph is always
-        prepared.
+        0 is a single step that the caller makes with the hooks: that graph is always prepared.
 
         Args:
           left: steps left in the burst, without one that runs with the hooks; at least 1.
         """
-        length = self._longest(left)
-        if length < self._longest(math.inf):
-            self._left_over[length] += 1
-            if self._left_over[length] < _WISHES:
-                length = max((known for known in self._prepared if known <= left), default=0)
-            length = 0 if length == 1 else length
-        if length and length not in self._prepared:
-            self._prepared.add(length)
+        if self._length == 0 or left < self._length:
+            return 0
+        if self._length not in self._prepared:
+            self._prepared.add(self._length)
             self._prepares_graphs = True
-        return length
+        return self._length
 
     def record(self, steps: int, secs: float) -> None:
         """Records the duration of a burst; ignores a burst in which TensorFlow prepared a graph.
@@ -149,24 +170,13 @@ class BurstScheduler:
         self._secs.append(secs / steps)
         self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), _GROWTH * steps))
 
-    def _longest(self, left: float) -> int:
-        fitting = [length for length in self._lengths if length <= left and (self._fixed or self._fits(length))]
-        return max(fitting, default=1)
 
-    def _fits(self, length: int) -> bool:
-        """Returns True if a call of this length is short enough, judged by the fastest of the last bursts.
+def call_lengths(longest: int, every: float = math.inf) -> list[int]:
+    """Returns the lengths that calls may have, longest first: few, because each needs its own graph.
 
-        A new length is judged by their median, with a margin: otherwise it might soon be too long again.
-        """
-        if not self._secs:
-            return False
-        if length in self._prepared:
-            return length * min(self._secs) <= BURST_SECS
-        return length * statistics.median(self._secs) <= _MIN_STEPS_FOR_LONG_CALLS * BURST_SECS
-
-
-def call_lengths(longest: int, fixed: bool) -> list[int]:
-    """Returns the allowed lengths of calls, longest first: few, because each needs its own graph."""
-    if fixed:
-        return sorted({longest, 1}, reverse=True)
-    return [longest >> times for times in range(longest.bit_length())]
+    Args:
+      longest: the longest one.
+      every: number of steps after which a burst ends with a step that runs alone.
+    """
+    lengths = [longest >> times for times in range(longest.bit_length())]
+    return [one for one in lengths if one == 1 or _SHORTEST_CALL <= one < every]

@@ -57,7 +57,6 @@ class TrainingLoop:
       global_step: the latest known global step.
       made_any: True once a step has been made.
       calls: number of calls that have begun, the running one included.
-      is_prepared: True if TensorFlow has already prepared the graph of the running call.
     """
 
     def __init__(
@@ -82,8 +81,7 @@ class TrainingLoop:
         self.global_step = first_step
         self.made_any = False
         self.calls = 0
-        self.is_prepared = False
-        self._lengths: set[int] = set()
+        self._session: Any = None
         self._begun = 0  # steps since the global step was known
 
     def run(self, session: tf.compat.v1.train.MonitoredSession) -> LoopExit:
@@ -167,12 +165,16 @@ class TrainingLoop:
     def _count_call(self, length: int) -> None:
         """Counts a call of `length` steps before it is made."""
         self._begun += length
-        self.is_prepared = length in self._lengths
-        self._lengths.add(length)
         self.calls += 1
+
+    @property
+    def is_prepared(self) -> bool:
+        """True if TensorFlow has prepared all calls of the session that run now."""
+        return not getattr(self._session, "is_preparing", False)
 
     def _burst(self, step_context: Any, size: Burst) -> tuple[int, bool]:
         """Makes a burst; returns the number of steps made, and True if the input has ended."""
+        self._session = step_context.session
         run: Callable[..., Any] = functools.partial(step_context.session.run, options=UNBOUNDED_CALL)
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         for wrap in self._wrappers:

@@ -25,7 +25,14 @@ from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.records import ModelReady, TaskState
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import StuckCallDetector, run_abandonable
-from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, LostInputError
+from ps_train.cluster.sessions.calls import (
+    PS_LOST_ERRORS,
+    SHORT_CALL,
+    LostConnectionError,
+    LostInputError,
+    SessionGroup,
+    preparation_secs_of,
+)
 from ps_train.cluster.sessions.server import own_config, session_config, start_server
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
@@ -119,11 +126,13 @@ class WorkerTraining:
         job, cluster, task, replica = prepared.job, prepared.cluster, prepared.task, prepared.replica
         self.agree()
         server = start_server(cluster.address(task), job, prepared.towers.cpus)
+        began = time.monotonic()
         self.step = build_train_step(prepared.graph_spec())
+        self._preparation_secs = preparation_secs_of(time.monotonic() - began)
         self._input = Input(
             server.target, own_config(cluster, task, job), self.step.worker.batches, self.step.worker.calls_begun
         )
-        self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs)
+        self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs, self._preparation_secs)
         self.shard_client = (
             ShardClient(self.step, replica, job, replica.declared, self._input.begin)
             if self.step.worker.assigned
@@ -161,7 +170,7 @@ class WorkerTraining:
         # Read before the addresses: otherwise a ps that moves now would go unnoticed.
         known = self.joined.heartbeat.ps_liveness.incarnations()
         config = session_config(self.joined.resolver.current(), self.prepared.task, self.prepared.job)
-        self.sessions = ClusterSessions(master, config)
+        self.sessions = ClusterSessions(master, config, SessionGroup(self._preparation_secs))
 
         def train() -> None:
             with self.step.graph.as_default():

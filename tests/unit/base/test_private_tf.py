@@ -149,6 +149,11 @@ NO_CHECKPOINT = "init_from_checkpoint is refused in a model"
 OPERATION, BASE = (lambda: tf.Operation), (lambda: v1.train.Optimizer)
 SYMBOLS = [
     Symbol("_update_input", "lookups of a step cannot be answered together", has("_update_input", OPERATION)),
+    Symbol(
+        "_unsafe_unfinalize",
+        "a call of several steps could not be added to a running graph",
+        has("_unsafe_unfinalize", tf.Graph),
+    ),
     Symbol("_add_control_inputs", "a refused call could consume a batch", has("_add_control_inputs", OPERATION)),
     Symbol("_gradient_op_type", "lost custom gradients are not noticed", custom_gradients_are_marked),
     Symbol("CustomGradient-", "lost custom gradients are not noticed", custom_gradients_are_marked),

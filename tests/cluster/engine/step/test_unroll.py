@@ -255,3 +255,22 @@ def test_a_replica_that_is_removed_within_a_call_goes_on_and_does_not_hold_the_o
     cluster.dismiss(1)
     alone.join(20)
     assert not alone.is_alive() and cluster.global_step() == RUN
+
+
+@every_mode_of_one
+@one_or_two_ps
+def test_steps_are_copied_when_a_longer_call_is_first_made_in_a_session_that_trains(mode: dict, num_ps: int) -> None:
+    values = []
+    for lengths in ((1,) * 8, (1, 1, 3, 1, 2)):
+        cluster = cluster_of(Linear(count=120, width=5), num_ps, 1, **mode)
+        graph, step = cluster.steps[0].graph, cluster.steps[0]
+        graph.finalize()
+        before = len(graph.get_operations())
+        for length in lengths:
+            cluster.sessions[0].run(step.steps_per_call(length))
+            assert graph.finalized
+            assert (len(graph.get_operations()) > before) == (max(lengths[: lengths.index(length) + 1]) > 1)
+        values.append(cluster.values())
+        assert cluster.global_step() == 8
+    for name, value in values[0].items():
+        np.testing.assert_array_equal(values[1][name], value, err_msg=name)

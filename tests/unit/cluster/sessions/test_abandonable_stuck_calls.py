@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ps_train.cluster.sessions.abandonable import StuckCallDetector
+from ps_train.cluster.sessions.calls import preparation_secs_of
 
 
 @dataclasses.dataclass
@@ -22,7 +23,7 @@ class Calls:
 
 
 def watch_of(calls: Calls) -> StuckCallDetector:
-    watch = StuckCallDetector(calls.ask, max_secs=10)
+    watch = StuckCallDetector(calls.ask, max_secs=100, preparation_secs=10)
     watch.begin(calls)
     return watch
 
@@ -65,7 +66,7 @@ def test_the_patience_doubles_as_the_network_may_be_slow() -> None:
 
 def test_a_call_whose_graph_is_prepared_begins_sooner_and_a_session_that_works_makes_the_patience_what_it_was() -> None:
     calls = Calls()
-    watch = StuckCallDetector(calls.ask, max_secs=100)
+    watch = StuckCallDetector(calls.ask, max_secs=100, preparation_secs=30)
     found = []
     for begin, count in ((0, 3), (1000, 3), (2000, 30), (3000, 3)):
         calls.calls, calls.is_prepared = 0, True
@@ -80,5 +81,15 @@ def test_a_call_whose_graph_is_prepared_begins_sooner_and_a_session_that_works_m
 
 
 def test_before_there_is_a_call_nothing_is_stuck() -> None:
-    watch = StuckCallDetector(lambda: 0, 10)
+    watch = StuckCallDetector(lambda: 0, 10, 10)
     assert not any(watch.is_stuck(now) for now in range(100))
+
+
+def test_a_call_that_is_prepared_for_minutes_is_not_stuck() -> None:
+    calls = Calls()
+    watch = StuckCallDetector(calls.ask, max_secs=100, preparation_secs=preparation_secs_of(build_secs=60.0))
+    watch.begin(calls)
+    watch.is_stuck(0)
+    calls.calls = 1
+    assert not any(watch.is_stuck(now) for now in range(1, 600))
+    assert any(watch.is_stuck(now) for now in range(600, 620))

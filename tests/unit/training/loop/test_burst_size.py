@@ -59,54 +59,74 @@ def test_a_burst_is_never_without_steps() -> None:
 
 
 def test_lengths_of_calls() -> None:
-    assert call_lengths(1, fixed=False) == call_lengths(1, fixed=True) == [1]
-    assert call_lengths(8, fixed=False) == [8, 4, 2, 1]
-    assert call_lengths(6, fixed=True) == [6, 1]
+    assert call_lengths(1) == [1]
+    assert call_lengths(8) == [8, 4, 1]
+    assert call_lengths(8, every=8) == [4, 1], "a burst of 8 ends with a step that runs alone"
+
+
+def length_of(rhythm: BurstScheduler, left: int = 50, step: int = 0) -> int:
+    rhythm.next_burst(step)
+    return rhythm.next_call_length(left)
 
 
 def test_calls_are_no_longer_than_the_loop_may_ignore_signals() -> None:
-    assert after(BurstScheduler(8), BURST_SECS / 100).next_call_length(50) == 8
-    assert after(BurstScheduler(8), BURST_SECS / 6).next_call_length(50) == 4
-    assert after(BurstScheduler(8), BURST_SECS / 1.5).next_call_length(50) == 1
+    assert length_of(after(BurstScheduler(8), BURST_SECS / 100)) == 8
+    assert length_of(after(BurstScheduler(8), BURST_SECS / 6)) == 4
+
+
+def test_nothing_is_prepared_for_steps_of_which_few_would_share_a_call() -> None:
+    assert length_of(after(BurstScheduler(8), BURST_SECS / 5)) == 0
+    assert length_of(after(BurstScheduler(1), BURST_SECS / 5)) == 0
+    assert length_of(after(BurstScheduler(1), BURST_SECS / 6)) == 1
 
 
 def test_calls_become_shorter_when_steps_become_slow() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
     after(rhythm, BURST_SECS, bursts=5)
-    assert rhythm.next_call_length(50) == 1
+    assert length_of(rhythm) == 0
+
+
+def test_one_length_of_several_steps_is_prepared_and_no_other_one() -> None:
+    rhythm = after(BurstScheduler(8), BURST_SECS / 7.5)
+    after(rhythm, BURST_SECS / 100, bursts=9)
+    assert length_of(rhythm) == 4
 
 
 def test_a_length_that_is_new_must_fit_for_some_time() -> None:
-    rhythm = after(BurstScheduler(8), BURST_SECS / 7.5)
+    rhythm = after(BurstScheduler(8), BURST_SECS / 5)
     after(rhythm, BURST_SECS / 20, bursts=2)
-    assert rhythm.next_call_length(50) == 4
+    assert length_of(rhythm) == 0
     after(rhythm, BURST_SECS / 20, bursts=1)
-    assert rhythm.next_call_length(50) == 8
-    after(rhythm, BURST_SECS / 7.5, bursts=4)
-    assert rhythm.next_call_length(50) == 8
+    assert length_of(rhythm) == 8
+    after(rhythm, BURST_SECS / 8.5, bursts=4)
+    assert length_of(rhythm) == 8
+
+
+def test_no_call_is_prepared_for_the_last_steps_of_a_job() -> None:
+    rhythm = after(BurstScheduler(8, last_step=1000), BURST_SECS / 100)
+    assert length_of(rhythm, step=995) == 8, "it is prepared"
+    late = BurstScheduler(8, last_step=24)
+    for step in range(4):
+        late.next_burst(step)
+        late.record(1, BURST_SECS / 100)
+    assert length_of(late, step=5) == 0
 
 
 def test_no_call_is_longer_than_what_is_left() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
-    assert [rhythm.next_call_length(left) for left in (9, 8)] == [8, 8]
+    assert [length_of(rhythm, left) for left in (9, 8)] == [8, 8]
     assert all(rhythm.next_call_length(left) <= left for left in (7, 6, 5, 4, 3, 2, 1) for _ in range(9))
 
 
-def test_no_graph_is_prepared_for_what_long_calls_leave_over_at_the_end_of_a_job() -> None:
+def test_what_long_calls_leave_over_is_made_with_the_hooks() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
-    assert [rhythm.next_call_length(left) for left in (7, 6, 5, 3, 2, 1)] == [0] * 6
-
-
-def test_a_length_that_is_left_over_again_and_again_is_made_in_one_call() -> None:
-    rhythm = after(BurstScheduler(8), BURST_SECS / 100)
-    assert [rhythm.next_call_length(5) for _ in range(6)] == [0] * 4 + [4] * 2
-    assert [rhythm.next_call_length(left) for left in (7, 3, 1)] == [4, 0, 0]
+    assert [rhythm.next_call_length(left) for left in (7, 6, 5, 4, 3, 2, 1)] == [0] * 7
 
 
 def test_a_call_of_a_given_length_is_of_that_length_however_slow_steps_are() -> None:
     rhythm = BurstScheduler(6, fixed=True)
-    assert rhythm.next_call_length(20) == 6 and rhythm.next_call_length(5) == 0
-    assert after(rhythm, 1.0).next_call_length(20) == 6
+    assert length_of(rhythm, 20) == 6 and length_of(rhythm, 5) == 0
+    assert length_of(after(rhythm, 1.0), 20) == 6
 
 
 def test_a_burst_has_a_call_of_a_given_length_even_where_it_takes_longer_than_a_burst_should() -> None:
@@ -117,7 +137,7 @@ def test_a_burst_has_a_call_of_a_given_length_even_where_it_takes_longer_than_a_
 
 
 def test_a_call_and_the_step_after_it_take_no_longer_than_a_burst() -> None:
-    for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (6, 4), (3, 2), (2, 1)):
+    for steps, run in ((22, 16), (20, 8), (12, 8), (9, 4), (5, 4), (4, 0)):
         rhythm = after(BurstScheduler(16), BURST_SECS / (steps + 0.5))
         assert rhythm.next_call_length(rhythm.next_burst().steps - 1) == run
         assert rhythm.next_burst().steps <= steps
