@@ -25,7 +25,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -256,7 +256,7 @@ class Session(v1.Session):
 
     @contextlib.contextmanager
     def _noting_preparation(self, fetches: Any, feeds: Any) -> Iterator[None]:
-        key = tuple(getattr(one, "name", one) for part in (fetches, list(feeds or ())) for one in tf.nest.flatten(part))
+        key = (*_names_in(fetches), "", *_names_in(list(feeds or ())))
         if key in self._prepared:
             yield
             return
@@ -289,6 +289,17 @@ class Session(v1.Session):
                 error = tf.errors.AbortedError(error.node_def, error.op, error.message)
             error.graph = self.graph  # `user_code.py` finds there which line of the model made the operation
             raise error
+
+
+def _names_in(fetches: Any) -> Iterator[Any]:
+    """Yields the names of all that a structure of fetches or feeds holds; the keys of its dicts may be any objects."""
+    if isinstance(fetches, Mapping):
+        fetches = list(fetches.values())
+    if isinstance(fetches, list | tuple):
+        for one in fetches:
+            yield from _names_in(one)
+    else:
+        yield getattr(fetches, "name", fetches)
 
 
 def _close(session: Session) -> None:

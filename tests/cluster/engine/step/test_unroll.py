@@ -266,10 +266,10 @@ def test_steps_are_copied_when_a_longer_call_is_first_made_in_a_session_that_tra
         graph, step = cluster.steps[0].graph, cluster.steps[0]
         graph.finalize()
         before = len(graph.get_operations())
-        for length in lengths:
+        for number, length in enumerate(lengths):
             cluster.sessions[0].run(step.steps_per_call(length))
             assert graph.finalized
-            assert (len(graph.get_operations()) > before) == (max(lengths[: lengths.index(length) + 1]) > 1)
+            assert (len(graph.get_operations()) > before) == (max(lengths[: number + 1]) > 1)
         values.append(cluster.values())
         assert cluster.global_step() == 8
     for name, value in values[0].items():
