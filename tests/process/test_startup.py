@@ -116,6 +116,19 @@ def test_a_ps_to_which_no_worker_comes_gives_up(processes: Processes) -> None:
     assert "no worker has come" in only_error(ps.output)
 
 
+def test_a_chief_that_needs_longer_to_build_its_model_than_others_wait_for_it_is_waited_for(
+    processes: Processes,
+) -> None:
+    cluster = TestCluster(
+        processes, 1, 2, "--model=tests.support.models:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=8"
+    )
+    ps = cluster.start("ps", 0)
+    workers = [cluster.start("worker", index, env={"BUILD_SECS": "18"} if index == 0 else {}) for index in range(2)]
+    for process in (*workers, ps):
+        assert process.wait(60) == 0, process.output
+    assert "lost" not in ps.output
+
+
 @pytest.mark.long
 def test_a_proxy_in_the_environment_is_not_used_for_the_cluster(processes: Processes) -> None:
     proxy = f"http://127.0.0.1:{free_ports(1)[0]}"

@@ -281,3 +281,11 @@ class LegacyLayers(Linear):
         cell = v1.nn.rnn_cell.GRUCell(2, name="cell")
         _, state = v1.nn.dynamic_rnn(cell, hidden[:, :, tf.newaxis], dtype=tf.float32)
         return v1.layers.dense(tf.concat([hidden, state], 1), 1, name="dense")[:, 0]
+
+
+class SlowToBuild(Linear):
+    """Takes so many seconds of the environment to build, the first time."""
+
+    def forward(self, features, training):
+        time.sleep(float(os.environ.pop("BUILD_SECS", "0")))
+        return super().forward(features, training)

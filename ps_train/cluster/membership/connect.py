@@ -31,13 +31,16 @@ class NotReadyError(Exception):
     """Signals that an attempt may be repeated; the text says what is missing."""
 
 
-def retry_until(attempt: Callable[[], Any], timeout_secs: float, waiting_for: str) -> Any:
+def retry_until(
+    attempt: Callable[[], Any], timeout_secs: float, waiting_for: str, sign_of_life: Callable[[], Any] = lambda: None
+) -> Any:
     """Calls `attempt` until it does not raise NotReadyError; returns its result.
 
     Args:
       attempt: a function without arguments.
       timeout_secs: after so many seconds the next failure is final.
       waiting_for: names the awaited thing in messages.
+      sign_of_life: the time begins anew whenever this has another result.
 
     Raises:
       UnreachableError: the time is over; its text ends with that of the last NotReadyError.
@@ -59,7 +62,12 @@ def retry_until(attempt: Callable[[], Any], timeout_secs: float, waiting_for: st
             next_warning = now + 10
         return False
 
-    if not poll_until(succeeds, deadline, _PAUSE_SECS):
+    seen = sign_of_life()
+    while not poll_until(succeeds, deadline, _PAUSE_SECS):
+        before, seen = seen, sign_of_life()
+        if seen != before:
+            deadline = time.monotonic() + timeout_secs
+            continue
         raise UnreachableError(f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}")
     return result
 

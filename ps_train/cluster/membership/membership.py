@@ -194,7 +194,8 @@ class Membership:
         """Takes in the statuses that were read; returns the changes since the last update."""
         found = {status.task: status for status in statuses}
         for task in found.keys() - self._members.keys() if self._is_open else ():
-            self._members[task] = _Member(present=False)
+            if found[task].state != TaskState.PREPARING:
+                self._members[task] = _Member(present=False)
         changes: list[MembershipChange] = []
         for task, member in self._members.items():
             changes += self._update_task(task, member, found.get(task), now)
@@ -210,7 +211,7 @@ class Membership:
             changes = [MembershipChange(task, False, location, absent)] if member.present else []
         elif not member.present:
             changes = [MembershipChange(task, True, location, "has joined" if before is None else "is back")]
-        elif before is not None and status is not None and before.process_id != status.process_id:
+        elif before is not None and status is not None and _is_other_process(before, status):
             changes = [MembershipChange(task, True, location, f"has taken the place of pid {before.pid}")]
         else:
             changes = []
@@ -228,6 +229,10 @@ class Membership:
         return (
             f"has said nothing for {self._lease_secs:g}s (heartbeat_timeout_secs)" if silent > self._lease_secs else ""
         )
+
+
+def _is_other_process(before: TaskStatus, now: TaskStatus) -> bool:
+    return before.process_id != now.process_id and before.state != TaskState.PREPARING
 
 
 def _heartbeat(status: TaskStatus) -> tuple[str, int]:

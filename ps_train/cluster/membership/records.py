@@ -52,10 +52,11 @@ TELEMETRY = "telemetry"
 class TaskState(str, enum.Enum):
     """A state of a training task.  Members equal their texts, which is what a record holds.
 
-    A recovering task has lost a ps.  A waiting task has no more steps.  A leaving task has read the outcome.  The job
-    goes on without a task that has left, or whose script has failed.
+    A preparing task has not joined yet.  A recovering task has lost a ps.  A waiting task has no more steps.  A leaving
+    task has read the outcome.  The job goes on without a task that has left, or whose script has failed.
     """
 
+    PREPARING = "preparing"
     STARTING = "starting"
     TRAINING = "training"
     RECOVERING = "recovering"
@@ -77,6 +78,11 @@ class OutcomeKind(str, enum.Enum):
 def task_key(task: str) -> str:
     """Returns the key of a training task's status."""
     return f"seat/{task}"
+
+
+def preparing_key(task: str) -> str:
+    """Returns the key of the status of a training task that has not joined yet."""
+    return f"preparing/{task}"
 
 
 def eval_result_key(share: int) -> str:
@@ -146,12 +152,16 @@ class TaskStatus(Record):
 
 
 def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:
-    """Returns the status of every training task that has a record in a store.
+    """Returns the status of every training task that has a record in a store, as joined or as preparing.
 
     Args:
       items: the keys and values of the store.
     """
-    return [TaskStatus.from_json(text) for key, text in items.items() if key.startswith(task_key(""))]
+    preparing, joined = (
+        {key.removeprefix(prefix): TaskStatus.from_json(text) for key, text in items.items() if key.startswith(prefix)}
+        for prefix in (preparing_key(""), task_key(""))
+    )
+    return [*(preparing | joined).values()]
 
 
 @dataclasses.dataclass(frozen=True)

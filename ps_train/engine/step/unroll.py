@@ -93,6 +93,11 @@ class UnrolledCalls:
     def _template(self) -> _StepTemplate:
         return _StepTemplate(self._step, self._num_ps)
 
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that each further step of a call copies."""
+        return len(self._template.inside)
+
     def steps(self, count: int) -> list[UnrolledStep]:
         """Returns the steps of a call, and makes those that are missing; call it in one thread at a time."""
         if self._ahead is None and count <= 1:

@@ -31,6 +31,8 @@ _SHORTEST_CALL = 4
 """Minimum number of steps that must fit into a call, for one to be prepared beside the step with the hooks."""
 _CALLS_TO_PAY = 20
 """Minimum number of calls of a length that a job must still make, for its preparation to be worth its time."""
+_MOST_NODES = 32_000
+"""Maximum number of nodes of a call of several steps, which TensorFlow prepares in about ten seconds."""
 _GROWTH = 32
 """Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""
 
@@ -57,6 +59,7 @@ class BurstScheduler:
       summary_steps: the same, because the model's summaries are due.
       hooks_secs: seconds after which a burst ends with the hooks again; 0: every burst does.
       last_step: the global step at which the job ends.
+      nodes: number of the graph's nodes that each further step of a call copies.
     """
 
     def __init__(
@@ -67,10 +70,12 @@ class BurstScheduler:
         summary_steps: int = 0,
         hooks_secs: float = 0.0,
         last_step: float = math.inf,
+        nodes: int = 0,
     ) -> None:
         self._ends = [every for every in (save_steps, summary_steps) if every]
         self._fixed = fixed and longest_call > 1
-        self._lengths = [longest_call] if self._fixed else call_lengths(longest_call, min(self._ends, default=math.inf))
+        every = min(self._ends, default=math.inf)
+        self._lengths = [longest_call] if self._fixed else call_lengths(longest_call, every, nodes)
         self._hooks_secs, self._last_step = hooks_secs, last_step
         self._steps, self._length = 1, self._lengths[0] if self._fixed else 0
         self._secs: deque[float] = deque(maxlen=5)
@@ -85,6 +90,7 @@ class BurstScheduler:
         summary_steps: int = 0,
         every_step_alone: bool = False,
         every_burst_with_hooks: bool = True,
+        nodes: int = 0,
     ) -> BurstScheduler:
         """Returns the scheduler for the flags of a job.
 
@@ -94,12 +100,14 @@ class BurstScheduler:
           summary_steps: as for the class, from the replica's duties.
           every_step_alone: if True, a burst has one step: there are hooks that must run at every step.
           every_burst_with_hooks: if False, some bursts have no hooks, because nothing needs them so often.
+          nodes: as for the class.
         """
         if every_step_alone:
             return cls(save_steps=1)
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
         last_step = job.last_step or math.inf
-        return cls(job.longest_call, job.steps_per_run != AUTO, save_steps, summary_steps, hooks_secs, last_step)
+        fixed = job.steps_per_run != AUTO
+        return cls(job.longest_call, fixed, save_steps, summary_steps, hooks_secs, last_step, nodes)
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the size of the next burst: some calls, and the single step with the hooks, if any.
@@ -171,12 +179,13 @@ class BurstScheduler:
         self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), _GROWTH * steps))
 
 
-def call_lengths(longest: int, every: float = math.inf) -> list[int]:
+def call_lengths(longest: int, every: float = math.inf, nodes: int = 0) -> list[int]:
     """Returns the lengths that calls may have, longest first: few, because each needs its own graph.
 
     Args:
       longest: the longest one.
       every: number of steps after which a burst ends with a step that runs alone.
+      nodes: number of nodes of a step.
     """
     lengths = [longest >> times for times in range(longest.bit_length())]
-    return [one for one in lengths if one == 1 or _SHORTEST_CALL <= one < every]
+    return [one for one in lengths if one == 1 or (_SHORTEST_CALL <= one < every and one * nodes <= _MOST_NODES)]

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import RefusedError
+from ps_train.base.errors import LostTaskError, RefusedError
 from ps_train.base.untrusted import read_object
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import records
@@ -113,7 +113,7 @@ def await_ready(stores: list[KeyValueStore], chief: str, timeout_secs: float) ->
     Args:
       stores: the store of each ps.
       chief: task name of the chief, for errors.
-      timeout_secs: seconds to wait.
+      timeout_secs: seconds to wait without a sign of life of the chief.
 
     Returns:
       The chief's record.
@@ -126,8 +126,17 @@ def await_ready(stores: list[KeyValueStore], chief: str, timeout_secs: float) ->
             raise NotReadyError(f"{chief} has not initialized or restored the model yet")
         return ready
 
-    ready: ModelReady = retry_until(read, timeout_secs, f"the chief, {chief}")
+    ready: ModelReady = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _heartbeat(stores[0], chief))
     return ready
+
+
+def _heartbeat(store: KeyValueStore, task: str) -> tuple[str, int] | None:
+    """Returns what changes while a task lives, also before it joins; None if there is no sign of it."""
+    try:
+        statuses = records.task_statuses(store.items())
+    except LostTaskError:
+        return None
+    return next(((one.process_id, one.heartbeat) for one in statuses if one.task == task), None)
 
 
 def agree_with_chief(
@@ -147,7 +156,7 @@ def agree_with_chief(
             raise NotReadyError(f"{chief} has not described the job yet")
         return text
 
-    expected = retry_until(read, timeout_secs, f"the chief, {chief}")
+    expected = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _heartbeat(store, str(cluster.chief)))
     found = diff_configs(read_object(expected), own, "the chief", task)
     if found:
         raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")

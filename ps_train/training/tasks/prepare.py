@@ -15,6 +15,7 @@ from typing import Any
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.job_diff import job_fingerprint
+from ps_train.cluster.membership.preparing import told_as_preparing
 from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
@@ -85,15 +86,16 @@ class Prepared:
 
 
 def prepare(job: Job, task: Task, model: Model) -> Prepared:
-    """Runs a model's code once and places its variables.
+    """Runs a model's code once and places its variables, while each ps hears that the task lives.
 
     Raises:
       ModelError: the model cannot be trained.
       ConfigError: the job is not possible on this machine, or with this data.
     """
     source, cluster = training_source(model, job), Cluster.of(job)
-    variables = trace(model, source, job.min_batch_size, job.seed)
-    description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
+    with told_as_preparing(job, task):
+        variables = trace(model, source, job.min_batch_size, job.seed)
+        description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     plan = make_plan(variables.specs(), len(cluster.ps))
     return Prepared(job, task, cluster, model, source, variables, plan, find_towers(job), description)
 

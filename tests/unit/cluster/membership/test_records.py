@@ -22,7 +22,17 @@ from ps_train.cluster.membership.run_status import RunState, Status, StatusFile,
 from tests.support.statuses import store_of, task_status
 
 TEXTS = {
-    TaskState: {"starting", "training", "recovering", "waiting", "input ended", "leaving", "left", "failed"},
+    TaskState: {
+        "preparing",
+        "starting",
+        "training",
+        "recovering",
+        "waiting",
+        "input ended",
+        "leaving",
+        "left",
+        "failed",
+    },
     OutcomeKind: {"done", "failed", "stopped"},
     RunState: {"running", "done", "stopped", "failed"},
 }

@@ -62,6 +62,7 @@ def test_lengths_of_calls() -> None:
     assert call_lengths(1) == [1]
     assert call_lengths(8) == [8, 4, 1]
     assert call_lengths(8, every=8) == [4, 1], "a burst of 8 ends with a step that runs alone"
+    assert [call_lengths(8, nodes=count) for count in (4_000, 4_001, 8_001)] == [[8, 4, 1], [4, 1], [1]]
 
 
 def length_of(rhythm: BurstScheduler, left: int = 50, step: int = 0) -> int:

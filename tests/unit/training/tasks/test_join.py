@@ -27,6 +27,9 @@ class Frozen:
             raise SILENT
         return self.answer
 
+    def items(self) -> dict[str, str]:
+        raise SILENT
+
 
 def test_a_call_is_made_again_until_it_is_answered() -> None:
     frozen = Frozen(3)
