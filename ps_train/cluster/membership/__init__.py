@@ -19,7 +19,7 @@ Files:
     lease.py           Task lease: a record in the store of ps 0 that ensures that only one process runs as each task
     liveness.py        Liveness: the time for which a heartbeat has not changed
     membership.py      Membership: the training tasks that take part in a job, as the chief sees it
-    preparing.py       What a task tells each ps while it prepares: that it lives, although it has not joined yet
+    preparing.py       Sign of life of a task that prepares, which every ps gets before the task joins
     presence.py        Presence of a training task: it tells every ps twice a second that it lives, and at its end
                          how it ended
     ps_liveness.py     Liveness of the ps, as one training task sees it: answering or silent, its process, and its

@@ -1,4 +1,4 @@
-"""What a task tells each ps while it prepares: that it lives, although it has not joined yet.
+"""Sign of life of a task that prepares, which every ps gets before the task joins.
 
     with told_as_preparing(job, task):
         trace(model)                    # may take minutes
