@@ -80,7 +80,7 @@ class StuckCallDetector:
         waited, self._since = now - self._since, now  # a step may take long
         if self._begun() - self._before >= self._calls or loop.calls != self._calls:
             return False
-        log.warning("a call of several tasks has not begun on all of them in %.0fs: its session is replaced", waited)
+        log.warning("a call has not begun on all its tasks within %.0fs", waited)
         self._factor *= 2
         self._loop = None
         return True
@@ -161,9 +161,11 @@ def run_abandonable(train: Callable[[], None], group: SessionGroup, has_ended: C
     """
     running = _AbandonableThread(train, group)
     while not running.ended.wait(_POLL_SECS):
-        if (group.is_overdue() and group.abandon(0.0)) or (has_ended() and group.abandon(GRACE_SECS)):
+        is_overdue = group.is_overdue()
+        if (is_overdue and group.abandon(0.0)) or (has_ended() and group.abandon(GRACE_SECS)):
             group.hang_up()
-            raise LostConnectionError("a call hangs: the ps that it waits for was replaced, or a task has refused it")
+            why = "it is long past its deadline" if is_overdue else "its ps was replaced, or a task has refused it"
+            raise LostConnectionError(f"a call hangs: {why}")
     if running.error is not None:
         raise running.error
 

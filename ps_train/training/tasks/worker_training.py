@@ -218,7 +218,7 @@ class WorkerTraining:
 
     def _wait_for_ps(self, cause: str) -> None:
         """Stops training after the session was lost; returns when all ps answer."""
-        log.debug("the session is abandoned: %s", cause)
+        log.info("%s drops its session and opens another one: %s", self.prepared.task, cause)
         has_made_any = self.loop is not None and self.loop.made_any
         self._sessions_without_step = 0 if has_made_any else self._sessions_without_step + 1
         self.session = self.loop = None

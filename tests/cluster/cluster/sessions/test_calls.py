@@ -118,3 +118,35 @@ def test_an_awaited_tensor_that_was_cancelled_means_a_lost_task(monkeypatch) -> 
     monkeypatch.setattr(v1.Session, "run", run)
     with pytest.raises(tf.errors.AbortedError, match="RecvFromRemoteAsync"):
         session.run(None)
+
+
+def test_a_session_tells_while_a_call_of_new_fetches_or_feeds_is_prepared_and_made() -> None:
+    target = POOL.take(1)[0].target
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        entered.set()
+        return go_on.wait(30)
+
+    with tf.Graph().as_default() as graph:
+        fed = v1.placeholder_with_default(1, [])
+        slow = tf.numpy_function(wait, [], tf.bool)
+    session = Session(target, graph, v1.ConfigProto())
+
+    def is_preparing_during(*arguments: object) -> bool:
+        entered.clear()
+        go_on.clear()
+        call = threading.Thread(target=session.run, args=arguments, daemon=True)
+        call.start()
+        assert entered.wait(30)
+        seen = session.is_preparing
+        go_on.set()
+        call.join(30)
+        assert not session.is_preparing
+        return seen
+
+    calls = [([slow],), ({object(): slow},), ([slow, fed],), ([slow, fed], {fed: 2}), ([slow, fed], {fed: 3})]
+    assert [is_preparing_during(*call) for call in calls] == [True, False, True, True, False]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(fed, {fed: [1, 2]})
+    assert not session.is_preparing
