@@ -15,7 +15,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ps_train.base.errors import DataError
@@ -100,6 +100,26 @@ def pipeline_error(text: str) -> Exception:
     return ValueError(f"{_PREFIX}{text}\n")
 
 
+def assertion(condition: Any, parts: Sequence[Any]) -> tf.Operation:
+    """Returns an operation that fails with an error for `data_error` unless a condition holds for all elements.
+
+    Args:
+      condition: bool, of any shape.
+      parts: the error's text, in parts: texts, and tensors with one element in case of an error.
+    """
+    import tensorflow as tf
+
+    texts: list[Any] = [_PREFIX]
+    for part in parts:  # successive texts are one constant
+        if isinstance(part, tf.Tensor):
+            texts.append(part)
+        elif isinstance(texts[-1], str):
+            texts[-1] += str(part)
+        else:
+            texts.append(str(part))
+    return tf.raw_ops.Assert(condition=tf.reduce_all(condition), data=texts)
+
+
 def own_text(error: Exception) -> str:
     """Returns an error's text without the recent log lines of other calls, which TensorFlow adds to it."""
     return str(error).partition("Recent warning and error logs:")[0]
@@ -112,7 +132,7 @@ def data_error(error: Exception) -> DataError | None:
     """
     text = own_text(error)
     if found := re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", text):  # an assertion adds brackets
-        return DataError(found[1])
+        return DataError(re.sub(r"\] \[+([-\d]+)\]+ \[", r"\1", found[1]))  # the tensors of an `assertion`
     if found := _UNEQUAL.search(text):
         return DataError(
             f"examples differ in shape, such as {found[1]} and {found[2]}: give all the same shape, or let the dataset "

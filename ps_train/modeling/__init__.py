@@ -16,5 +16,6 @@ Files:
     metrics.py     Metrics of predicted probabilities: AUC, log-loss, calibration
     model.py       The base class of the user's models: data, outputs, loss, metrics and optimizer
     optimizers.py  Optimizers for tables: they read and write only the rows that have a gradient
+    scratch_graph.py  Scratch graphs: a model is built in them to be looked at, and they never run
     splits.py      The splits of a job's data, as a task loads them
 """

@@ -59,7 +59,11 @@ class WholeChunk(Chunk):
 
     def read(self) -> list[tf.Tensor]:
         """Reads each variable, on its ps."""
-        return [entry.variable.read_value() for entry in self.entries]
+        values = []
+        for variable in (entry.variable for entry in self.entries):
+            with tf.device(variable.device):
+                values.append(tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype))
+        return values
 
     def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
         """Assigns each value to its variable, in the order of `entries`."""

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.engine.variables.variables import CheckpointEntry, ps_index, variable_bytes
 
@@ -35,11 +34,12 @@ class ShadowCopies:
     """
 
     def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
-        self.entries = [dataclasses.replace(entry, variable=_shadow_variable(entry.variable)) for entry in entries]
+        self.entries = [dataclasses.replace(entry, variable=_Shadow(entry.variable)) for entry in entries]
         copied, dropped = [], []
         for entry, shadow in zip(entries, self.entries, strict=True):
             with tf.device(entry.variable.device):
-                copied.append(shadow.variable.assign(entry.variable.read_value(), read_value=False))
+                value = tf.raw_ops.ReadVariableOp(resource=entry.variable.handle, dtype=entry.variable.dtype)
+                copied.append(tf.raw_ops.AssignVariableOp(resource=shadow.variable.handle, value=value))
                 dropped.append(tf.raw_ops.DestroyResourceOp(resource=shadow.variable.handle))
         self.copy, self.drop = tf.group(*copied), tf.group(*dropped)
 
@@ -52,15 +52,30 @@ def bytes_by_ps(entries: Sequence[CheckpointEntry]) -> dict[int, int]:
     return dict(found)
 
 
-def _shadow_variable(variable: Any) -> Any:
-    """Makes a variable outside the usual collections, so that no process initializes it or waits for that."""
-    with tf.device(variable.device):
-        return v1.get_variable(
-            f"ps_train/shadow/{variable.op.name}",
-            variable.shape,
-            variable.dtype.base_dtype,
-            v1.zeros_initializer(),
-            trainable=False,
-            collections=["ps_train/shadow"],
-            use_resource=True,
-        )
+class _Shadow:
+    """A second copy of a variable, which has no initial value and is in no collection.
+
+    One of TensorFlow's variables has five more operations, among them an initial value.  No process initializes a copy
+    or waits for that.
+    """
+
+    def __init__(self, variable: Any) -> None:
+        self.shape, self.dtype, self.device = variable.shape, variable.dtype.base_dtype, variable.device
+        name = f"ps_train/shadow/{variable.op.name}"
+        with tf.device(self.device):
+            self.handle = tf.raw_ops.VarHandleOp(dtype=self.dtype, shape=self.shape, shared_name=name, name=name)
+
+    @property
+    def op(self) -> tf.Operation:
+        """The operation of the handle, with the copy's name."""
+        return self.handle.op
+
+    def read_value(self) -> tf.Tensor:
+        """Reads the copy, on its ps."""
+        with tf.device(self.device):
+            return tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.dtype)
+
+    def sparse_read(self, indices: Any) -> tf.Tensor:
+        """Reads some rows of the copy, on its ps."""
+        with tf.device(self.device):
+            return tf.raw_ops.ResourceGather(resource=self.handle, indices=indices, dtype=self.dtype)

@@ -47,7 +47,6 @@ log = logging.getLogger(__name__)
 _LEAST_EXAMPLES = 100_000
 
 _CONTAINER = "ps-train/scoring"
-_STEP = "global_step"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,25 +126,24 @@ def build_eval_graph(
         data = source.get()
         if data is None:
             return None
-        variables = make_variables(model_variables, plan, seed=0)
+        variables = make_variables(model_variables, plan, seed=None)
         after = [_no_dependency(ps) for ps in range(plan.num_ps)]
         with tf.device(ps_device(0)):
             update_count = v1.train.create_global_step()
         with tf.device(worker_device):
             with tf.device("/device:CPU:0"):
                 batches, count = named_batches(source, data, shard), make_count()
-            pulled = Transport(plan, model_variables, variables).pull(after)
-            step_value = pulled_step(update_count, after[0])
-            copies, pull = _copies({**pulled, _STEP: step_value})
-            step = copies.pop(_STEP)
+            copies = _Copies()
+            values = Transport(plan, model_variables, variables).pull(after, received=copies.of)
+            step = copies.of(pulled_step(update_count, after[0]))
             vocabularies = make_vocabularies(model_variables, plan, variables, seed=0, training=False)
             exchange = RowExchange(plan, model_variables.tables(), variables, vocabularies)
             lookups = with_lookups(lambda requests: exchange.pull(requests, after), model_variables)
-            substitution = substituting_variables(copies, variables)
+            substitution = substituting_variables(values, variables)
             metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
             _start_with_all_ps(batches, model_variables, plan)
             sums = make_metric_sums(count, metric_variables, shard)
-        return EvalGraph(graph, batches, metrics, count, sums, pull) if metrics else None
+        return EvalGraph(graph, batches, metrics, count, sums, tf.group(*copies.made)) if metrics else None
 
 
 def _build_metrics(
@@ -240,22 +238,27 @@ def _no_dependency(ps: int) -> tf.Tensor:
         return tf.zeros([])
 
 
-def _copies(values: Mapping[str, tf.Tensor]) -> tuple[dict[str, Any], tf.Operation]:
-    """Returns a variable of the worker for each value, and the operation that assigns them all.
+class _Copies:
+    """Copies of pulled tensors, in variables of the worker.
 
-    The values are not initial values: TensorFlow walks through all that an initial value depends on, for each variable.
+    Attributes:
+      made: the operations that make the copies.
     """
-    copies = {
-        name: v1.Variable(
-            lambda value=value: tf.zeros(value.shape, value.dtype),
+
+    def __init__(self) -> None:
+        self.made: list[tf.Operation] = []
+
+    def of(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Returns the copy of a tensor.
+
+        The tensor is not an initial value: TensorFlow walks through all that an initial value depends on.
+        """
+        copy = v1.Variable(
+            lambda: tf.zeros(tensor.shape, tensor.dtype),
             trainable=False,
             collections=[],
-            name=f"copies/{name}",
+            name=f"copies/{len(self.made)}",
             use_resource=True,
         )
-        for name, value in values.items()
-    }
-    assigned = [
-        tf.raw_ops.AssignVariableOp(resource=copies[name].handle, value=value) for name, value in values.items()
-    ]
-    return copies, tf.group(*assigned)
+        self.made.append(tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor))
+        return copy.read_value()

@@ -77,7 +77,7 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     entries = _all_entries(spec, state, optimizers, worker, progress)
     initialize = [_initialize(ps, spec, state) for ps in range(spec.plan.num_ps)]
     v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
-    uninitialized = tf.stack([tf.logical_not(v1.is_variable_initialized(entry.variable)) for entry in entries])
+    uninitialized = tf.logical_not(tf.stack([v1.is_variable_initialized(entry.variable) for entry in entries]))
     initial_values = InitialValues(spec.variables, spec.plan, state.variables, spec.device, spec.job.seed)
     return PsStep(
         **vars(state),

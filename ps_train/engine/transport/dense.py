@@ -109,12 +109,18 @@ class Transport:
             for ps, some in enumerate(pulled)
         ]
 
-    def pull(self, after: Sequence[tf.Tensor], pulled: Pulled = lambda name, value: value) -> dict[str, tf.Tensor]:
+    def pull(
+        self,
+        after: Sequence[tf.Tensor],
+        pulled: Pulled = lambda name, value: value,
+        received: Callable[[tf.Tensor], tf.Tensor] = lambda vector: vector,
+    ) -> dict[str, tf.Tensor]:
         """Returns variable name to value of all trainable variables, on the worker (the device scope of the caller).
 
         Args:
           after: for each ps a tensor on that ps; values are read only after it.
           pulled: called on the ps with the name and value of each slice that has a gradient; returns the value.
+          received: called on the worker with each vector as it travels; returns the vector to use in its place.
         """
         pieces: dict[str, tf.Tensor] = {}
         versions: list[tf.Tensor] = []
@@ -129,6 +135,7 @@ class Transport:
                 vector = parcel.join(read, version)
                 vector = encoding.encode(vector, after[parcel.ps]) if encoding else vector
             self.pulled.append(vector)
+            vector = received(vector)
             vector = encoding.decode(vector, parcel.length)[0] if encoding else vector
             found, version = parcel.split(vector)
             if version is not None:
@@ -175,8 +182,10 @@ class Transport:
 
     def _read(self, piece: Slice, pulled: Pulled) -> tf.Tensor:
         """Reads a slice as a vector, on its ps."""
-        value = self._variables[piece.name].read_value()
-        return tf.reshape(pulled(piece.name, value) if piece.variable in self._with_gradient else value, [-1])
+        variable = self._variables[piece.name]
+        value = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+        value = pulled(piece.name, value) if piece.variable in self._with_gradient else value
+        return value if len(piece.shape) == 1 else tf.reshape(value, [-1])
 
     def push(
         self,

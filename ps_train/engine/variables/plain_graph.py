@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.variables.user_variables import ModelBuild, UnknownVariableError, variables_provided_by
+from ps_train.modeling.scratch_graph import without_values
 from ps_train.modeling.tables.row_source import declared_tables
 
 
@@ -58,7 +59,7 @@ def _getter(variables: dict[str, Any], known: Collection[str] | None, where: str
                 "model, or forward() makes other variables in training; use another --model_dir, or make the variable "
                 "at every call."
             )
-        variable = variables[name] = getter(name, *args, **kwargs)
+        variable = variables[name] = getter(name, *args, **without_values(kwargs))
         return model_value(name, variable)
 
     return get

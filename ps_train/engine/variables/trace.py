@@ -36,6 +36,7 @@ from ps_train.engine.variables.plan import VariableSpec
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.user_variables import variables_provided_by
 from ps_train.modeling.model import Model
+from ps_train.modeling.scratch_graph import scratch_graph, without_values
 from ps_train.modeling.tables import row_order
 from ps_train.modeling.tables.distributions import constant_of, distribution_of
 from ps_train.modeling.tables.given_rows import given_rows, whole_rows
@@ -214,7 +215,7 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
       ModelError: the model cannot be trained, or its own code raised an exception.
     """
     traces: dict[str, VariableTrace] = {}
-    with tf.Graph().as_default() as graph:
+    with scratch_graph() as graph:
         batches = training_batches(source.get(), WHOLE, batch_size, epochs=0, shuffle_buffer=0)
         inputs, created, given = dense_inputs(batches.features, batches.labels), dict[str, Any](), dict[str, Any]()
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
@@ -324,7 +325,7 @@ def _recorder(traces: dict[str, VariableTrace], created: dict[str, Any], given: 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("constraint") is not None:
             raise ModelError(f"variable {name} has a constraint, which is not supported: clip in the model instead.")
-        variable = getter(name, *args, **kwargs)
+        variable = getter(name, *args, **without_values(kwargs))
         if name not in traces:
             if not variable.shape.is_fully_defined():
                 raise ModelError(f"variable {name} has the shape {variable.shape}: give every dimension a size.")

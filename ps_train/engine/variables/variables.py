@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace
+from ps_train.modeling.scratch_graph import no_value
 
 _PS_DEVICES = "/job:ps/replica:0/device:CPU:0"
 
@@ -46,7 +47,7 @@ def zeros_variable(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any
     return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)
 
 
-def make_variables(model_variables: ModelVariables, plan: Plan, seed: int) -> dict[str, Any]:
+def make_variables(model_variables: ModelVariables, plan: Plan, seed: int | None) -> dict[str, Any]:
     """Makes a variable for each slice of a plan, and returns the variables by slice name.
 
     Each ps computes the initial values of its slices; no initial value is sent.
@@ -54,7 +55,7 @@ def make_variables(model_variables: ModelVariables, plan: Plan, seed: int) -> di
     Args:
       model_variables: the variables of the model.
       plan: the places of these variables.
-      seed: the job's seed.
+      seed: the job's seed; None for a graph that finds the variables initialized, and has no initial values.
     """
     with v1.device(plan_device_setter(plan)):
         return {piece.name: _make(model_variables.variables[piece.variable], piece, seed) for piece in plan.slices}
@@ -78,8 +79,10 @@ def plan_device_setter(plan: Plan, worker_device: str = "") -> Any:
     )
 
 
-def _make(variable: VariableTrace, piece: Slice, seed: int) -> Any:
+def _make(variable: VariableTrace, piece: Slice, seed: int | None) -> Any:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        if seed is None:
+            return no_value(shape, dtype)
         if variable.table:
             return variable.initial_rows(piece.begin, piece.shape[0], seed)
         if piece.count == 1:

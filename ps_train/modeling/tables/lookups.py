@@ -117,7 +117,7 @@ def _lookup_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: A
             f"table {table.name} is given {_shaped(ids)}, but has {len(table.sizes)} sizes: "
             "give as many sizes as there are fields."
         )
-    found = _rows(table, ids, lambda index: (index[0], index[1] if rank == 2 else tf.zeros([], tf.int64)))
+    found = _rows(table, ids, lambda index: (index[:, 0], index[:, 1]) if rank == 2 else (index, None))
     shape = tf.shape(ids)
     if combiner is None:
         found = tf.reshape(found, tf.concat([shape, [table.dimension]], 0))
@@ -138,7 +138,7 @@ def _lookup_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> 
     ragged = isinstance(ids, tf.RaggedTensor)
     segments = tf.cast(ids.value_rowids() if ragged else ids.indices[:, 0], tf.int64)
     count = ids.nrows() if ragged else ids.dense_shape[0]
-    found = _rows(table, ids.values, lambda index: (segments[index[0]], tf.zeros([], tf.int64)))
+    found = _rows(table, ids.values, lambda index: (tf.gather_nd(segments, index), None))
     if weights is not None:
         weights = _like(table, weights.values if isinstance(weights, type(ids)) else weights, ids.values)
     return combine(found, segments, count, combiner, weights)

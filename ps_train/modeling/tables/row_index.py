@@ -8,17 +8,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.data.named_inputs import input_name
-from ps_train.data.stream import pipeline_error
+from ps_train.data.stream import assertion
 from ps_train.modeling.tables.table import Table
 
-LocateId = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""Maps the index of an id (int64 [rank of ids]) to its example and its field."""
+LocateId = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor | None]]
+"""Maps indices of ids, int64 [n, rank of ids], to their examples and to their fields; None for the field 0."""
 
 _HASH_BUCKETS = (1 << 63) - 1
 
@@ -39,22 +39,26 @@ def row_indices(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
             raise ModelError(
                 f"table {table.name} is given {described_ids(ids)}: declare it with hash_buckets or capacity."
             )
-        hashes = tf.strings.to_hash_bucket_fast(ids, _HASH_BUCKETS)
     elif ids.dtype.is_integer:
         ids = tf.cast(ids, tf.int64)
-        hashes = splitmix64(ids)
     else:
         raise ModelError(f"table {table.name} is given {described_ids(ids)}: use whole numbers or strings.")
     sizes = tf.constant(table.sizes if table.by_field else table.sizes[0], tf.int64)
     if table.hashed:
-        indices = hashes % sizes
+        indices = _hashes(ids) % sizes
     else:
         inside = (ids >= 0) & (ids < sizes)
         if table.oov == "error":
             indices = _checked(table, ids, inside, locate)
         else:
-            indices = tf.where(inside, ids, hashes % sizes if table.oov == "hash" else sizes)
+            indices = tf.where(inside, ids, _hashes(ids) % sizes if table.oov == "hash" else sizes)
     return indices + tf.constant(table.offsets, tf.int64) if table.by_field else indices
+
+
+def _hashes(ids: tf.Tensor) -> tf.Tensor:
+    if ids.dtype == tf.string:
+        return tf.strings.to_hash_bucket_fast(ids, _HASH_BUCKETS)
+    return splitmix64(ids)
 
 
 def described_ids(ids: tf.Tensor) -> str:
@@ -79,19 +83,23 @@ def _signed(number: int) -> int:
 
 
 def _checked(table: Table, ids: tf.Tensor, inside: tf.Tensor, locate: LocateId) -> tf.Tensor:
+    """Returns the ids after an assertion that they are all in range.
+
+    The first wrong id is found in every step.  A branch that does so only after an error would be two functions for
+    each lookup, which take longer to build than all other operations of the lookup.
+    """
     name = input_name(ids)
-
-    def fail() -> tf.Operation:
-        index = tf.where(tf.logical_not(inside))[0]
-        example, field = locate(index)
-        highest = tf.gather(tf.constant(table.sizes, tf.int64), field if table.by_field else 0) - 1
-        parts = [f"table {table.name}: id ", tf.gather_nd(ids, index), " in "]
-        parts += ["field ", field, f" of {name}" if name else ""] if ids.shape.rank == 2 or not name else [name]
-        parts += [" of example ", example, " of the batch is out of range: allowed are 0 to ", highest]
-        parts += ["; correct the ids, declare more rows, or use oov=hash, oov=default, capacity or hash_buckets."]
-        text = [part if isinstance(part, str) else tf.as_string(part) for part in parts]
-        text[0] = str(pipeline_error(str(text[0]))).rstrip("\n")
-        return tf.group(tf.debugging.Assert(False, [tf.strings.join(text)]))
-
-    with tf.control_dependencies([v1.cond(tf.reduce_all(inside), tf.no_op, fail)]):
+    wrong = tf.where(tf.logical_not(inside))[:1]
+    example, field = locate(wrong)
+    highest: Any = table.sizes[0] - 1
+    if table.by_field and field is not None:
+        highest = tf.gather(tf.constant(table.sizes, tf.int64), field) - 1
+    parts: list[Any] = [f"table {table.name}: id ", tf.gather_nd(ids, wrong), " in "]
+    if ids.shape.rank == 2 or not name:
+        parts += ["field ", 0 if field is None else field, f" of {name}" if name else ""]
+    else:
+        parts += [name]
+    parts += [" of example ", example, " of the batch is out of range: allowed are 0 to ", highest]
+    parts += ["; correct the ids, declare more rows, or use oov=hash, oov=default, capacity or hash_buckets."]
+    with tf.control_dependencies([assertion(inside, parts)]):
         return tf.identity(ids)

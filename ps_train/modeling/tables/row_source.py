@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
+from ps_train.modeling.scratch_graph import is_scratch, no_value
 from ps_train.modeling.tables.given_rows import given_rows, plain_rows
 from ps_train.modeling.tables.id_initializer import check_initializer
 from ps_train.modeling.tables.plain_vocabulary import plain_vocabulary
@@ -128,6 +129,8 @@ def _check_open(name: str, table: Table, width: int) -> None:
 
 def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
+        if is_scratch():
+            return no_value(shape, tf.float32)
         begin = partition_info.var_offset[0] if partition_info is not None else 0
         source, count = given_rows(table), int(shape[0])
         if source is not None:

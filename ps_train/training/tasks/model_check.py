@@ -28,6 +28,7 @@ from ps_train.engine.variables.pairwise_shapes import check_shapes
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.model import Model
+from ps_train.modeling.scratch_graph import scratch_graph
 from ps_train.modeling.splits import test_source, warn_if_empty
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
     """
     _check_optimizer(model, job, variables)
     source = test_source(model, job)
-    with tf.Graph().as_default():
+    with scratch_graph():
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
         data = source.get()
         if data is None:

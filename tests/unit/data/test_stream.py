@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import DataError
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
-from ps_train.data.stream import Stream, data_error, pipeline_error
+from ps_train.data.stream import Stream, assertion, data_error, pipeline_error
 
 ALONE = DataShard(0, 1)
 
@@ -179,6 +179,16 @@ def test_a_failure_in_a_pipeline_is_found_again_as_one_line():
 def lists_of(numbers, length):
     """A dataset of lists, each of its number as often as `length` says, with the number."""
     return numbers.map(lambda n: (tf.fill([length(n)], n), n))
+
+
+def test_an_assertion_tells_its_texts_and_tensors_as_one_line():
+    with tf.Graph().as_default(), v1.Session() as session:
+        wrong = tf.where(tf.constant([False, True]))[:1]
+        parts = ["column [3]: id ", wrong, " of ", 7, "; give [1, 2]"]
+        session.run(assertion(tf.constant([True, True]), parts))
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            session.run(assertion(tf.constant([True, False]), parts))
+    assert str(data_error(caught.value)) == "column [3]: id 1 of 7; give [1, 2]"
 
 
 def test_examples_that_differ_in_shape_are_a_fault_of_the_data():

@@ -59,8 +59,19 @@ def test_an_id_out_of_range_in_a_bag_names_its_example() -> None:
     def ids():
         return tf.RaggedTensor.from_row_splits(tf.constant([1, 2, 9]), tf.constant([0, 2, 2, 3]))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="id 9 in field 0 of example 2 of the batch"):
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         looked_up(ids, "sum", rows=5, dimension=2)
+    assert "id 9 in field 0 of example 2 of the batch" in str(data_error(caught.value))
+
+
+@pytest.mark.parametrize("rows", [5, [5]])
+def test_batches_without_ids_are_in_range(rows) -> None:
+    def bags():
+        return tf.RaggedTensor.from_row_splits(tf.constant([], tf.int64), tf.constant([0, 0, 0]))
+
+    if rows == 5:
+        assert np.array_equal(looked_up(bags, "sum", rows=rows, dimension=2)[0], np.zeros([2, 2]))
+    assert looked_up(np.zeros([0, 1], np.int64), rows=rows, dimension=2)[0].shape == (0, 1, 2)
 
 
 def test_ids_out_of_range_get_the_default_row_of_their_field_if_so_wished() -> None:
@@ -103,5 +114,6 @@ def test_errors_about_ids_name_the_feature() -> None:
                 ("shops", "table b: id 6 in field 1 of feature shops of example 1 of the batch"),
                 ("words", "table c: id 8 in feature words of example 0 of the batch"),
             ):
-                with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                with pytest.raises(tf.errors.InvalidArgumentError) as caught:
                     session.run(looked_up[name], feeds)
+                assert str(data_error(caught.value)).startswith(message)
