@@ -97,7 +97,7 @@ class RowVariable(ModelVariable, _ResourceVariable):
         """Returns the rows at these indices, [..., dimension], or [...] of a variable with one dimension."""
         ids = tf.convert_to_tensor(indices)
         with v1.variable_scope(self._root, auxiliary_name_scope=False):
-            flat = row_indices(self._table, tf.reshape(ids, [-1]), lambda index: (index[0], tf.zeros([], tf.int64)))
+            flat = row_indices(self._table, tf.reshape(ids, [-1]), lambda wrong: (wrong, None))
             rows = rows_at(self._table, flat).rows
         last = self._full_shape.as_list()[1:]
         found = tf.reshape(rows, tf.concat([tf.shape(ids), tf.constant(last, tf.int32)], 0), name=name)
