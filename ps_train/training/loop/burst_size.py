@@ -30,7 +30,9 @@ _MARGIN = 0.75
 _SHORTEST_CALL = 4
 """Minimum number of steps that must fit into a call, for one to be prepared beside the step with the hooks."""
 _CALLS_TO_PAY = 20
-"""Minimum number of calls of a length that a job must still make, for its preparation to be worth its time."""
+"""Minimum number of calls of a length that must still be made, for its preparation to be worth its time."""
+_NODES_TO_PAY = 5
+"""Number of nodes that take as long to prepare as one step gains by sharing a call: about 1.5 ms."""
 _MOST_NODES = 32_000
 """Maximum number of nodes of a call of several steps, which TensorFlow prepares in about ten seconds."""
 _GROWTH = 32
@@ -60,6 +62,7 @@ class BurstScheduler:
       hooks_secs: seconds after which a burst ends with the hooks again; 0: every burst does.
       last_step: the global step at which the job ends.
       nodes: number of the graph's nodes that each further step of a call copies.
+      replicas: number of replicas that share the steps.
     """
 
     def __init__(
@@ -71,12 +74,13 @@ class BurstScheduler:
         hooks_secs: float = 0.0,
         last_step: float = math.inf,
         nodes: int = 0,
+        replicas: int = 1,
     ) -> None:
         self._ends = [every for every in (save_steps, summary_steps) if every]
         self._fixed = fixed and longest_call > 1
         every = min(self._ends, default=math.inf)
         self._lengths = [longest_call] if self._fixed else call_lengths(longest_call, every, nodes)
-        self._hooks_secs, self._last_step = hooks_secs, last_step
+        self._hooks_secs, self._last_step, self._nodes, self._replicas = hooks_secs, last_step, nodes, replicas
         self._steps, self._length = 1, self._lengths[0] if self._fixed else 0
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
@@ -91,6 +95,7 @@ class BurstScheduler:
         every_step_alone: bool = False,
         every_burst_with_hooks: bool = True,
         nodes: int = 0,
+        replicas: int = 1,
     ) -> BurstScheduler:
         """Returns the scheduler for the flags of a job.
 
@@ -100,14 +105,14 @@ class BurstScheduler:
           summary_steps: as for the class, from the replica's duties.
           every_step_alone: if True, a burst has one step: there are hooks that must run at every step.
           every_burst_with_hooks: if False, some bursts have no hooks, because nothing needs them so often.
-          nodes: as for the class.
+          nodes, replicas: as for the class.
         """
         if every_step_alone:
             return cls(save_steps=1)
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
         last_step = job.last_step or math.inf
         fixed = job.steps_per_run != AUTO
-        return cls(job.longest_call, fixed, save_steps, summary_steps, hooks_secs, last_step, nodes)
+        return cls(job.longest_call, fixed, save_steps, summary_steps, hooks_secs, last_step, nodes, replicas)
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the size of the next burst: some calls, and the single step with the hooks, if any.
@@ -117,7 +122,7 @@ class BurstScheduler:
           secs_without_hooks: seconds since the hooks ran.
         """
         with_hooks = secs_without_hooks >= self._hooks_secs
-        self._length = self._length_for(self._last_step - global_step)
+        self._length = self._length_for((self._last_step - global_step) / self._replicas)
         steps = self._steps_of_burst(int(with_hooks))
         due = min((every - global_step % every for every in self._ends), default=steps + 1)
         return Burst(min(steps, due), with_hooks or steps == 1 or due <= steps)
@@ -126,7 +131,7 @@ class BurstScheduler:
         """Returns the number of steps of calls, 0 for steps with the hooks; only one of several steps is ever prepared.
 
         Args:
-          left: steps left in the job.
+          left: steps left in the job for this replica.
         """
         if self._fixed:
             return self._lengths[0]
@@ -135,10 +140,9 @@ class BurstScheduler:
         for length in self._prepared - {1}:
             return length if length * min(self._secs) <= BURST_SECS else len(self._prepared) - 1
         secs = statistics.median(self._secs)
+        worth = left / max(_CALLS_TO_PAY, self._nodes / _NODES_TO_PAY)
         fitting = [
-            one
-            for one in self._lengths
-            if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS and one * _CALLS_TO_PAY <= left
+            one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS and one <= worth
         ]
         return max(fitting, default=int(1 in self._prepared))
 

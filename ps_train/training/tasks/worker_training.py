@@ -333,9 +333,8 @@ class WorkerTraining:
     def _new_loop(self, first_step: int) -> TrainingLoop:
         job, name, hooks = self.prepared.job, str(self.prepared.task), self.model_hooks
         often = self.step.lockstep or self.shard_client is not None or bool(hooks.hooks)
-        bursts = BurstScheduler.of(
-            job, self.save_steps, self.summary_steps, hooks.run_alone, often, self.step.calls.nodes
-        )
+        nodes, replicas = self.step.calls.nodes, 1 if self.step.lockstep else self.prepared.cluster.num_replicas
+        bursts = BurstScheduler.of(job, self.save_steps, self.summary_steps, hooks.run_alone, often, nodes, replicas)
         source = self.shard_client or self._step_source(ahead=True)
         wrappers = call_wrappers(job, name, self.profile.tracer.begin(first_step))
         return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)

@@ -113,6 +113,14 @@ def test_no_call_is_prepared_for_the_last_steps_of_a_job() -> None:
     assert length_of(late, step=5) == 0
 
 
+def test_no_call_is_prepared_that_takes_longer_to_prepare_than_it_saves() -> None:
+    def length(last_step: int, replicas: int = 1) -> int:
+        return length_of(after(BurstScheduler(8, last_step=last_step, nodes=4000, replicas=replicas), BURST_SECS / 100))
+
+    assert [length(8 * 800), length(8 * 800 - 1), length(4 * 800 - 1)] == [8, 4, 1]
+    assert length(8 * 800 * 3, replicas=3) == 8 and length(8 * 800 * 3 - 1, replicas=3) == 4
+
+
 def test_no_call_is_longer_than_what_is_left() -> None:
     rhythm = after(BurstScheduler(8), BURST_SECS / 100)
     assert [length_of(rhythm, left) for left in (9, 8)] == [8, 8]
