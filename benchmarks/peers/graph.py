@@ -53,7 +53,7 @@ def _ours(given: argparse.Namespace) -> None:
 
 def _classic(given: argparse.Namespace) -> None:
     v1.disable_eager_execution()
-    v1.disable_control_flow_v2()  # as in TensorFlow 1: conditions that read variables of a ps cannot be placed otherwise
+    v1.disable_control_flow_v2()  # as in TensorFlow 1: a condition on a variable of a ps cannot be placed otherwise
     cluster = v1.train.ClusterSpec({"ps": given.ps_hosts.split(","), "worker": given.worker_hosts.split(",")})
     server = v1.train.Server(cluster, given.job_name, 0)
     if given.job_name == "ps":

@@ -105,7 +105,8 @@ class BurstScheduler:
           summary_steps: as for the class, from the replica's duties.
           every_step_alone: if True, a burst has one step: there are hooks that must run at every step.
           every_burst_with_hooks: if False, some bursts have no hooks, because nothing needs them so often.
-          nodes, replicas: as for the class.
+          nodes: as for the class.
+          replicas: as for the class.
         """
         if every_step_alone:
             return cls(save_steps=1)
