@@ -60,7 +60,9 @@ class TaskBoard:
 
     def _update(self, status: TaskStatus, now: float) -> None:
         before = self._statuses.get(status.task)
-        if before is None or before.process_id != status.process_id:
+        if before is not None and before.state == TaskState.PREPARING:
+            before = None  # it had not joined
+        if status.state != TaskState.PREPARING and (before is None or before.process_id != status.process_id):
             kind = "joined" if before is None else "restarted"
             record_event(kind, f"{status.location()} {'joined' if before is None else 'took its place'}", status.task)
         self._statuses[status.task] = status

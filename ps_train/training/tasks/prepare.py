@@ -107,8 +107,9 @@ def check_as_chief(prepared: Prepared) -> None:
       ModelError, ConfigError: the training would fail later, at its end perhaps.
     """
     job, model, source, variables = prepared.job, prepared.model, prepared.source, prepared.variables
-    check_model(model, job, variables)
-    check_compute_dtype(model, job, variables, source)
+    with told_as_preparing(job, prepared.task):
+        check_model(model, job, variables)
+        check_compute_dtype(model, job, variables, source)
     if job.export_dir:
         served_features(source)
     warn_of_not_finite("train", source.loaded)

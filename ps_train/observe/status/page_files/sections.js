@@ -1,6 +1,7 @@
 // The sections of the page that show the present state.
 
 const STATES = {
+  preparing: ["…", "muted"],
   starting: ["…", "muted"],
   training: ["▶", "ok"],
   recovering: ["↻", "warn"],

@@ -56,6 +56,14 @@ class TestMembership:
         assert told(changes) == [("worker:1", False, "has not joined within 20s (startup_timeout_secs)")]
         assert told(made.update([worker_status(0, 2), worker_status(1)], 121.0)) == [("worker:1", True, "has joined")]
 
+    def test_a_worker_that_prepares_for_long_is_waited_for_and_its_joining_is_no_news(self):
+        made = Membership(TASKS[:2], join_secs=20, lease_secs=10, now=100.0, is_open=True)
+        for beat in range(20):
+            preparing = [worker_status(index, beat, TaskState.PREPARING, process="told") for index in (1, 2)]
+            assert made.update([worker_status(0, beat), *preparing], 100.0 + 5 * beat) == []
+        assert made.present == TASKS[:2], "a task that nobody has declared takes part when it has joined"
+        assert made.update([worker_status(0, 20), worker_status(1)], 201.0) == []
+
     def test_a_worker_without_input_takes_no_part_although_it_lives(self):
         made = membership()
         changes = made.update(

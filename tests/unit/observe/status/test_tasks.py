@@ -9,6 +9,7 @@ import pytest
 
 from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import TELEMETRY, TaskState
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.tasks import TaskBoard
@@ -68,6 +69,15 @@ def test_joining_and_taking_a_place_are_events(tasks, recorder):
         ("joined", "worker:1"),
         ("restarted", "worker:1"),
     ]
+
+
+def test_a_task_that_prepares_has_not_joined(tasks, recorder):
+    preparing = worker_status(1, state=TaskState.PREPARING, process="told")
+    tasks.read_records(0, {records.preparing_key("worker:1"): preparing.to_json()}, 0.0)
+    assert states(tasks, 1.0)["worker:1"] == "preparing" and not recorder.events()
+    both = {records.preparing_key("worker:1"): preparing.to_json(), **store_of(worker_status(1))}
+    tasks.read_records(0, both, 1.0)
+    assert [event.kind for event in recorder.events()] == ["joined"]
 
 
 def test_an_event_that_a_task_sends_with_each_heartbeat_is_shown_once(tasks, recorder):
