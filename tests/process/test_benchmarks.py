@@ -12,9 +12,10 @@ import pytest
 
 from benchmarks.contenders import Setting, contender_of
 from benchmarks.errors import ContenderError
-from benchmarks.graph_size import Case, observe, whole_job
+from benchmarks.graph_size import Case, observe, programs, whole_job
 from benchmarks.processes import Processes, Program, command_of, descendants
 from benchmarks.run import check_loss, measure, time_to_first_steps
+from benchmarks.startup import PHASES, phases_of
 from tests.support.long import long
 from tests.support.processes import eventually, is_alive
 
@@ -37,6 +38,13 @@ def test_a_measured_run_counts_examples_cpu_and_memory_and_leaves_no_process():
 @pytest.mark.long
 def test_start_up_ends_with_the_first_step_of_every_worker():
     assert 0.5 < time_to_first_steps(contender_of("classic-async"), Setting("tiny")) < 60
+
+
+@pytest.mark.long
+def test_the_phases_of_a_start_follow_each_other_until_the_first_step():
+    (program,) = programs(Case("tables", 3), "ours", max_steps=1 << 30)
+    found = phases_of(program)
+    assert list(found) == list(PHASES) and all(secs > 0 for secs in found.values())
 
 
 @pytest.mark.parametrize(

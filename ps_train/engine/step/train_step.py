@@ -3,7 +3,7 @@
     step = build_train_step(spec)
     session.run(step.ops.train)
 
-A model is built twice: `trace` builds it to find its variables, `backward` builds it with the pulled values.
+A model is built before, to find its variables (`trace.py`); `backward.py` builds it with the pulled values.
 """
 
 from __future__ import annotations
