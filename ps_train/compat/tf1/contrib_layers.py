@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.tf1 import layers
 from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
-from ps_train.compat.tf1.layer_variables import ZEROS
+from ps_train.compat.tf1.layer_variables import ZEROS, as_size
 
 __all__ = [
     "batch_norm",
@@ -115,7 +115,7 @@ def fully_connected(
         )
 
     with v1.variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
-        shape = [inputs.shape.as_list()[-1], int(num_outputs)]
+        shape = [inputs.shape.as_list()[-1], as_size(num_outputs, "num_outputs of fully_connected")]
         weights = variable("weights", shape, weights_initializer, weights_regularizer)
         if len(inputs.shape) == 2:
             outputs = tf.matmul(inputs, weights)

@@ -29,6 +29,22 @@ def layer_scope(name: str | None, base: str, reuse: Any) -> Any:
     return v1.variable_scope(name, base, reuse=reuse)
 
 
+def as_size(value: Any, name: str) -> int:
+    """Returns a size as an integer, as TensorFlow 1 does: "64" of a flag or a file is 64.
+
+    Args:
+      value: a number, or the text of one.
+      name: of the argument, for the error: `units of dense`.
+
+    Raises:
+      ValueError: the value is neither.
+    """
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {value!r} is not a whole number") from None
+
+
 def make_variable(
     name: str,
     shape: Sequence[int],

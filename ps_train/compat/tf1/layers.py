@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1.layer_variables import ZEROS, activated, layer_scope, make_variable, when_training
+from ps_train.compat.tf1.layer_variables import ZEROS, activated, as_size, layer_scope, make_variable, when_training
 from ps_train.compat.tf1.layers_convolution import average_pooling2d, conv1d, conv2d, max_pooling2d
 from ps_train.compat.tf1.layers_normalization import batch_normalization
 
@@ -50,9 +50,9 @@ def dense(
     Variables: kernel [n, units], bias [units].
 
     Raises:
-      ValueError: the last dimension of the inputs is unknown.
+      ValueError: the last dimension of the inputs is unknown, or `units` is no number.
     """
-    inputs = tf.convert_to_tensor(inputs)
+    inputs, units = tf.convert_to_tensor(inputs), as_size(units, "units of dense")
     size = inputs.shape.as_list()[-1]
     if size is None:
         raise ValueError(f"the last dimension of the inputs of dense is unknown in {inputs.shape}: set it")

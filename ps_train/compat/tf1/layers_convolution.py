@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.compat.tf1.layer_variables import ZEROS, activated, layer_scope, make_variable
+from ps_train.compat.tf1.layer_variables import ZEROS, activated, as_size, layer_scope, make_variable
 
 _FIRST = "channels_first"
 
@@ -41,7 +41,7 @@ def conv2d(
     Variables: kernel [rows, columns, channels, filters], bias [filters].
 
     Raises:
-      ValueError: the number of channels is unknown.
+      ValueError: the number of channels is unknown, or a size is no number.
     """
     with layer_scope(name, "conv2d", reuse):
         outputs = _convolved(
@@ -83,7 +83,7 @@ def conv1d(
     Variables: kernel [size, channels, filters], bias [filters].
 
     Raises:
-      ValueError: the number of channels is unknown.
+      ValueError: the number of channels is unknown, or a size is no number.
     """
     with layer_scope(name, "conv1d", reuse):
         outputs = _convolved(
@@ -115,7 +115,12 @@ def _convolved(
     channels = inputs.shape.as_list()[1 if is_first else -1]
     if channels is None:
         raise ValueError(f"the channels of the inputs of conv{dimensions}d are unknown in {inputs.shape}: set them")
-    window, strides, dilations = (_sizes(size, dimensions) for size in sizes)
+    layer = f"conv{dimensions}d"
+    filters = as_size(filters, f"filters of {layer}")
+    names = ("kernel_size", "strides", "dilation_rate")
+    window, strides, dilations = (
+        _sizes(size, dimensions, f"{name} of {layer}") for size, name in zip(sizes, names, strict=True)
+    )
     outputs = tf.nn.convolution(
         _channels_last(inputs) if is_first else inputs,
         make_variable("kernel", [*window, channels, filters], inputs.dtype, *of_kernel),
@@ -158,17 +163,18 @@ def _pooled(kind: str, inputs: Any, window: tuple[Any, Any], padding: str, data_
     is_first = data_format == _FIRST
     outputs = tf.nn.pool(
         _channels_last(inputs) if is_first else inputs,
-        _sizes(window[0], 2),
+        _sizes(window[0], 2, f"pool_size of {name}"),
         kind,
-        strides=_sizes(window[1], 2),
+        strides=_sizes(window[1], 2, f"strides of {name}"),
         padding=padding.upper(),
         name=name,
     )
     return _channels_first(outputs) if is_first else outputs
 
 
-def _sizes(value: Any, dimensions: int) -> list[int]:
-    return [int(each) for each in value] if isinstance(value, list | tuple) else [int(value)] * dimensions
+def _sizes(value: Any, dimensions: int, name: str) -> list[int]:
+    each = value if isinstance(value, list | tuple) else [value] * dimensions
+    return [as_size(size, name) for size in each]
 
 
 def _channels_last(inputs: Any) -> Any:

@@ -77,6 +77,14 @@ def test_an_unknown_size_is_refused(run):
         layers.dense(v1.placeholder(tf.float32, [None, None]), 3)
 
 
+def test_units_given_as_text_are_converted(run):
+    outputs = layers.dense(tf.constant(X), "4", use_bias=False)
+    assert outputs.shape.as_list() == [5, 4]
+    np.testing.assert_allclose(run(outputs), X @ run.values()["dense/kernel"], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match=r"^units of dense: '64,32' is not a whole number$"):
+        layers.dense(tf.constant(X), "64,32")
+
+
 def test_an_unknown_argument_is_refused(run):
     with pytest.raises(TypeError, match="activaton"):
         layers.dense(tf.constant(X), 3, activaton=None)

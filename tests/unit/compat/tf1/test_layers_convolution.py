@@ -71,3 +71,15 @@ def test_point_71_pooling_reduces_each_window(run, pool, reduce):
 def test_unknown_channels_are_refused(run):
     with pytest.raises(ValueError, match="channels of the inputs of conv2d are unknown"):
         layers.conv2d(v1.placeholder(tf.float32, [None, 4, 4, None]), 2, 2)
+
+
+def test_sizes_given_as_text_are_converted(run):
+    images = tf.ones([1, 6, 6, 2])
+    outputs = layers.conv2d(images, "3", ("2", "3"), strides="2", use_bias=False)
+    assert outputs.shape.as_list() == [1, 3, 2, 3]
+    assert layers.max_pooling2d(outputs, "2", "1").shape.as_list() == [1, 2, 1, 3]
+    np.testing.assert_allclose(run(outputs)[0, 0, 0], run.values()["conv2d/kernel"].sum((0, 1, 2)), rtol=1e-4)
+    with pytest.raises(ValueError, match=r"^kernel_size of conv2d: 'x' is not a whole number$"):
+        layers.conv2d(images, 3, "x")
+    with pytest.raises(ValueError, match=r"^filters of conv2d: None is not a whole number$"):
+        layers.conv2d(images, None, 3)
