@@ -72,6 +72,26 @@ class _AbsentModules(importlib.abc.MetaPathFinder):
         return None
 
 
+class _OwnModules(importlib.abc.MetaPathFinder):
+    """A finder of ps_train's modules, which get TensorFlow itself."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        if fullname.partition(".")[0] != __name__.partition(".")[0]:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _OwnLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _OwnLoader(importlib.machinery.SourceFileLoader):
+    """The loader of a module of ps_train."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        with real_modules():
+            super().exec_module(module)
+
+
 class _EstimatorLoader(importlib.abc.Loader):
     """The loader of `tensorflow.estimator`."""
 
@@ -115,8 +135,18 @@ def install() -> Facade:
     sys.modules.update({f"{_NAME}.train": names, f"{_NAME}.layers": facade.__dict__["layers"]})
     for module in (contrib, examples):
         _register(module)
-    sys.meta_path.insert(0, _AbsentModules())
+    sys.meta_path[:0] = [_AbsentModules(), _OwnModules()]
+    _free_flags_of_absl()
     return facade
+
+
+def _free_flags_of_absl() -> None:
+    """Lets a script define `log_dir`, `v`, `verbosity` and the other flags that absl's logging has."""
+    for flag in v1.flags.FLAGS.flags_by_module_dict().get("absl.logging", []):
+        flag.allow_override = True
+    # absl asks the flags of these names for this at the begin of `app.run`; those of a script have nothing to do.
+    for method in ("_update_logging_levels", "_update_logger_levels"):
+        setattr(v1.flags.Flag, method, lambda flag: None)
 
 
 _real: dict[str, Any] = {}
@@ -135,8 +165,7 @@ def real_modules() -> Iterator[None]:
 
 
 def _estimator() -> Any:
-    with real_modules():
-        return importlib.import_module("ps_train.estimator")
+    return importlib.import_module("ps_train.estimator")
 
 
 def _keras() -> Any:

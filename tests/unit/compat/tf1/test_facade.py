@@ -97,6 +97,33 @@ def test_point_88_app_run_calls_main_of_the_script_with_its_flags(tmp_path):
     assert output_of(code, tmp_path) == ["3 ['rest']"]
 
 
+OWN_MODULES = """
+import tensorflow as tf
+from ps_train import estimator
+import ps_train
+assert tf.estimator is estimator and estimator.Estimator is tf.estimator.Estimator
+from ps_train.data import example_rows
+import ps_train.data.pipeline, sys
+assert ps_train.data.pipeline.tf is not tf and sys.modules["tensorflow"] is tf
+with tf.Session() as session:
+    print(session.run(example_rows.count_of({"x": tf.zeros([3, 2])})))
+"""
+
+
+def test_modules_of_ps_train_get_tensorflow_itself(tmp_path):
+    assert output_of(OWN_MODULES, tmp_path) == ["3"]
+
+
+def test_flags_of_absl_may_be_defined_by_the_script(tmp_path):
+    code = "import sys\nimport tensorflow as tf\nsys.argv = ['x', '--log_dir=here', '--v=3', '--verbosity', 'INFO']\n"
+    code += "tf.flags.DEFINE_string('log_dir', '/tmp', 'a')\ntf.flags.DEFINE_integer('v', 1, 'b')\n"
+    code += "tf.app.flags.DEFINE_string('verbosity', 'WARN', 'c')\nFLAGS = tf.app.flags.FLAGS\n"
+    code += "def main(_):\n    tf.logging.set_verbosity(FLAGS.verbosity)\n"
+    code += "    print(FLAGS.log_dir, FLAGS.v, FLAGS.verbosity)\n"
+    code += "tf.app.run()\n"
+    assert output_of(code, tmp_path) == ["here 3 INFO"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["keras.layers.Dense", "keras.optimizers.Adam"])
 def test_keras_is_imported_with_tensorflow_itself(tmp_path, name):
