@@ -12,7 +12,7 @@ from typing import Any
 from ps_train.base.errors import ConfigError
 from ps_train.compat.capture.program import CaptureError
 from ps_train.compat.capture.survey import Survey
-from ps_train.config.fields import job_fields
+from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import NO_LIMIT
 
@@ -96,10 +96,16 @@ def task_of(config: Any) -> Task:
 def _further(config: Any) -> dict[str, Any]:
     """Returns the fields that the config's `job` sets."""
     given = dict(getattr(config, "job", None) or {})
-    allowed = {field.name for field in job_fields(Job)} - {*_FROM_CONFIG, *_FROM_PROGRAM, *_NOT_YET}
+    kinds = {field.name: kind_of(field) for field in job_fields(Job)}
+    allowed = kinds.keys() - {*_FROM_CONFIG, *_FROM_PROGRAM, *_NOT_YET}
     for name in given:
         if name not in allowed:
             raise ConfigError(
                 f"job={{{name!r}: ...}} of the RunConfig is not possible: use one of {', '.join(sorted(allowed))}."
             )
-    return given
+    return {name: str(value) if _is_number_as_text(kinds[name], value) else value for name, value in given.items()}
+
+
+def _is_number_as_text(kind: type, value: Any) -> bool:
+    """Returns whether a value is the number of a field that is a text, such as steps_per_run=1."""
+    return kind is str and isinstance(value, int) and not isinstance(value, bool)

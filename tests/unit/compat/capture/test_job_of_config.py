@@ -72,3 +72,12 @@ def test_further_fields_come_from_the_config_and_wrong_ones_are_named() -> None:
     for wrong in ("batch_size", "optimiser", "compute_dtype"):
         with pytest.raises(ConfigError, match=rf"{wrong}.* of the RunConfig is not possible: use one"):
             job_of(config(job={wrong: 3}), "/m", 10, survey())
+
+
+def test_a_number_is_taken_where_the_flag_is_a_text_or_a_number() -> None:
+    assert job_of(config(job={"steps_per_run": 4}), "/m", 10, survey()).longest_call == 4
+    assert job_of(config(job={"steps_per_run": "auto"}), "/m", 10, survey()).longest_call > 4
+    with pytest.raises(ConfigError, match="steps_per_run=0 is not valid"):
+        job_of(config(job={"steps_per_run": 0}), "/m", 10, survey())
+    with pytest.raises(ConfigError, match="steps_per_run=True is not valid"):
+        job_of(config(job={"steps_per_run": True}), "/m", 10, survey())
