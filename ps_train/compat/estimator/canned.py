@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 from ps_train.compat.estimator.estimator import Estimator
@@ -29,6 +30,28 @@ _REASONS = {
 def refusal_of(name: str) -> str:
     """Returns the reason why a name of `tf.estimator` is not there, or "" for a name that it does not have."""
     return f"{name} is not there, since {_REASONS[name]}." if name in _REASONS else ""
+
+
+_OF_TRAIN = {
+    "Adadelta": "AdadeltaOptimizer",
+    "Adagrad": "AdagradOptimizer",
+    "Adam": "AdamOptimizer",
+    "Ftrl": "FtrlOptimizer",
+    "RMSprop": "RMSPropOptimizer",
+    "SGD": "GradientDescentOptimizer, or MomentumOptimizer",
+}
+"""The optimizer of `tf.train` for one of Keras."""
+
+
+def refuse_keras_optimizer(optimizer: Any) -> None:
+    """Raises ValueError for an optimizer of Keras, with the one of `tf.train` to use instead."""
+    of_keras = [kind for kind in type(optimizer).__mro__ if kind.__module__.partition(".")[0] in ("keras", "tf_keras")]
+    if of_keras:
+        instead = next((_OF_TRAIN[kind.__name__] for kind in of_keras if kind.__name__ in _OF_TRAIN), "AdamOptimizer")
+        raise ValueError(
+            f"the optimizer {of_keras[0].__name__} is one of Keras, and canned models train with those of tf.train: "
+            f"use tf.train.{instead}"
+        )
 
 
 _TASKS = ("Classifier", "Estimator", "Regressor")
@@ -84,5 +107,18 @@ def _package() -> StockPackage:
     )
     specs = package.module("model_fn")
     specs.EstimatorSpec = EstimatorSpec  # it checks all values itself
+    optimizers = package.module("canned.optimizers")
+    optimizers.get_optimizer_instance = _after_refusal(optimizers.get_optimizer_instance)
     specs.export_utils = types.SimpleNamespace(get_export_outputs=lambda outputs, predictions: outputs)
     return package
+
+
+def _after_refusal(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function that makes an optimizer of what a program gives, after a refusal of Keras's."""
+
+    @functools.wraps(make)
+    def made(optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        refuse_keras_optimizer(optimizer)
+        return make(optimizer, *arguments, **options)
+
+    return made

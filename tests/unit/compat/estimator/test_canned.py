@@ -143,3 +143,10 @@ def test_other_names_are_none_of_them() -> None:
     assert canned.canned("DNN") is None
     with pytest.raises(AttributeError, match="no attribute 'DNN'"):
         estimator.DNN  # noqa: B018
+
+
+@needs_package
+def test_a_canned_model_says_which_optimizer_to_use_for_one_of_keras(tmp_path: pathlib.Path) -> None:
+    made = estimator.DNNClassifier([4], both, optimizer=tf.keras.optimizers.Adagrad(0.1), model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match=r"use tf\.train\.AdagradOptimizer"):
+        made.train(input_fn, max_steps=1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 
 import pytest
+import tensorflow as tf
 
 from ps_train import estimator
-from ps_train.compat.estimator.canned import refusal_of
+from ps_train.compat.estimator.canned import refusal_of, refuse_keras_optimizer
 
 
 def test_every_listed_name_is_there_and_the_list_is_sorted():
@@ -39,3 +40,26 @@ def test_a_name_that_is_not_there_says_why(name, text):
 
 def test_a_name_that_is_there_is_not_refused():
     assert [name for name in estimator.__all__ if refusal_of(name)] == []
+
+
+class MyAdagrad(tf.keras.optimizers.Adagrad):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "text"),
+    [
+        (tf.keras.optimizers.Adam, "the optimizer Adam is .* use tf.train.AdamOptimizer$"),
+        (MyAdagrad, "the optimizer Adagrad is .* use tf.train.AdagradOptimizer$"),
+        (tf.keras.optimizers.SGD, "use tf.train.GradientDescentOptimizer, or MomentumOptimizer$"),
+        (tf.keras.optimizers.Lamb, "the optimizer Lamb is .* use tf.train.AdamOptimizer$"),
+    ],
+)
+def test_an_optimizer_of_keras_is_refused_with_that_of_tf_train(optimizer, text):
+    with pytest.raises(ValueError, match=text):
+        refuse_keras_optimizer(optimizer())
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", tf.compat.v1.train.AdamOptimizer(), lambda: None])
+def test_other_optimizers_are_not_refused(optimizer):
+    refuse_keras_optimizer(optimizer)
