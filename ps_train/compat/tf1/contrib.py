@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.tf1 import contrib_layers, layers
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib_sequences import sequence_input_layer
+from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
 
 
 def index_table_from_tensor(
@@ -181,8 +182,8 @@ def _framework() -> dict[str, Any]:
         return list(v1.get_collection(v1.GraphKeys.GLOBAL_VARIABLES, scope))
 
     return {
-        "get_global_step": v1.train.get_global_step,
-        "get_or_create_global_step": v1.train.get_or_create_global_step,
+        "get_global_step": get_global_step,
+        "get_or_create_global_step": get_or_create_global_step,
         "create_global_step": v1.train.create_global_step,
         "get_variables": get_variables,
         "list_variables": tf.train.list_variables,

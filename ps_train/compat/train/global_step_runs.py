@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
+
+from ps_train.compat.train.global_step import get_global_step
 
 _READERS = ("ReadVariableOp", "VarIsInitializedOp", "IsVariableInitialized", "Identity", "Shape", "VariableShape")
 _PASSING = ("Switch", "RefSwitch", "Enter", "RefEnter")
@@ -62,7 +63,7 @@ class GlobalStepChanges:
 
 
 def _writers_of(graph: tf.Graph) -> set[str]:
-    step = v1.train.get_global_step(graph)
+    step = get_global_step(graph)
     if step is None or not hasattr(step, "initializer"):
         return set()
     handle = step.handle if hasattr(step, "handle") else graph.get_tensor_by_name(f"{step.op.name}:0")

@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.train.global_step import note_global_step
 from ps_train.compat.train.global_step_runs import GlobalStepChanges
 from ps_train.compat.train.sessions import SessionManager
 
@@ -41,6 +42,7 @@ class TrainingSession(v1.train.MonitoredSession):
     """
 
     def __init__(self, session_creator: Any, hooks: list[Any], stop_grace_period_secs: float) -> None:
+        note_global_step()  # TensorFlow's own hooks look for it
         self._recorder = _SessionRecorder()
         super().__init__(session_creator, [self._recorder, *hooks], stop_grace_period_secs)
 

@@ -10,11 +10,14 @@ A script changes one import and nothing else.  `docs/MIGRATING.md` lists the dif
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.train.device_setter import GreedyByBytes, replica_device_setter
+from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
 from ps_train.compat.train.monitored_session import MonitoredTrainingSession
 from ps_train.compat.train.server import Server
 from ps_train.compat.train.sessions import SessionManager
@@ -31,10 +34,21 @@ __all__ = [
     "StopAtStepHook",
     "Supervisor",
     "SyncReplicasOptimizer",
+    "get_global_step",
+    "get_or_create_global_step",
     "replica_device_setter",
+    "string_input_producer",
 ]
 
 ClusterSpec = v1.train.ClusterSpec
+
+
+@functools.wraps(v1.train.string_input_producer)
+def string_input_producer(string_tensor: Any, *arguments: Any, **options: Any) -> Any:
+    """Returns a queue of texts as TensorFlow's, which asks whether a variable is empty before its session."""
+    if isinstance(string_tensor, tf.Variable):  # of match_filenames_once
+        string_tensor = tf.convert_to_tensor(string_tensor)
+    return v1.train.string_input_producer(string_tensor, *arguments, **options)
 
 
 def __getattr__(name: str) -> Any:

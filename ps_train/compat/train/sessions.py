@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.train.global_step import get_global_step
 from ps_train.compat.train.server import session_config
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ class SessionManager(v1.train.SessionManager):
             return False
 
     def _step_in(self, session: Any) -> Any:
-        step = v1.train.get_global_step(self._model)
+        step = get_global_step(self._model)
         return "unknown" if step is None else v1.train.global_step(session, step)
 
 

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError
 from ps_train.cluster.membership.step_ledger import StepLedger
+from ps_train.compat.train.global_step import get_global_step
 from ps_train.compat.train.global_step_runs import GlobalStepChanges
 from ps_train.compat.train.server import ScriptTask, current_task, num_workers
 
@@ -52,7 +53,7 @@ class StopAtStepHook(v1.train.StopAtStepHook):
 
     def begin(self) -> None:
         """Finds the global step; raises RuntimeError if the graph has none."""
-        step = v1.train.get_global_step()
+        step = get_global_step()
         if step is None:
             raise RuntimeError("the graph has no global step, which StopAtStepHook needs: create it before the session")
         with tf.name_scope("stop_at_step"):

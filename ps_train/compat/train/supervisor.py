@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.train.global_step import note_global_step
 from ps_train.compat.train.sessions import SessionManager
 from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer, optimizer_of
 
@@ -31,6 +32,7 @@ class Supervisor(v1.train.Supervisor):
         del values["self"]
         self._of_chief = bool(values["is_chief"])
         self._model = values["graph"] or v1.get_default_graph()
+        note_global_step(self._model)  # before TensorFlow looks for it
         if values["session_manager"] is None:
             values["session_manager"] = _LateSessionManager(values)
         super().__init__(**values)
