@@ -39,6 +39,7 @@ def with_scopes(x):
         tied = weights(shape=[4, 4], regularizer=lambda w: 0.01 * tf.nn.l2_loss(w))
     with v1.variable_scope("shared", reuse=True):
         again = weights(shape=[4, 4])
+    outputs += x @ weights("free", regularizer=lambda w: None)
     return outputs + tf.reduce_sum(x @ tied @ tf.transpose(again), 1, keepdims=True) * 0.1
 
 

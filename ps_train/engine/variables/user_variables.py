@@ -129,9 +129,9 @@ class ModelBuild:
         found = self._provide(getter, name, args, kwargs_to_use, kwargs.get("partitioner") is not None)
         if is_new and kwargs.get("regularizer") is not None and not _is_local(kwargs):
             with tf.init_scope():
-                v1.add_to_collection(
-                    _KEYS.REGULARIZATION_LOSSES, kwargs["regularizer"](self.regularized.get(name, found))
-                )
+                penalty = kwargs["regularizer"](self.regularized.get(name, found))
+                if penalty is not None:  # as `contrib.layers.l2_regularizer(0.0)`
+                    v1.add_to_collection(_KEYS.REGULARIZATION_LOSSES, penalty)
         return found
 
     def _check_table(self, name: str, reuse: bool) -> None:
