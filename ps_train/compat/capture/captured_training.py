@@ -33,7 +33,7 @@ from ps_train.cluster.membership.records import OUTCOME, Outcome, OutcomeKind
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.job_of_config import cluster_job, job_of, task_of
-from ps_train.compat.capture.local_cluster import local_cluster
+from ps_train.compat.capture.local_cluster import LocalConfig, local_ps
 from ps_train.compat.capture.program import TRAIN, CaptureError, NanLossError, Program
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
 from ps_train.compat.capture.survey import survey_program
@@ -88,12 +88,16 @@ def train(program: Program) -> int:
     program = dataclasses.replace(program, model_fn=model_fn, input_fn=input_fn)
     with tensor_shapes(of_numbers=True):
         if program.config.cluster_spec.as_dict():
-            return _train(program)
-        with local_cluster(program.config, _console()) as config:
-            return _train(dataclasses.replace(program, config=config))
+            return _train(program, contextlib.nullcontext())
+        own = LocalConfig(program.config)
+        try:
+            return _train(dataclasses.replace(program, config=own), local_ps(own, _console()))
+        finally:
+            own.release()
 
 
-def _train(program: Program) -> int:
+def _train(program: Program, servers: contextlib.AbstractContextManager[None]) -> int:
+    """Trains while `servers` are there, which begin when all is prepared that may fail by the program's own fault."""
     survey = survey_program(program)
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)
@@ -103,7 +107,8 @@ def _train(program: Program) -> int:
         write_initial_checkpoint(program)
     raised: BaseException | None = None
     try:
-        _end_with(worker.run(job, task, _console(), prepared))
+        with servers:
+            _end_with(worker.run(job, task, _console(), prepared))
     except UserCodeError as error:
         raised = error.__cause__
     except CaptureError as error:  # the tasks have begun: nothing else can begin in their place

@@ -1,6 +1,7 @@
 """A cluster of one ps and one worker inside this process, for a program without a cluster.
 
-    with local_cluster(config) as own:          # a config with a cluster
+    own = LocalConfig(config)                   # a config with a cluster, whose ports are held
+    with local_ps(own, console):
         train(program with this config)
 
 TensorFlow cannot stop a server.  Each call starts two small ones; the memory of their variables is freed.
@@ -17,7 +18,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Console
 from ps_train.base.errors import PsTrainError
-from ps_train.cluster.addresses.ports import hold_ports
+from ps_train.cluster.addresses.ports import hold_ports, release_held_port
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.compat.capture.job_of_config import cluster_job
 from ps_train.config.job import Task
@@ -31,34 +32,39 @@ class LocalConfig:
 
     Args:
       config: the other config.
+
+    Attributes:
       hosts: the addresses of the ps and of the worker.
     """
 
     task_type, task_id, is_chief = "worker", 0, True
 
-    def __init__(self, config: Any, hosts: list[str]) -> None:
+    def __init__(self, config: Any) -> None:
         self._config = config
-        self.cluster_spec = v1.train.ClusterSpec({"ps": hosts[:1], "worker": hosts[1:]})
+        ports = PortReservation()
+        self.hosts = [ports.reserve(), ports.reserve()]
+        hold_ports(ports.sockets)
+        self.cluster_spec = v1.train.ClusterSpec({"ps": self.hosts[:1], "worker": self.hosts[1:]})
+
+    def release(self) -> None:
+        """Releases the ports on which nobody serves."""
+        for host in self.hosts:
+            release_held_port(int(host.rpartition(":")[2]))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._config, name)
 
 
 @contextlib.contextmanager
-def local_cluster(config: Any, console: Console) -> Iterator[LocalConfig]:
+def local_ps(own: LocalConfig, console: Console) -> Iterator[None]:
     """Serves as a ps in a thread within the body.
 
-    Args:
-      config: the config of a program without a cluster.
-      console: where the ps writes.
+    Only its worker tells a ps that the job is over: the body is no place for what may fail before there is a worker.
 
-    Yields:
-      The config of the worker.
+    Args:
+      own: the config of the cluster.
+      console: where the ps writes.
     """
-    ports = PortReservation()
-    hosts = [ports.reserve(), ports.reserve()]
-    hold_ports(ports.sockets)
-    own = LocalConfig(config, hosts)
 
     def serve() -> None:
         with contextlib.suppress(PsTrainError):  # the worker raises the cause
@@ -67,10 +73,10 @@ def local_cluster(config: Any, console: Console) -> Iterator[LocalConfig]:
     thread = threading.Thread(target=serve, daemon=True, name="ps")
     thread.start()
     try:
-        yield own
+        yield
     finally:
         thread.join(_END_SECS)
-        for host in hosts:
+        for host in own.hosts:
             reset = threading.Thread(target=v1.Session.reset, args=[f"grpc://{host}"], daemon=True)
             reset.start()
             reset.join(_END_SECS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import signal
+import threading
 import types
 from typing import Any
 
@@ -203,6 +204,7 @@ def test_wrong_names_for_init_from_checkpoint_are_the_programs_own_error(tmp_pat
 
     with pytest.raises(ValueError, match=r"Tensor dense/bias .* is not found in .* checkpoint"):
         train(program_in(tmp_path, Program(model_fn, input_fn, config(), "")))
+    assert not any(thread.name == "ps" for thread in threading.enumerate()), "nothing serves for a program that failed"
 
 
 def test_point_65_the_end_of_the_input_ends_the_training(tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import JobFailedError
 from ps_train.cluster.addresses.ports import release_held_port
 from ps_train.compat.capture import local_cluster as module
-from ps_train.compat.capture.local_cluster import local_cluster
+from ps_train.compat.capture.local_cluster import LocalConfig, local_ps
 from ps_train.config.job import Job, Task
 
 CONFIG = types.SimpleNamespace(cluster_spec=v1.train.ClusterSpec({}), tf_random_seed=7, job=None, is_chief=False)
@@ -49,7 +49,8 @@ def test_the_config_is_that_of_the_worker_with_a_ps_beside_it(
     role = Ps()
     monkeypatch.setattr(module, "ps", role)
     console: Any = object()
-    with local_cluster(CONFIG, console) as own:
+    own = LocalConfig(CONFIG)
+    with local_ps(own, console):
         assert role.has_begun.wait(10)
         cluster = own.cluster_spec.as_dict()
         assert (own.task_type, own.task_id, own.is_chief, own.tf_random_seed) == ("worker", 0, True, 7)
@@ -65,7 +66,8 @@ def test_the_addresses_can_be_served_on(monkeypatch: pytest.MonkeyPatch) -> None
     role = Ps()
     role.may_end.set()
     monkeypatch.setattr(module, "ps", role)
-    with local_cluster(CONFIG, None) as own:  # type: ignore[arg-type]
+    own = LocalConfig(CONFIG)
+    with local_ps(own, None):  # type: ignore[arg-type]
         release_held_port(int(own.cluster_spec.task_address("worker", 0).rpartition(":")[2]))
         assert v1.train.Server(own.cluster_spec, "worker", 0).target
 
@@ -76,7 +78,7 @@ def test_an_error_of_the_worker_is_raised_and_that_of_the_ps_is_not(
     role = Ps(JobFailedError("the job has failed"))
     role.may_end.set()
     monkeypatch.setattr(module, "ps", role)
-    with pytest.raises(tf.errors.AbortedError), local_cluster(CONFIG, None):  # type: ignore[arg-type]
+    with pytest.raises(tf.errors.AbortedError), local_ps(LocalConfig(CONFIG), None):  # type: ignore[arg-type]
         raise tf.errors.AbortedError(None, None, "the worker's own")
     assert len(reset) == 2
 
@@ -86,7 +88,7 @@ def test_a_ps_that_does_not_end_does_not_keep_the_program(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "ps", role)
     monkeypatch.setattr(module, "_END_SECS", 0.05)
     start = time.monotonic()
-    with local_cluster(CONFIG, None):  # type: ignore[arg-type]
+    with local_ps(LocalConfig(CONFIG), None):  # type: ignore[arg-type]
         pass
     assert reset and time.monotonic() - start < 20
     role.may_end.set()
