@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import http.server
 import logging
 import socket
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 _CLIENT_SECS = 10.0
 _MOST_CLIENTS = 16
+_LOOK_SECS = 0.1
+"""Seconds after which a server that is told to stop notices it."""
+
 _ANSWER_SECS = 1.0
 """Seconds for which a client keeps its place while it takes its answer."""
 
@@ -74,7 +78,9 @@ class HttpServer:
 
     def start(self) -> None:
         """Serves in a daemon thread."""
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True, name="status")
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=[_LOOK_SECS], daemon=True, name="status"
+        )
         self._thread.start()
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import sys
 from typing import Any
@@ -90,11 +91,14 @@ def foreign_names(source: str, classes: dict[str, ast.ClassDef]) -> list[str]:
     return [f"line {line}: {name}" for line, name in sorted(found)]
 
 
-CLASSES = classes_in(SOURCES)
+@functools.cache
+def classes() -> dict[str, ast.ClassDef]:
+    """Those of the package."""
+    return classes_in(SOURCES)
 
 
 def test_no_other_file_uses_a_private_name() -> None:
-    found = {name: foreign_names(source, CLASSES) for name, source in SOURCES.items()}
+    found = {name: foreign_names(source, classes()) for name, source in SOURCES.items()}
     used = {name: names for name, names in found.items() if names}
     assert used == {}, "use a function of ps_train/base/private_tf.py, or add one"
 
@@ -106,8 +110,8 @@ def tensorflow_bases(node: ast.ClassDef) -> list[Any]:
         text = ast.unparse(base)
         if text.startswith(("tf.", "v1.")):
             found.append(eval(text, {"tf": tf, "v1": v1}))
-        elif text in CLASSES:
-            found += tensorflow_bases(CLASSES[text])
+        elif text in classes():
+            found += tensorflow_bases(classes()[text])
     return found
 
 
@@ -115,7 +119,7 @@ def overridden() -> set[str]:
     """The private names of TensorFlow's classes that classes of the package define again."""
     return {
         name
-        for node in CLASSES.values()
+        for node in classes().values()
         for base in tensorflow_bases(node)
         for name in defined_in(node)
         if is_private(name) and hasattr(base, name)
@@ -124,7 +128,7 @@ def overridden() -> set[str]:
 
 def test_every_overridden_name_is_listed_and_every_listed_name_is_overridden() -> None:
     assert {"_create_slots", "_shared_name"} <= overridden() <= private_tf.OVERRIDDEN.keys()
-    assert private_tf.OVERRIDDEN.keys() <= {name for node in CLASSES.values() for name in defined_in(node)}
+    assert private_tf.OVERRIDDEN.keys() <= {name for node in classes().values() for name in defined_in(node)}
 
 
 @pytest.mark.parametrize(
@@ -149,4 +153,4 @@ def test_every_overridden_name_is_listed_and_every_listed_name_is_overridden() -
     ],
 )
 def test_a_private_name_is_found_wherever_it_stands(source: str, found: list[str]) -> None:
-    assert foreign_names(source, CLASSES) == found
+    assert foreign_names(source, classes()) == found

@@ -12,11 +12,20 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import pytest
+
 from ps_train.base.console import Console
+from ps_train.commands.launch import launcher
 from ps_train.commands.launch.launcher import Launcher
 from ps_train.commands.launch.restart_policy import RestartPolicy
 from ps_train.config.error_report import REPORT_VARIABLE
 from ps_train.config.fault_spec import Schedule, parse
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it passes in each test of an end; the scripts need much less."""
+    monkeypatch.setattr(launcher, "GRACE_SECS", 4.0)
 
 
 class Job:
@@ -42,8 +51,8 @@ class Job:
 
     def run(self, max_restarts: int = 0) -> int:
         console = Console(self.out, self.errors)
-        launcher = Launcher(console, RestartPolicy(max_restarts), Schedule(parse(())), str(self._directory))
-        code = launcher.run(self._starts, "worker:0")
+        job = Launcher(console, RestartPolicy(max_restarts), Schedule(parse(())), str(self._directory))
+        code = job.run(self._starts, "worker:0")
         assert all(process.poll() is not None for process in self.started)
         for process in self.started:
             assert process.stdin is not None
