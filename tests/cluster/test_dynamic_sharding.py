@@ -49,7 +49,8 @@ def test_of_some_epochs_every_example_is_used_as_many_times(num_ps, num_workers,
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("run", [long("1"), "4"])
 def test_under_sync_too(num_ps, run):
-    cluster = InProcessCluster(Recording(ones=True), num_ps, 2, update="sync", steps_per_run=run, **EPOCHS)
+    model = Recording(ones=True, count=600)
+    cluster = InProcessCluster(model, num_ps, 2, update="sync", steps_per_run=run, **EPOCHS)
     cluster.start()
     run_all(cluster)
     assert_each_was_used(cluster, 1)

@@ -65,7 +65,7 @@ def test_a_worker_that_is_left_alone_equals_a_plain_session(mode: dict, num_ps: 
 @every_mode
 @one_or_two_ps
 def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, num_ps: int) -> None:
-    cluster = cluster_of(3, mode, num_ps, max_steps=101)
+    cluster = cluster_of(3, mode, num_ps, max_steps=41)
     pace, why = pace_for(cluster), {}
 
     def work(index: int) -> None:
@@ -73,14 +73,14 @@ def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, nu
 
     in_parallel([lambda index=index: work(index) for index in range(3)])
     assert why == {0: LoopExit.STEPS, 1: LoopExit.STEPS, 2: LoopExit.STEPS}
-    assert cluster.global_step() == 101
+    assert cluster.global_step() == 41
 
 
 @every_mode
 @one_or_two_ps
 @pytest.mark.usual(1)
 def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode: dict, num_ps: int) -> None:
-    cluster = cluster_of(3, mode, num_ps, max_steps=150)
+    cluster = cluster_of(3, mode, num_ps, max_steps=60)
     pace, silent, why = pace_for(cluster), threading.Event(), {}
 
     def work(index: int) -> None:
@@ -97,7 +97,7 @@ def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode
 
     in_parallel([lambda: work(0), lambda: work(1), die, watch])
     assert why == {0: LoopExit.STEPS, 1: LoopExit.STEPS}
-    assert cluster.global_step() == 150, "though under async and bounded the dead one's steps were not of the budget"
+    assert cluster.global_step() == 60, "though under async and bounded the dead one's steps were not of the budget"
 
 
 @every_mode

@@ -7,6 +7,7 @@ import pytest
 
 from ps_train.models.digits import Digits
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 from tests.support.recording import Recording, used
 
@@ -38,7 +39,7 @@ def test_two_runs_with_the_same_seed_are_bit_equal(update: str, num_workers: int
         assert np.array_equal(value, results[1][name]), name
 
 
-@pytest.mark.parametrize("update", ["async", "bounded"])
+@pytest.mark.parametrize("update", ["async", long("bounded")])
 def test_concurrent_workers_count_every_step_once_and_lose_no_update(update: str) -> None:
     cluster = InProcessCluster(Recording(count=64), 2, 4, batch_size=4, update=update)
     cluster.start()

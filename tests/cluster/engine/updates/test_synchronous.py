@@ -41,13 +41,13 @@ def test_synchronous_workers_equal_one_process_on_the_joined_batches(
     )
     cluster.start()
     initial = cluster.values()
-    cluster.train(50)
-    joined = batches_of(model, each * num_workers, 50)
+    cluster.train(20)
+    joined = batches_of(model, each * num_workers, 20)
     plain = train_plainly(model, lambda: make_optimizer(optimizer, RATE), initial, joined)
     found = differences(cluster.values(), plain)
     assert max(found.values()) < 1e-5, found
-    assert cluster.global_step() == 50
-    assert cluster.values()["ps_train/examples"] == 50 * each * num_workers
+    assert cluster.global_step() == 20
+    assert cluster.values()["ps_train/examples"] == 20 * each * num_workers
 
 
 def test_in_synchronous_updates_every_example_counts_the_same_when_batches_differ_in_size() -> None:
