@@ -218,7 +218,7 @@ def test_a_signal_ends_a_worker_that_waits_for_the_chief_at_once(processes: Proc
     worker = cluster.start("worker", 1)
     worker.wait_for("waiting for the chief", 30)
     worker.send(signal.SIGTERM)
-    assert worker.wait(3) == 143
+    assert worker.wait(20) == 143
 
 
 @pytest.mark.long

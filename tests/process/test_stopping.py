@@ -36,8 +36,8 @@ def test_a_signal_to_any_task_makes_the_chief_save_and_ends_the_whole_job(
     everybody = {"ps:0": ps, "worker:0": workers[0], "worker:1": workers[1]}
     everybody[target].send(signum)
     start = time.monotonic()
-    codes = {name: process.wait(12) for name, process in everybody.items()}
-    assert time.monotonic() - start < 10
+    codes = {name: process.wait(50) for name, process in everybody.items()}
+    assert time.monotonic() - start < 40
     assert codes == dict.fromkeys(everybody, 128 + signum)
     assert "saved " in workers[0].output
     saved = max(int(path.stem.rpartition("-")[2]) for path in cluster.model_dir.glob("model.ckpt-*.index"))
@@ -49,7 +49,7 @@ def test_ctrl_c_on_the_launcher_stops_the_cluster_and_leaves_no_process(processe
     launcher.wait_for("step ")
     assert len(launcher.descendants()) == 3
     launcher.send(signal.SIGINT)
-    assert launcher.wait(10) == 130
+    assert launcher.wait(50) == 130
     assert "saved " in launcher.output
     assert not launcher.descendants()
 
@@ -74,8 +74,8 @@ def test_a_second_signal_ends_the_launcher_and_its_children_at_once(processes: P
     launcher.send(signal.SIGTERM)
     launcher.wait_for("got signal 15")
     launcher.send(signal.SIGTERM)
-    assert launcher.wait(3) == 143
-    eventually(lambda: not launcher.descendants(), 3, "the children's end")
+    assert launcher.wait(20) == 143
+    eventually(lambda: not launcher.descendants(), 20, "the children's end")
 
 
 @pytest.mark.long

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import pathlib
 import re
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -154,13 +154,14 @@ def run_python(*arguments):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
 
 
-def best_of_three(*arguments):
-    """The least seconds of three runs, all of which must succeed."""
+def least_cpu_secs(*arguments):
+    """The least of three runs, all of which must succeed; the seconds of the clock depend on what else runs."""
     found = []
     for _ in range(3):
-        start = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = run_python(*arguments)
-        found.append(time.monotonic() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert done.returncode == 0, done.stderr
     return min(found)
 
@@ -173,15 +174,15 @@ def imported_at_run_time(*arguments):
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
-def test_the_package_is_imported_in_less_than_a_second():
-    assert best_of_three("-c", "import ps_train") < 1.0
+def test_the_package_is_imported_with_less_than_a_second_of_work():
+    assert least_cpu_secs("-c", "import ps_train") < 1.0
 
 
-def test_help_is_shown_without_tensorflow_and_in_less_than_a_second():
+def test_help_is_shown_without_tensorflow_and_with_less_than_a_second_of_work():
     imported = imported_at_run_time("-m", "ps_train", "--help")
     assert {"absl", "ps_train"} <= imported
     assert imported.isdisjoint({"tensorflow", "numpy"})
-    assert best_of_three("-m", "ps_train", "--help") < 1.0
+    assert least_cpu_secs("-m", "ps_train", "--help") < 1.0
 
 
 def test_the_launcher_is_started_without_tensorflow():

@@ -202,7 +202,7 @@ def texts(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 50])
 @pytest.mark.parametrize("replicas", [1, 5])
-@pytest.mark.usual(2)
+@pytest.mark.usual(4)
 def test_the_shares_of_all_replicas_are_the_lines(texts: str, replicas: int, shuffle_buffer: int) -> None:
     def share(index: int) -> list[int]:
         data = lambda: TextLines(texts, parse_line, has_header=True)  # noqa: E731

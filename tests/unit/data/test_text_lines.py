@@ -150,7 +150,7 @@ CONTENTS = {
     "suffixes", [("", "", "", ""), long((".gz",) * 4), ("", ".gz", "", ".gz"), long((".gz", "", ".gz", ""))]
 )
 @pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.usual(2)
+@pytest.mark.usual(4)
 def test_the_shares_of_files_of_all_sizes_are_disjoint_and_complete(store, count, suffixes, seed):
     items = list(zip(CONTENTS.items(), suffixes, strict=True))
     files = [store(name + suffix, text_of(lines)) for (name, lines), suffix in items]

