@@ -120,12 +120,13 @@ def test_a_chief_that_needs_longer_to_build_its_model_than_others_wait_for_it_is
     processes: Processes,
 ) -> None:
     cluster = TestCluster(
-        processes, 1, 2, "--model=tests.support.models:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=8"
+        processes, 1, 2, "--model=tests.support.models:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=15"
     )
     ps = cluster.start("ps", 0)
-    workers = [cluster.start("worker", index, env={"BUILD_SECS": "18"} if index == 0 else {}) for index in range(2)]
+    ps.wait_for("serves")
+    workers = [cluster.start("worker", index, env={"BUILD_SECS": "24"} if index == 0 else {}) for index in range(2)]
     for process in (*workers, ps):
-        assert process.wait(60) == 0, process.output
+        assert process.wait(90) == 0, process.output
     assert "lost" not in ps.output
 
 

@@ -24,7 +24,7 @@ from ps_train.config.job import Job, Task
 
 log = logging.getLogger(__name__)
 
-_FIRST_SECS, _EVERY_SECS = 5.0, 2.0
+_FIRST_SECS, _EVERY_SECS = 3.0, 2.0
 """Seconds before the first word, as most models are prepared sooner, and between two."""
 
 
