@@ -62,6 +62,8 @@ def retry_until(
             next_warning = now + 10
         return False
 
+    if succeeds():  # usually; then no sign of life is read
+        return result
     seen = sign_of_life()
     while not poll_until(succeeds, deadline, _PAUSE_SECS):
         before, seen = seen, sign_of_life()

@@ -96,7 +96,7 @@ class FailureDetector:
                 if now - self._start > self._join_secs:
                     return UnreachableError(f"{task} has not joined within {self._join_secs:g}s (startup_timeout_secs)")
                 continue
-            if self._tracker.silent_secs(task, (status.process_id, status.heartbeat), now) > allowed:
+            if self._tracker.silent_secs(task, status.sign_of_life, now) > allowed:
                 return LostTaskError(f"{status.location()} has said nothing for {allowed:g}s")
         return None
 

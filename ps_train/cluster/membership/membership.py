@@ -184,7 +184,7 @@ class Membership:
         """Returns whether a task had this very heartbeat at the last update, for longer than it may."""
         member = self._members.get(status.task)
         known = member.status if member is not None and member.silent else None
-        return known is not None and _heartbeat(known) == _heartbeat(status)
+        return known is not None and known.sign_of_life == status.sign_of_life
 
     def extend_deadlines(self, secs: float) -> None:
         """Leaves out `secs` in which no status could be read."""
@@ -203,7 +203,7 @@ class Membership:
 
     def _update_task(self, task: str, member: _Member, status: TaskStatus | None, now: float) -> list[MembershipChange]:
         before, member.status = member.status, status or member.status
-        silent_secs = self._tracker.silent_secs(task, _heartbeat(member.status) if member.status else None, now)
+        silent_secs = self._tracker.silent_secs(task, member.status.sign_of_life if member.status else None, now)
         member.silent = silent_secs > self._lease_secs
         absent = self._absence_reason(member, silent_secs)
         location = member.status.location() if member.status else task
@@ -233,7 +233,3 @@ class Membership:
 
 def _is_other_process(before: TaskStatus, now: TaskStatus) -> bool:
     return before.process_id != now.process_id and before.state != TaskState.PREPARING
-
-
-def _heartbeat(status: TaskStatus) -> tuple[str, int]:
-    return status.process_id, status.heartbeat

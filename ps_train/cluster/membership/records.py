@@ -146,6 +146,11 @@ class TaskStatus(Record):
     started: str = ""
     telemetry: dict[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def sign_of_life(self) -> tuple[str, int]:
+        """The process and its counter: a pair that changes while the task lives."""
+        return self.process_id, self.heartbeat
+
     def location(self) -> str:
         """Returns the task, host and pid for a message."""
         return f"{self.task} on {self.host}, pid {self.pid}"

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.variables.variables import CheckpointEntry, variable_bytes
+from ps_train.engine.variables.variables import CheckpointEntry, read_in_one, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
 
 SLICED_DTYPES = frozenset(
@@ -59,11 +59,7 @@ class WholeChunk(Chunk):
 
     def read(self) -> list[tf.Tensor]:
         """Reads each variable, on its ps."""
-        values = []
-        for variable in (entry.variable for entry in self.entries):
-            with tf.device(variable.device):
-                values.append(tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype))
-        return values
+        return [read_in_one(entry.variable) for entry in self.entries]
 
     def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
         """Assigns each value to its variable, in the order of `entries`."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.engine.variables.variables import CheckpointEntry, ps_index, variable_bytes
+from ps_train.engine.variables.variables import CheckpointEntry, ps_index, read_in_one, variable_bytes
 
 
 class ShadowCopies:
@@ -38,7 +38,7 @@ class ShadowCopies:
         copied, dropped = [], []
         for entry, shadow in zip(entries, self.entries, strict=True):
             with tf.device(entry.variable.device):
-                value = tf.raw_ops.ReadVariableOp(resource=entry.variable.handle, dtype=entry.variable.dtype)
+                value = read_in_one(entry.variable)
                 copied.append(tf.raw_ops.AssignVariableOp(resource=shadow.variable.handle, value=value))
                 dropped.append(tf.raw_ops.DestroyResourceOp(resource=shadow.variable.handle))
         self.copy, self.drop = tf.group(*copied), tf.group(*dropped)
@@ -72,8 +72,7 @@ class _Shadow:
 
     def read_value(self) -> tf.Tensor:
         """Reads the copy, on its ps."""
-        with tf.device(self.device):
-            return tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.dtype)
+        return read_in_one(self)
 
     def sparse_read(self, indices: Any) -> tf.Tensor:
         """Reads some rows of the copy, on its ps."""

@@ -66,7 +66,7 @@ class TaskBoard:
             kind = "joined" if before is None else "restarted"
             record_event(kind, f"{status.location()} {'joined' if before is None else 'took its place'}", status.task)
         self._statuses[status.task] = status
-        self._tracker.silent_secs(status.task, (status.process_id, status.heartbeat), now)
+        self._tracker.silent_secs(status.task, status.sign_of_life, now)
         if status.telemetry:
             self._measure(status.task, status.telemetry)
 
@@ -130,7 +130,7 @@ class TaskBoard:
         age = None
         state: str = "absent"
         if status is not None:
-            age = self._tracker.silent_secs(task, (status.process_id, status.heartbeat), now)
+            age = self._tracker.silent_secs(task, status.sign_of_life, now)
             state = "lost" if age > self._lost_secs and status.state not in _GONE else str(status.state)
         return {
             "task": task,

@@ -138,14 +138,15 @@ class BurstScheduler:
             return self._lengths[0]
         if len(self._secs) < _FIRST:
             return 0
-        for length in self._prepared - {1}:
-            return length if length * min(self._secs) <= BURST_SECS else len(self._prepared) - 1
+        longest, single = max(self._prepared, default=0), int(1 in self._prepared)
+        if longest > 1:
+            return longest if longest * min(self._secs) <= BURST_SECS else single
         secs = statistics.median(self._secs)
         worth = left / max(_CALLS_TO_PAY, self._nodes / _NODES_TO_PAY)
         fitting = [
             one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS and one <= worth
         ]
-        return max(fitting, default=int(1 in self._prepared))
+        return max(fitting, default=single)
 
     def _steps_of_burst(self, alone: int) -> int:
         """Returns the number of steps that make whole calls, with so many single steps."""

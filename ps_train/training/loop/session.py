@@ -126,17 +126,17 @@ def await_ready(stores: list[KeyValueStore], chief: str, timeout_secs: float) ->
             raise NotReadyError(f"{chief} has not initialized or restored the model yet")
         return ready
 
-    ready: ModelReady = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _heartbeat(stores[0], chief))
+    ready: ModelReady = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _sign_of_life(stores[0], chief))
     return ready
 
 
-def _heartbeat(store: KeyValueStore, task: str) -> tuple[str, int] | None:
+def _sign_of_life(store: KeyValueStore, task: str) -> tuple[str, int] | None:
     """Returns what changes while a task lives, also before it joins; None if there is no sign of it."""
     try:
         statuses = records.task_statuses(store.items())
     except LostTaskError:
         return None
-    return next(((one.process_id, one.heartbeat) for one in statuses if one.task == task), None)
+    return next((one.sign_of_life for one in statuses if one.task == task), None)
 
 
 def agree_with_chief(
@@ -156,7 +156,7 @@ def agree_with_chief(
             raise NotReadyError(f"{chief} has not described the job yet")
         return text
 
-    expected = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _heartbeat(store, str(cluster.chief)))
+    expected = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _sign_of_life(store, str(cluster.chief)))
     found = diff_configs(read_object(expected), own, "the chief", task)
     if found:
         raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")

@@ -58,7 +58,7 @@ class AllWorkersGoneDetector:
           items: all records of the store.
           now: seconds of a monotonic clock.
         """
-        heartbeats = sorted((status.process_id, status.heartbeat) for status in task_statuses(items))
+        heartbeats = sorted(status.sign_of_life for status in task_statuses(items))
         silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
         if not heartbeats and silent_secs > self._job.startup_timeout_secs:
             return UnreachableError(
