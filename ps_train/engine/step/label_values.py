@@ -47,16 +47,15 @@ class LabelValuesHook(v1.train.SessionRunHook):
         self._left = _CHECKED_STEPS
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs | None:
-        """Fetches the labels; the graph may be finalized already, so nothing can be added to it."""
-        if not self._found or not self._left:
-            return None
-        self._left -= 1
-        return v1.train.SessionRunArgs([found.values for found in self._found])
+        """Fetches the least and the largest label in every call: each set of fetches is prepared by itself."""
+        return v1.train.SessionRunArgs(self._ranges) if self._found else None
 
     def after_run(self, run_context: Any, run_values: v1.train.SessionRunValues) -> None:
-        """Checks them."""
-        for found, values in zip(self._found, run_values.results or (), strict=False):
-            least, largest = (values.min(), values.max()) if values.size else (0, 1)
+        """Checks them in the first calls."""
+        if not self._left:
+            return
+        self._left -= 1
+        for found, (least, largest) in zip(self._found, run_values.results or (), strict=False):
             if least < 0 or largest > 1:
                 log.warning(
                     "a binary cross-entropy%s gets %s from %g to %g and needs 0 to 1: the model learns nothing of use; "

@@ -79,3 +79,16 @@ def test_other_losses_may_have_any_labels(name, caplog):
 
 def test_the_first_steps_alone_are_checked(caplog):
     assert warnings(BINARY["sigmoid"], [[0, 1]] * 3 + [[0, 2]], caplog) == []
+
+
+def test_every_call_fetches_the_same_as_each_set_of_fetches_is_prepared_by_itself():
+    with tf.Graph().as_default():
+        x, y = v1.placeholder(tf.float32, [None, 1]), v1.placeholder(tf.float32, [None, 1])
+        remember_inputs({"x": x}, {"click": y})
+        tf.nn.sigmoid_cross_entropy_with_logits(labels=y, logits=x)
+        hook = LabelValuesHook()
+        fetched = []
+        for _ in range(5):
+            fetched.append(hook.before_run(None).fetches)
+            hook.after_run(None, v1.train.SessionRunValues([(0.0, 1.0)], None, None))
+    assert all(one is fetched[0] for one in fetched) and len(fetched[0]) == 1
