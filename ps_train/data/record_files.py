@@ -12,10 +12,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from tensorflow.io import gfile
 from ps_train.base.errors import DataError
 from ps_train.config.paths import scheme_of
 from ps_train.data.data_shard import DataShard
+from ps_train.data.file_names import digest, files_like
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph
 from ps_train.data.text_lines import LineRange, line_blocks, line_dataset
 
@@ -56,8 +56,8 @@ class TFRecords(Stream):
     ) -> None:
         if compression not in (None, "", "GZIP", "ZLIB"):
             raise DataError(f"compression={compression!r} is not known: use GZIP, ZLIB, an empty text or None.")
-        self._files, self._parse, self._compression = _files_like(files), parse, compression
-        self.description = f"{len(self._files)} files, {_digest(map(os.path.basename, self._files))}"
+        self._files, self._parse, self._compression = files_like(files), parse, compression
+        self.description = f"{len(self._files)} files, {digest(map(os.path.basename, self._files))}"
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -86,7 +86,7 @@ class TFRecords(Stream):
             return self._parse(first.concatenate(records).batch(np.iinfo(np.int64).max).get_single_element()[1:])
 
         sizes = [f"{os.path.basename(path)} {gfile.stat(path).length}" for path in self._files]
-        return RandomAccessChunks(len(self._files), f"records_{_digest(sizes)}", read)
+        return RandomAccessChunks(len(self._files), f"records_{digest(sizes)}", read)
 
     def _compression_of(self, path: str) -> str:
         if self._compression is None:
@@ -110,13 +110,13 @@ class TextLines(Stream):
     """
 
     def __init__(self, files: str | Sequence[str], parse: Callable[[tf.Tensor], Any], has_header: bool = False) -> None:
-        names = _files_like(files)
+        names = files_like(files)
         if remote := [name for name in names if scheme_of(name)]:
             raise DataError(f"{remote[0]} is not on a local disk: copy it, or use TFRecords.")
         self._files, self._parse, self._has_header = [pathlib.Path(name) for name in names], parse, has_header
         sizes = [path.stat().st_size for path in self._files]
         names_and_sizes = [f"{path.name} {size}" for path, size in zip(self._files, sizes, strict=True)]
-        self.description = f"{len(names)} files, {sum(sizes)} bytes, {_digest(names_and_sizes)}"
+        self.description = f"{len(names)} files, {sum(sizes)} bytes, {digest(names_and_sizes)}"
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -130,7 +130,7 @@ class TextLines(Stream):
         if found is None:
             return None
         count, lines = found
-        name = f"lines_{_digest([self.description])}"
+        name = f"lines_{digest([self.description])}"
         return RandomAccessChunks(count, name, lambda number: self._parse(self._lines(lines(number))))
 
     def _lines(self, found: LineRange) -> tf.Tensor:
@@ -138,16 +138,3 @@ class TextLines(Stream):
         if self._has_header:
             lines = lines[tf.cast(tf.equal(found.first, 0), tf.int32) :]
         return tf.boolean_mask(lines, tf.not_equal(lines, ""))
-
-
-def _files_like(files: str | Sequence[str]) -> list[str]:
-    """Returns the names of the files that match one or several patterns, sorted."""
-    patterns = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
-    found = {path for pattern in patterns for path in gfile.glob(pattern) if not os.path.isdir(path)}
-    if not found:
-        raise DataError(f"no file has a name like {', '.join(patterns) or '(nothing)'}: check --data_dir.")
-    return sorted(found)
-
-
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()

@@ -18,8 +18,8 @@ from ps_train.base.errors import ModelError
 from ps_train.base.user_code import shown
 
 ALLOWED = (
-    "return ps_train.Arrays, ps_train.TFRecords, ps_train.TextLines, a tf.data.Dataset of single (features, labels) "
-    "examples, or a Stream"
+    "return ps_train.Arrays, ps_train.TFRecords, ps_train.TextLines, ps_train.Parquet, a tf.data.Dataset of single "
+    "(features, labels) examples, or a Stream"
 )
 FRAME = 'ps_train.Arrays(df.drop(columns="label").to_dict("series"), df["label"])'
 LOADER = "ps_train.Arrays(*map(np.stack, zip(*loader.dataset)))"
@@ -53,7 +53,10 @@ def _conversion(data: Any) -> str:
     if isinstance(data, Mapping):
         return "a dict of arrays is the features of ps_train.Arrays(features, labels)"
     if isinstance(data, str | os.PathLike):
-        return "for text: ps_train.TextLines(files, parse); for TFRecord files: ps_train.TFRecords(files, parse)"
+        return (
+            "for text: ps_train.TextLines(files, parse); for TFRecord files: ps_train.TFRecords(files, parse); for "
+            "Parquet files: ps_train.Parquet(files, columns, label)"
+        )
     if isinstance(data, tuple) and len(data) == 2:
         return "for (features, labels): ps_train.Arrays(*data)"
     if isinstance(data, list | tuple) and data:

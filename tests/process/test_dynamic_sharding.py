@@ -6,6 +6,7 @@ whether any was lost or used twice.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -20,6 +21,7 @@ from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.chaos.verdict import LATE
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.rows import write_rows
 
 COUNT, EPOCHS = 4000, 2
 FLAGS = (
@@ -85,8 +87,27 @@ def told(workers: list[Process]) -> str:
 def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twice(
     processes: Processes, seed: int, num_ps: int, update: str
 ) -> None:
-    chance = random.Random(seed)
-    run = Run(processes, num_ps, 3, f"--update={update}", *ones_for(update))
+    kill_some(Run(processes, num_ps, 3, f"--update={update}", *ones_for(update)), random.Random(seed))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "seed, num_ps, update", [(1, 2, "async"), *(long(seed, 2, ("async", "sync")[seed % 2]) for seed in range(2, 41))]
+)
+def test_every_row_of_parquet_files_is_used_once_although_workers_are_killed(
+    processes: Processes, seed: int, num_ps: int, update: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    chance, data = random.Random(seed), processes.directory / "data"
+    cuts = [0, *sorted(chance.sample(range(COUNT), 3)), COUNT]
+    for first, stop in itertools.pairwise(cuts):
+        write_rows(data / f"day={first}" / "part-0.parquet", first, stop, chance.choice([40, 100, 400]))
+    flags = ("--model=tests.support.rows:RecordingRows", f"--data_dir={data}", f"--update={update}")
+    kill_some(Run(processes, num_ps, 3, *flags, *ones_for(update)), chance)
+
+
+def kill_some(run: Run, chance: random.Random) -> None:
+    """Kills every worker once; some come back, and all examples must have been used as often as there are epochs."""
     step = 0
     for victim in chance.sample([0, 1, 2], 3):  # 0 is the chief
         step += chance.randint(40, 150)

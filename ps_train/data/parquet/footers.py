@@ -1,0 +1,164 @@
+"""The row groups of Parquet files, and the columns that the files have in common.
+
+    footers = read_footers(["data/day=1/a.parquet", "data/day=2/b.parquet"])
+    footers.groups[0].rows, footers.fields["day"]
+
+Columns of a path, as `day=1`, are columns of the data.  Fields of a struct are columns with a dot in their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from ps_train.base.errors import DataError
+from ps_train.data.parquet.columns import plain_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+_THREADS = 8
+"""Footers that are read at the same time: a remote file system takes long for each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RowGroup:
+    """One row group of a file.
+
+    Attributes:
+      path: the file.
+      number: its index in the file.
+      first_row: index in the file of its first row.
+      rows: number of rows.
+      bytes: size of all its columns before compression.
+      metadata: the footer of the file.
+      constants: name to value of the columns of the path, which may be null.
+    """
+
+    path: str
+    number: int
+    first_row: int
+    rows: int
+    bytes: int
+    metadata: pq.FileMetaData
+    constants: Mapping[str, pa.Scalar]
+
+
+@dataclasses.dataclass(frozen=True)
+class Footers:
+    """The contents of all footers.
+
+    Attributes:
+      groups: the row groups with rows, in the order of the files.
+      fields: name to type, for each column of the data; those of paths come last.
+      constants: names of the columns of paths.
+    """
+
+    groups: Sequence[RowGroup]
+    fields: Mapping[str, pa.DataType]
+    constants: frozenset[str]
+
+
+def read_footers(paths: Sequence[str], columns: Iterable[str] | None) -> Footers:
+    """Returns the row groups and columns of some files, which are read in parallel.
+
+    Args:
+      paths: the files.
+      columns: names of the columns in which the files must not differ; None for all.
+
+    Raises:
+      DataError: a file is not a Parquet file, or two have not the same columns.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(_footer, paths))
+    schemas = [_fields(metadata.schema.to_arrow_schema()) for metadata in found]
+    of_paths = _columns_of_paths(paths)
+    first = {**schemas[0], **_types(of_paths[0])}
+    for path, schema, values in zip(paths, schemas, of_paths, strict=True):
+        _check_same(paths[0], first, path, {**schema, **_types(values)}, columns)
+    groups: list[RowGroup] = []
+    for path, metadata, values in zip(paths, found, of_paths, strict=True):
+        groups += [group for group in _row_groups(path, metadata, values) if group.rows]
+    return Footers(groups, first, frozenset(of_paths[0]))
+
+
+def _footer(path: str) -> pq.FileMetaData:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if not os.path.getsize(path):
+            raise DataError(f"{path} is empty: it is not a Parquet file.")
+        return pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path} cannot be read as a Parquet file: {one_line(error)}.") from None
+
+
+def one_line(error: Exception) -> str:
+    """Returns an error's text without line ends and without a full stop."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _fields(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Returns name to type; fields of structs have names with dots."""
+    import pyarrow as pa
+
+    fields, pending = {}, [(field.name, field.type) for field in reversed(schema)]
+    while pending:
+        name, kind = pending.pop()
+        if pa.types.is_struct(kind) and kind.num_fields:
+            pending += [(f"{name}.{field.name}", field.type) for field in reversed(list(kind))]
+        else:
+            fields[name] = kind
+    return fields
+
+
+def _columns_of_paths(paths: Sequence[str]) -> list[dict[str, pa.Scalar]]:
+    """Returns name to value of the columns of each path: int64 if all its values are integers, else strings."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    if not any("=" in path for path in paths):
+        return [{} for _ in paths]
+    try:
+        found = ds.dataset(list(paths), format="parquet", partitioning="hive")
+        keys = [ds.get_partition_keys(fragment.partition_expression) for fragment in found.get_fragments()]
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"the columns of paths such as {paths[0]} cannot be read: {one_line(error)}.") from None
+    texts = {name for values in keys for name, value in values.items() if isinstance(value, str)}
+    kinds = {True: pa.string(), False: pa.int64()}
+    return [{name: pa.scalar(value, kinds[name in texts]) for name, value in values.items()} for values in keys]
+
+
+def _types(values: Mapping[str, pa.Scalar]) -> dict[str, pa.DataType]:
+    return {name: value.type for name, value in values.items()}
+
+
+def _check_same(
+    path: str,
+    fields: Mapping[str, pa.DataType],
+    other_path: str,
+    other_fields: Mapping[str, pa.DataType],
+    columns: Iterable[str] | None,
+) -> None:
+    for name in sorted({*fields, *other_fields}) if columns is None else columns:
+        kind, other = fields.get(name), other_fields.get(name)
+        if kind is None and other is None:
+            continue  # the error of an unknown name lists the others
+        if kind is None or other is None:
+            has, lacks = (path, other_path) if other is None else (other_path, path)
+            raise DataError(f"{has} has a column {name}, and {lacks} has none: all files need the same columns.")
+        if plain_type(kind) != plain_type(other):
+            raise DataError(f"column {name} is {kind} in {path}, and {other} in {other_path}: give all files one type.")
+
+
+def _row_groups(path: str, metadata: pq.FileMetaData, constants: Mapping[str, pa.Scalar]) -> Iterable[RowGroup]:
+    first = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        yield RowGroup(path, number, first, group.num_rows, group.total_byte_size, metadata, constants)
+        first += group.num_rows

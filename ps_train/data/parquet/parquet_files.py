@@ -1,0 +1,223 @@
+"""Parquet files as data, divided among the replicas by rows.
+
+def data(self, split, data_dir):
+    return ps_train.Parquet(f"{data_dir}/{split}", columns=["user", "items", "price"], label="click")
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.base.errors import ConfigError, DataError
+from ps_train.config.paths import scheme_of
+from ps_train.data.data_shard import DataShard
+from ps_train.data.file_names import digest, files_like
+from ps_train.data.parquet.columns import MissingValueError, column_of, is_text
+from ps_train.data.parquet.footers import RowGroup, one_line, read_footers
+from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
+from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CHUNK_ROWS = 1 << 14
+"""Rows that are read together: enough to make the cost of a call negligible."""
+
+_OPEN_GROUPS = 4
+"""Row groups that are read at the same time for a random order."""
+
+_PIECE_BYTES = 256 << 20
+"""Size before compression of the columns of a shard under dynamic sharding; a worker has it in memory."""
+
+Parse = Callable[[dict[str, Any]], Any]
+
+
+class Parquet(Stream):
+    """The rows of Parquet files.  Needs pyarrow: `pip install 'ps_train[parquet]'`.
+
+    A column of numbers is a tensor [n], one of strings a string tensor [n], one of lists a ragged tensor [n, None] or
+    [n, None, None], one of lists of a fixed size k a tensor [n, k]; `data/parquet/columns.py` lists all types.  The
+    keys and values of a path, as `day=2026-01-01/hour=7`, are columns too.
+
+    A replica reads as many rows as any other, in whole row groups but for the first and the last.  Under
+    --sharding=dynamic a shard is a row group, or a part of a large one.
+
+    Args:
+      files: one or several patterns of files, as "data/train-*.parquet", or of directories, which are read with all
+        below them; names that begin with "_" or "." are left out.
+      columns: names of the features, `name.field` for a field of a struct; None for all columns but the label.  Only
+        these and the label are read.
+      label: name of the label, or names of several, which make a dict; None if `parse` makes the labels.
+      parse: takes a dict of the columns and labels, each with n rows, and returns (features, labels): nested tensors
+        [n, ...], which may be ragged or sparse.  None: the features are the dict without the labels.
+      defaults: name to value of columns that may have missing values.  In lists it stands for missing elements, and a
+        missing list is empty.
+
+    Raises:
+      DataError: no file has such a name, a file is damaged or foreign, files differ in their columns, a column has no
+        tensor, or a name is unknown.
+      ConfigError: pyarrow is not installed.
+    """
+
+    def __init__(
+        self,
+        files: str | Sequence[str],
+        columns: Sequence[str] | None = None,
+        label: str | Sequence[str] | None = None,
+        parse: Parse | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        _check_pyarrow()
+
+        labels = [] if label is None else [label] if isinstance(label, str) else list(label)
+        if not labels and parse is None:
+            raise DataError("Parquet(...) needs the name of the label, or a parse function that makes the labels.")
+        if isinstance(columns, str):
+            raise DataError(f"columns={columns!r} is a text: give a list of names.")
+        names = None if columns is None else list(dict.fromkeys([*columns, *labels]))
+        paths = files_like(files, below=True)
+        if remote := [path for path in paths if scheme_of(path)]:
+            raise DataError(f"{remote[0]} is not on a local disk: copy it, or mount its file system.")
+        footers = read_footers(paths, names)
+        names = list(footers.fields) if names is None else names
+        defaults = dict(defaults or {})
+        for name in (*names, *labels, *defaults):
+            _check_known(name, footers.fields)
+        self._columns = {name: column_of(name, footers.fields[name], defaults.get(name)) for name in names}
+        self._groups, self._label, self._parse = footers.groups, label, parse
+        self._read = [name for name in names if name not in footers.constants]
+        self._texts = [name for name in self._read if is_text(footers.fields[name])]
+        sizes = [f"{os.path.basename(group.path)} {group.number} {group.rows}" for group in self._groups]
+        self.description = f"{len(paths)} files, {sum(group.rows for group in self._groups)} rows, {digest(sizes)}"
+
+    def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
+        """Returns one epoch over a shard."""
+        runs = runs_of_share([group.rows for group in self._groups], shard)
+        signature = tuple(tf.TensorSpec([None], dtype) for dtype in self._dtypes)
+
+        def read(number: Any) -> Iterator[tuple[np.ndarray, ...]]:
+            run = runs[int(number)]
+            for first, rows in self._batches(run):
+                yield tuple(self._arrays(self._groups[run.group], first, rows))
+
+        def chunks(number: tf.Tensor) -> tf.data.Dataset:
+            return tf.data.Dataset.from_generator(read, args=[number], output_signature=signature)
+
+        numbers = tf.data.Dataset.range(len(runs))
+        if seed is None or len(runs) < 2:
+            found = numbers.flat_map(no_autograph(chunks))
+        else:
+            found = numbers.shuffle(len(runs), seed=seed).interleave(
+                no_autograph(chunks), _OPEN_GROUPS, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            )
+        return found.map(no_autograph(lambda *arrays: self._examples(arrays)), num_parallel_calls=tf.data.AUTOTUNE)
+
+    def pieces(self) -> RandomAccessChunks:
+        """Returns the row groups, or parts of large ones, by index."""
+        rows = [group.rows for group in self._groups]
+        most = [max(1, _PIECE_BYTES * group.rows // max(1, group.bytes)) for group in self._groups]
+        runs = list(limited_runs(rows, most))
+
+        def read(number: Any) -> list[np.ndarray]:
+            import pyarrow as pa
+
+            run = runs[int(number)]
+            whole = pa.Table.from_batches([rows for _, rows in self._batches(run)])
+            return self._arrays(self._groups[run.group], run.first, whole)
+
+        def examples(number: tf.Tensor) -> Any:
+            return self._examples(tf.numpy_function(read, [number], self._dtypes, stateful=False))
+
+        return RandomAccessChunks(len(runs), f"rows_{digest([self.description])}", examples)
+
+    @property
+    def _dtypes(self) -> list[tf.DType]:
+        return [dtype for column in self._columns.values() for dtype in column.dtypes]
+
+    def _batches(self, run: RowRun) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yields a run's rows, some at a time, each with the index in the row group of the first one."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        group = self._groups[run.group]
+        before, last = 0, run.first + run.rows
+        try:
+            with pq.ParquetFile(group.path, metadata=group.metadata, read_dictionary=self._texts) as file:
+                read = self._read or file.schema_arrow.names[:1]  # the columns of a path have as many rows as others
+                for batch in file.iter_batches(_CHUNK_ROWS, [group.number], read, use_threads=False):
+                    start, stop = max(run.first - before, 0), min(last - before, batch.num_rows)
+                    if start < stop:
+                        yield before + start, batch.slice(start, stop - start)
+                    before += batch.num_rows
+                    if before >= last:
+                        return
+        except (OSError, pa.ArrowException) as error:
+            raise pipeline_error(f"{group.path} cannot be read: {one_line(error)}.") from None
+        raise pipeline_error(f"{group.path} has {before} rows in row group {group.number}, not {group.rows}.")
+
+    def _arrays(self, group: RowGroup, first: int, rows: pa.RecordBatch | pa.Table) -> list[np.ndarray]:
+        """Returns the arrays of all columns."""
+        import pyarrow as pa
+
+        arrays: list[np.ndarray] = []
+        for name, column in self._columns.items():
+            constant = group.constants.get(name)
+            array = _column_of(rows, name) if constant is None else pa.repeat(constant, rows.num_rows)
+            try:
+                arrays += column.arrays(array)
+            except MissingValueError as error:
+                raise pipeline_error(
+                    f"{group.path} has no value in column {name} of row {group.first_row + first + error.row}, counted "
+                    f"from 0: give Parquet(..., defaults={{{name!r}: ...}})."
+                ) from None
+            except pa.ArrowException as error:
+                raise pipeline_error(f"{group.path}, column {name}: {one_line(error)}.") from None
+        return arrays
+
+    def _examples(self, arrays: Sequence[tf.Tensor]) -> Any:
+        """Returns (features, labels) of some rows."""
+        values, rest = {}, list(arrays)
+        for name, column in self._columns.items():
+            own, rest = rest[: len(column.dtypes)], rest[len(column.dtypes) :]
+            values[name] = column.tensor(own)
+        if self._parse is not None:
+            return self._parse(values)
+        if isinstance(self._label, str):
+            return values, values.pop(self._label)
+        return values, {name: values.pop(name) for name in self._label or ()}
+
+
+def _column_of(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+    """Returns a column, or a field of a struct, in one piece."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    outer = name
+    fields: list[str] = []
+    while outer not in rows.schema.names:
+        outer, _, field = outer.rpartition(".")
+        fields.insert(0, field)
+    column = rows.column(outer)
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pc.struct_field(column, fields) if fields else column
+
+
+def _check_known(name: str, fields: Mapping[str, Any]) -> None:
+    if name not in fields:
+        close = difflib.get_close_matches(name, fields, n=1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        shown = ", ".join(list(fields)[:30]) + (", ..." if len(fields) > 30 else "")
+        raise DataError(f"the files have no column {name!r}{hint}: they have {shown}.")
+
+
+def _check_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"Parquet files need pyarrow: pip install 'ps_train[parquet]' ({error}).") from None
