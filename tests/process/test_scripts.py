@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -71,6 +72,22 @@ def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_
     names = {name for name, _ in tf.train.list_variables(str(processes.directory / "model"))}
     assert {"dense/kernel", "dense/kernel/Adam", "batch_normalization/moving_mean", "beta1_power"} <= names
     assert "embedding/table" in names and not done.descendants()
+
+
+@pytest.mark.parametrize("way", ["estimator", long("cluster")])
+def test_a_recurrent_network_ends_with_the_weights_of_a_plain_session(processes, way):
+    pytest.importorskip("tf_keras")
+    script = str(SCRIPTS / "recurrent.py")
+    plain = [sys.executable, script, "--way=plain", "--model_dir=plain"]
+    alone = processes.command(plain, env={"TF_USE_LEGACY_KERAS": "1"})
+    done = run(processes, *CLUSTER, "--compat", script, f"--way={way}")
+    assert alone.wait(200) == 0 and done.wait(200) == 0, done.output
+    paths = [tf.train.latest_checkpoint(str(processes.directory / name)) for name in ("plain", "model")]
+    names = {name for name, _ in tf.train.list_variables(paths[0])}
+    assert "net/deep/multi_rnn_cell/cell_0/lstm_cell/kernel/Momentum" in names
+    for name in names:
+        expected, found = (tf.train.load_variable(path, name) for path in paths)
+        np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.long

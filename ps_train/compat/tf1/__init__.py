@@ -14,6 +14,8 @@ Files:
     contrib.py                The modules of `tf.contrib`, with the functions that programs for clusters use
     contrib_layers.py         The functions of `tf.contrib.layers` that programs for clusters use
     contrib_optimize_loss.py  The function `tf.contrib.layers.optimize_loss`
+    contrib_rnn.py            The functions of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in
+                                both directions
     contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
                                 recurrent network
     facade.py                 A facade of TensorFlow 1: a script's own `import tensorflow as tf` finds the names that
@@ -22,5 +24,6 @@ Files:
     layers.py                 TensorFlow 1's `tf.layers` on `tf.get_variable`: dense, dropout and flatten
     layers_convolution.py     TensorFlow 1's convolutions and poolings of `tf.layers`, on `tf.get_variable`
     layers_normalization.py   TensorFlow 1's `tf.layers.batch_normalization`, on `tf.get_variable`
+    legacy.py                 Classes of TensorFlow 1 that tf-keras has kept: layers and cells of recurrent networks
     mnist_input.py            The module `tensorflow.examples.tutorials.mnist.input_data` of TensorFlow 1
 """

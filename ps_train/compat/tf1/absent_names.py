@@ -7,7 +7,8 @@ from __future__ import annotations
 
 _INSTEAD = {
     "contrib.slim": "write the layers with tf.layers and tf.get_variable, or install tf-slim",
-    "contrib.rnn": "use tf.nn.rnn_cell, which needs tf-keras and TF_USE_LEGACY_KERAS=1",
+    "contrib.rnn": "use the cells of tf.nn.rnn_cell",
+    "contrib.rnn.python": "use tf.layers.dense in place of _Linear, and the cells of tf.nn.rnn_cell",
     "contrib.tpu": "TPUs are not supported; use tf.estimator.Estimator",
     "contrib.distribute": "leave the strategy out; the tasks of TF_CONFIG train together without it",
     "contrib.cluster_resolver": "use TF_CONFIG",
@@ -22,6 +23,7 @@ _INSTEAD = {
     "contrib.layers": "use tf.layers or tf.nn",
     "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator",
     "examples": "copy the module beside the script",
+    "nn.rnn_cell": "use LSTMCell or GRUCell of tf.nn.rnn_cell",
     "layers": "use tf.nn and tf.get_variable",
 }
 """Advice by the begin of a name; the longest that fits counts."""

@@ -7,6 +7,7 @@ contrib.slim                            # AttributeError: what to use instead
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import contrib_layers, layers
+from ps_train.compat.tf1 import contrib_layers, contrib_rnn, layers, legacy
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib_sequences import sequence_input_layer
+from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
 
 
@@ -100,7 +102,7 @@ class ContribModule(types.ModuleType):
     Args:
       name: of the module, `tensorflow.contrib.layers`.
       values: its names.
-      load: finds further names; raises AttributeError for others.
+      load: finds further names; raises AttributeError for others, NotInstalledError if it says what to install.
     """
 
     def __init__(self, name: str, values: Mapping[str, Any], load: Callable[[str], Any] | None = None) -> None:
@@ -115,6 +117,8 @@ class ContribModule(types.ModuleType):
         if self._load is not None:
             try:
                 return self._load(name)
+            except NotInstalledError:
+                raise
             except AttributeError:
                 pass
         raise AttributeError(refusal(f"{self.__name__}.{name}"))
@@ -147,6 +151,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         ),
         "estimator": ({}, of_estimator),
         "learn": ({}, _learn(estimator)),
+        "rnn": (_rnn(), functools.partial(legacy.name, "rnn_cell")),
         "training": ({"HParams": HParams}, None),
         "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
     }
@@ -201,6 +206,12 @@ def _data() -> dict[str, Any]:
         "shuffle_and_repeat": experimental.shuffle_and_repeat,
         "sloppy_interleave": sloppy_interleave,
     }
+
+
+def _rnn() -> dict[str, Any]:
+    same = ("static_rnn", "static_state_saving_rnn", "static_bidirectional_rnn")
+    own = {name: getattr(contrib_rnn, name) for name in contrib_rnn.__all__}
+    return {**own, **{name: getattr(v1.nn, name) for name in same}}
 
 
 def _layers_of_tensorflow(name: str) -> Any:

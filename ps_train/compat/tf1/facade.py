@@ -4,16 +4,19 @@
     import tensorflow as tf         # tf.placeholder, tf.train.Server of ps_train, tf.contrib, tf.estimator, tf.layers
 
 A name is looked for among the substitutes, then in `tf.compat.v1`, then in today's TensorFlow.  An absent name says in
-one line what to use.  Modules of ps_train that are imported later get TensorFlow itself.
+one line what to use.  A module is imported as it is reached: `import tensorflow.nn.rnn_cell` gives `tf.nn.rnn_cell`.
+Modules of ps_train, Keras and tf-slim that are imported later get TensorFlow itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
 import logging
+import os
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -22,7 +25,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import layers, mnist_input
+from ps_train.compat.tf1 import layers, legacy, mnist_input
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib
 from ps_train.compat.train import names
@@ -30,6 +33,8 @@ from ps_train.compat.train.sessions import Session
 
 _NAME = "tensorflow"
 _V1 = "tensorflow.compat.v1"
+_FOLDER = os.path.dirname(tf.__file__)
+_WHICH_KERAS = "TF_USE_LEGACY_KERAS"
 
 
 class Facade(types.ModuleType):
@@ -48,8 +53,6 @@ class Facade(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "estimator":
             return _estimator()
-        if name == "keras":
-            return _keras()
         for home in (v1, tf):
             if hasattr(home, name):
                 return getattr(home, name)
@@ -61,22 +64,39 @@ class Facade(types.ModuleType):
         return sorted({*self.__dict__, *dir(v1), *dir(tf), "estimator"})
 
 
-class _AbsentModules(importlib.abc.MetaPathFinder):
-    """A finder for modules of TensorFlow 1 that are gone: it finds tf.estimator, and refuses the others."""
+class _ScriptModules(importlib.abc.MetaPathFinder):
+    """A finder of the facade's modules that a script imports, such as `tensorflow.keras.layers`.
+
+    Modules that TensorFlow itself has in a folder, such as `tensorflow.python`, are left to Python.
+    """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if fullname == f"{_NAME}.estimator":
-            return importlib.machinery.ModuleSpec(fullname, _EstimatorLoader())
-        if fullname.startswith((f"{_NAME}.contrib", f"{_NAME}.examples")):
-            raise ModuleNotFoundError(refusal(fullname))
-        return None
+        parent_name, _, name = fullname.rpartition(".")
+        parent = sys.modules.get(parent_name)
+        if not isinstance(parent, Facade | Namespace | ContribModule):
+            return None
+        if isinstance(parent, Facade) and importlib.machinery.PathFinder.find_spec(fullname, [_FOLDER]):
+            return None
+        try:
+            found = getattr(parent, name)
+        except AttributeError as error:
+            if isinstance(parent, ContribModule):
+                raise ModuleNotFoundError(str(error)) from None
+            return None
+        if not isinstance(found, types.ModuleType):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(found))
+
+
+_OWN = {__name__.partition(".")[0], "keras", "tf_keras", "tf_slim"}
+"""Packages that are written for TensorFlow itself."""
 
 
 class _OwnModules(importlib.abc.MetaPathFinder):
-    """A finder of ps_train's modules, which get TensorFlow itself."""
+    """A finder of the modules that get TensorFlow itself."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if fullname.partition(".")[0] != __name__.partition(".")[0]:
+        if fullname.partition(".")[0] not in _OWN:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
@@ -85,25 +105,39 @@ class _OwnModules(importlib.abc.MetaPathFinder):
 
 
 class _OwnLoader(importlib.machinery.SourceFileLoader):
-    """The loader of a module of ps_train."""
+    """The loader of such a module."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         with real_modules():
             super().exec_module(module)
 
 
-class _EstimatorLoader(importlib.abc.Loader):
-    """The loader of `tensorflow.estimator`."""
+class _AliasLoader(importlib.abc.Loader):
+    """The loader of a module of the facade.
+
+    Args:
+      found: the module, which may be another one's.
+    """
+
+    def __init__(self, found: types.ModuleType) -> None:
+        self._found = found
 
     def create_module(self, spec: Any) -> Any:
-        return _Namespace(spec.name, {}, _estimator())
+        is_of_facade = isinstance(self._found, Namespace | ContribModule)
+        return self._found if is_of_facade else Namespace(spec.name, {}, self._found)
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
 
 
-class _Namespace(types.ModuleType):
-    """A module that has its own names, and those of another for the rest."""
+class Namespace(types.ModuleType):
+    """A module that has its own names, and those of another for the rest.
+
+    Args:
+      name: of the module.
+      values: its own names.
+      other: the other module.
+    """
 
     def __init__(self, name: str, values: dict[str, Any], other: Any) -> None:
         super().__init__(name, other.__doc__)
@@ -112,9 +146,14 @@ class _Namespace(types.ModuleType):
         self._other = other
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":  # of `import *`
+            return [each for each in dir(self) if not each.startswith("_")]
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._other, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *dir(self._other)})
 
 
 def install() -> Facade:
@@ -125,17 +164,20 @@ def install() -> Facade:
     v1.disable_eager_execution()
     v1.disable_v2_tensorshape()
     logging.getLogger(_NAME).propagate = False  # or absl's handler writes each line again
+    if legacy.is_installed():
+        os.environ.setdefault(_WHICH_KERAS, "1")  # TensorFlow asks for it when Keras is first used
     contrib = make_contrib(_estimator)
     examples = _examples()
-    facade = Facade({"Session": Session, "contrib": contrib, "examples": examples, "layers": _layers(), "train": names})
-    compat = _Namespace(f"{_NAME}.compat", {"v1": facade}, tf.compat)
+    modules = {"contrib": contrib, "examples": examples, "keras": _keras(), "layers": _layers(), "nn": _nn()}
+    facade = Facade({"Session": Session, "train": names, **modules})
+    compat = Namespace(f"{_NAME}.compat", {"v1": facade}, tf.compat)
     facade.__dict__["compat"] = compat
     _real.update({name: sys.modules[name] for name in (_NAME, f"{_NAME}.compat", _V1) if name in sys.modules})
     sys.modules.update({_NAME: facade, f"{_NAME}.compat": compat, _V1: facade})
     sys.modules.update({f"{_NAME}.train": names, f"{_NAME}.layers": facade.__dict__["layers"]})
     for module in (contrib, examples):
         _register(module)
-    sys.meta_path[:0] = [_AbsentModules(), _OwnModules()]
+    sys.meta_path[:0] = [_ScriptModules(), _OwnModules()]
     _free_flags_of_absl()
     return facade
 
@@ -168,15 +210,31 @@ def _estimator() -> Any:
     return importlib.import_module("ps_train.estimator")
 
 
+class _Keras(Namespace):
+    """The module `tensorflow.keras`: of tf-keras as in TensorFlow 1, or Keras 3.  It is imported when it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            return importlib.import_module("tf_keras" if _is_legacy() else "keras").__version__
+        return super().__getattr__(name)
+
+
+def _is_legacy() -> bool:
+    return os.environ.get(_WHICH_KERAS) in ("true", "True", "1")  # as TensorFlow reads it
+
+
 def _keras() -> Any:
-    with real_modules():
-        _ = tf.keras.__version__  # Keras is imported by this
-    return tf.keras
+    return _Keras(f"{_NAME}.keras", {}, v1.keras if _is_legacy() else tf.keras)
+
+
+def _nn() -> Any:
+    cells = ContribModule(f"{_NAME}.nn.rnn_cell", {}, functools.partial(legacy.name, "rnn_cell"))
+    return Namespace(f"{_NAME}.nn", {"rnn_cell": cells}, v1.nn)
 
 
 def _layers() -> Any:
     own = {name: getattr(layers, name) for name in layers.__all__}
-    return ContribModule(f"{_NAME}.layers", own)
+    return ContribModule(f"{_NAME}.layers", own, functools.partial(legacy.name, "layers"))
 
 
 def _examples() -> Any:

@@ -1,0 +1,46 @@
+"""Programs that use the names of TensorFlow 1 which users ask for; the table of docs/MIGRATING.md has the same list."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.processes import ROOT
+from tests.support.tf1_names import PROGRAMS, ROWS, table
+
+PROCESSES = 2
+
+
+@pytest.mark.parametrize("number", range(PROCESSES))
+def test_a_program_of_each_row_runs_and_checks_its_numbers(tmp_path, number):
+    pytest.importorskip("tf_keras")
+    programs = [row.program for row in ROWS[number::PROCESSES]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("TF_CONFIG", None)
+    environment.pop("TF_USE_LEGACY_KERAS", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.tf1_names", *programs],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert list(found) == programs
+    assert "\n".join(found.values()).strip() == ""
+
+
+def test_every_program_is_in_the_list():
+    assert sorted(row.program for row in ROWS) == sorted(path.stem for path in PROGRAMS.glob("*.py"))
+
+
+def test_the_table_of_the_page_is_that_of_the_list():
+    page = (pathlib.Path(ROOT) / "docs" / "MIGRATING.md").read_text()
+    assert table() in page, "python -m tests.support.tf1_names prints the table"
