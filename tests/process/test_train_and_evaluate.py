@@ -22,7 +22,7 @@ pytest.importorskip("ps_train.compat.estimator.estimator")
 pytestmark = pytest.mark.timeout(300)
 
 PROGRAM = """
-import logging, os, sys
+import atexit, logging, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 sys.path.insert(0, {root!r})
 import tensorflow as tf, tensorflow.compat.v1 as v1
@@ -38,6 +38,7 @@ from ps_train.compat.estimator.spec.train_spec import TrainSpec
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
 SETTINGS = {settings!r}
+atexit.register(print, "exit handlers have run", flush=True)
 
 def model_fn(features, labels, mode):
     weights = v1.get_variable("w", [2, 1], initializer=v1.zeros_initializer())
@@ -58,11 +59,15 @@ exporters = [LatestExporter("latest", receiver_fn, exports_to_keep=None), FinalE
 hooks = []
 if SETTINGS.get("stop_below"):
     hooks = [early_stopping.stop_if_lower_hook(estimator, "loss", SETTINGS["stop_below"], run_every_secs=0.2)]
-result = train_and_evaluate(
-    estimator,
-    TrainSpec(lambda: data(SETTINGS.get("batches")), max_steps=SETTINGS.get("max_steps"), hooks=hooks),
-    EvalSpec(lambda: data(2), steps=None, exporters=exporters, start_delay_secs=0, throttle_secs=0),
-)
+try:
+    result = train_and_evaluate(
+        estimator,
+        TrainSpec(lambda: data(SETTINGS.get("batches")), max_steps=SETTINGS.get("max_steps"), hooks=hooks),
+        EvalSpec(lambda: data(2), steps=None, exporters=exporters, start_delay_secs=0, throttle_secs=0),
+    )
+except Exception as error:
+    print("caught:", error)
+    raise
 print("result:", result, flush=True)
 """
 
@@ -112,7 +117,9 @@ class Job:
 def ended_well(processes: Sequence[Process]) -> None:
     for process in processes:
         assert process.wait(200) == 0, process.output
-        assert process.lines[-1] == "result: None"
+        is_ps = "ps:0 serves on" in process.output  # where the program ends in train_and_evaluate
+        assert process.lines[-1] == "exit handlers have run"
+        assert ("result: None" in process.lines) != is_ps and "caught:" not in process.output
 
 
 @pytest.mark.parametrize("engine", [long("tensorflow"), "ps_train"])

@@ -22,7 +22,7 @@ import logging, os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 sys.path.insert(0, {root!r})
 import tensorflow as tf, tensorflow.compat.v1 as v1
-from ps_train.compat.estimator import engines
+from ps_train.compat.capture.captured_training import serve
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
@@ -65,7 +65,7 @@ def input_fn(config):
 
 config = RunConfig({directory!r}, save_checkpoints_steps=1000, engine=SETTINGS["engine"], tf_random_seed=1)
 if config.task_type == "ps":
-    engines.serve(config)
+    serve(config)
 else:
     Estimator(model_fn, config=config).train(input_fn, max_steps=SETTINGS["max_steps"])
 print("over", flush=True)

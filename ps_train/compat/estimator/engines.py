@@ -7,11 +7,12 @@ its RunConfig has `engine="ps_train"`.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NoReturn
 
 from ps_train.compat.capture import captured_training as capture
 from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
+from ps_train.compat.train.process_end import end_process_after
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,6 @@ def skip(config: Any) -> None:
         capture.tell_end(config)
 
 
-def serve(config: Any) -> None:
-    """Serves as a ps until the job is over."""
-    capture.serve(config)
+def serve(config: Any) -> NoReturn:
+    """Serves as a ps until the job is over, and then ends the process; see `process_end.py`."""
+    end_process_after(lambda: capture.serve(config))

@@ -38,8 +38,8 @@ def train_and_evaluate(
     """Trains, evaluates and exports a model, or does this task's part of it.
 
     Without a cluster, every checkpoint with new steps is evaluated, and the last one always.  In a cluster the
-    evaluator does this; a cluster with a `master` in place of a chief has none, and the master evaluates.  All tasks
-    return when the run has ended.
+    evaluator does this; a cluster with a `master` in place of a chief has none, and the master evaluates.  When the run
+    has ended, the process of a ps ends, and all other tasks return.
 
     Args:
       estimator: the Estimator.
@@ -50,6 +50,7 @@ def train_and_evaluate(
       Metrics and results of the exporters of the last evaluation; None in a cluster.
 
     Raises:
+      SystemExit: the task is a ps, where TensorFlow's call never returns.
       TypeError: an argument has the wrong type.
       ValueError: the task is a second evaluator or has an unknown name, or an evaluation returns no global_step.
       RuntimeError: training has called for an evaluation without a new checkpoint.

@@ -19,7 +19,9 @@ Files:
                             stops
     names.py              The names of TensorFlow 1's `tf.train`; those for clusters are made right, the others are
                             `tf.compat.v1.train`'s
-    server.py             The classic server, whose `join()` returns when the job is over
+    process_end.py        The end of a process where a program of TensorFlow 1 blocks for ever: in a ps, and in
+                            `Server.join()`
+    server.py             The classic server, whose `join()` ends the process when the job is over
     sessions.py           The classic session manager: it goes back to a checkpoint only if the model is lost, and
                             says so
     stop_at_step.py       The classic hook that ends training at a step, and here at exactly this step, whatever the

@@ -3,7 +3,7 @@
     from ps_train import train
 
     server = train.Server(cluster, job_name="ps", task_index=0)
-    server.join()                                   # returns when all workers have ended
+    server.join()                                   # ends the process when all workers have ended
 
 A script changes one import and nothing else.  `docs/MIGRATING.md` lists the differences.
 """

@@ -1,7 +1,7 @@
-"""The classic server, whose `join()` returns when the job is over.
+"""The classic server, whose `join()` ends the process when the job is over.
 
     server = Server(cluster, job_name="ps", task_index=0)
-    server.join()                       # returns when all workers have ended
+    server.join()                       # ends the process when all workers have ended
 
 A server of any other task tells every ps that its process lives, and at its end that it ends (`presence.py`).  The
 cluster is TensorFlow's: `{"ps": [...], "worker": [...]}`.  Sessions of this process get device filters from
@@ -15,7 +15,7 @@ import functools
 import logging
 import os
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -28,6 +28,7 @@ from ps_train.cluster.addresses.environment import without_proxy
 from ps_train.cluster.addresses.ports import port_owner
 from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, ps_store, wait_for_end
 from ps_train.cluster.sessions.server import serve_on_port
+from ps_train.compat.train.process_end import end_process_after
 
 log = logging.getLogger(__name__)
 
@@ -134,15 +135,14 @@ class Server(v1.train.Server):
         if hosts.get("ps") and self.cluster.job_name not in _NOT_TRAINING:
             self.task = ScriptTask(tf.compat.as_text(self.target), self.cluster, self.limits)
 
-    def join(self) -> None:
-        """Waits until all workers have ended.
+    def join(self) -> NoReturn:
+        """Waits until all workers have ended, and then ends the process.
 
         A worker that fell silent counts as gone after `limits`.  A worker that calls this ends by it: its own part of
         the job is over.  In a cluster without a ps it blocks for ever, as TensorFlow's does.
 
         Raises:
-          JobFailedError: no worker ended well.
-          UnreachableError: no worker came.
+          SystemExit: always.  The code is 0, or 1 with a printed line if no worker came or none ended well.
         """
         if not self.cluster.hosts.get("ps"):
             super().join()
@@ -155,8 +155,8 @@ class Server(v1.train.Server):
         else:
             address = self.cluster.ps[0]
         store = ps_store(address, own)
-        reason = wait_for_end(store, JobEndDetector(self.cluster.workers(), self.limits, time.monotonic()))
-        log.info("%s ends: %s", self.cluster.task, reason)
+        detector = JobEndDetector(self.cluster.workers(), self.limits, time.monotonic())
+        end_process_after(lambda: log.info("%s ends: %s", self.cluster.task, wait_for_end(store, detector)))
 
 
 def num_workers() -> int:

@@ -105,7 +105,7 @@ def test_point_25_worker_0_is_the_chief_where_there_is_no_other(as_task):
         assert estimator.given("train")[0].get("saving_listeners", []) == expected
 
 
-def test_point_25_and_29_a_ps_serves_and_returns(as_task, served):
+def test_point_25_and_29_a_ps_serves(as_task, served):
     estimator = as_task("ps")
     assert run(estimator) is None
     assert [config.task_type for config in served] == ["ps"] and estimator.calls == []

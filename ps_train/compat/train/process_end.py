@@ -1,0 +1,30 @@
+"""The end of a process where a program of TensorFlow 1 blocks for ever: in a ps, and in `Server.join()`.
+
+    end_process_after(wait_for_end)         # with 0, or with the code of an error
+
+Such a program has no code for the time after, or code that is meant for a worker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from ps_train.base.console import ERROR_BEGINS
+from ps_train.base.errors import EXIT_DONE, PsTrainError
+
+
+def end_process_after(wait: Callable[[], object]) -> NoReturn:
+    """Calls a function and raises SystemExit, so exit handlers run; a program that goes on catches it.
+
+    Args:
+      wait: returns when the job is over.  An error of ps_train is printed as one line, and its exit code is that of
+        the process; another exception passes.
+    """
+    try:
+        wait()
+    except PsTrainError as error:
+        print(f"{ERROR_BEGINS}{error}", file=sys.stderr, flush=True)
+        raise SystemExit(error.exit_code) from error
+    raise SystemExit(EXIT_DONE)
