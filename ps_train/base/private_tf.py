@@ -248,6 +248,18 @@ def sync_settings(optimizer: Any) -> SyncSettings:
     return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)
 
 
+class StopSettings(NamedTuple):
+    """The arguments of a StopAtStepHook, of which one is None."""
+
+    num_steps: int | None
+    last_step: int | None
+
+
+def stop_settings(hook: Any) -> StopSettings:
+    """Returns the arguments of a StopAtStepHook that has not begun; it has no public names for them."""
+    return StopSettings(hook._num_steps, hook._last_step)
+
+
 _takes_checkpoint_values: contextvars.ContextVar[Any] = contextvars.ContextVar("takes_checkpoint_values", default=None)
 
 

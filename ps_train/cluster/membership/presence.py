@@ -147,6 +147,16 @@ class ScriptPresence(Presence):
         _note_failures()
         atexit.register(self.leave)
 
+    @property
+    def state(self) -> str:
+        """The state in the heartbeats, until this task leaves."""
+        return self._status.state
+
+    def announce(self, state: TaskState) -> None:
+        """Changes the state, and writes it to every ps at once."""
+        self._status = dataclasses.replace(self._status, state=state)
+        self.on_each_ps(self.publish)
+
     def leave(self) -> None:
         """Announces the end of this task, as failed if an exception ends the process; waits a few seconds at most."""
         atexit.unregister(self.leave)
@@ -230,12 +240,14 @@ class Limits:
       restart_secs: a task that failed and may be restarted.
       absent_secs: a task that never came, counted from the end of all others.
       startup_secs: all tasks, if none has come.
+      finish_secs: a task for which the chief waits at its end, from the last change of the global step on.
     """
 
     silent_secs: float = 60.0
     restart_secs: float = 10.0
     absent_secs: float = 30.0
     startup_secs: float = 600.0
+    finish_secs: float = 60.0
 
 
 class JobEndDetector:

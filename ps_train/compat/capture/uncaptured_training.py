@@ -130,7 +130,11 @@ def _join_cluster(config: Any) -> ScriptTask:
             job_name, _, index = name.partition(":")
             hosts.setdefault(job_name, {})[int(index)] = str(address)
         cluster = ScriptCluster(hosts, task.job_name, task.task_index or 0)
-        limits = Limits(silent_secs=job.heartbeat_timeout_secs, startup_secs=job.startup_timeout_secs)
+        limits = Limits(
+            silent_secs=job.heartbeat_timeout_secs,
+            startup_secs=job.startup_timeout_secs,
+            finish_secs=job.finish_timeout_secs,
+        )
         _tasks[key] = ScriptTask(server.target, cluster, limits)
     return _tasks[key]
 
@@ -151,7 +155,7 @@ def _session(
         spec.scaffold, master, config.is_chief, _session_config(config, task), run.model_dir, wait_secs or float("inf")
     )
     own = _chief_hooks(run, spec, hooks) if config.is_chief else []
-    return TrainingSession(creator, [*own, *hooks], GRACE_SECS)
+    return TrainingSession(creator, config.is_chief, [*own, *hooks], GRACE_SECS)
 
 
 def _session_config(config: Any, task: ScriptTask | None) -> v1.ConfigProto | None:

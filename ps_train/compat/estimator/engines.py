@@ -6,13 +6,19 @@ its RunConfig has `engine="ps_train"`.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any, NoReturn
 
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.private_tf import stop_settings
 from ps_train.compat.capture import captured_training as capture
 from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
+from ps_train.compat.train.stop_at_step import StopAtStepHook
+from ps_train.engine.checkpoint.files import saved_step
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +29,10 @@ def train(run: Program) -> int:
     Raises:
       CaptureError: engine="ps_train", and the program does what that engine cannot do.
     """
-    config = run.config
+    config, run = run.config, _with_exact_end(run)
+    if run.max_steps is not None and run.max_steps <= (start := saved_step(run.model_dir)):
+        skip(config)
+        return start
     if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
         return train_as_script(run)
     try:
@@ -33,6 +42,17 @@ def train(run: Program) -> int:
             raise
         log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
         return train_as_script(run)
+
+
+def _with_exact_end(run: Program) -> Program:
+    """Returns the program with max_steps in the place of hooks that stop at a step: each would look for itself."""
+    stops = [stop_settings(hook) for hook in run.hooks if type(hook) in (v1.train.StopAtStepHook, StopAtStepHook)]
+    if not stops:
+        return run
+    start = saved_step(run.model_dir)
+    ends = [stop.last_step if stop.last_step is not None else start + (stop.num_steps or 0) for stop in stops]
+    hooks = [hook for hook in run.hooks if type(hook) not in (v1.train.StopAtStepHook, StopAtStepHook)]
+    return dataclasses.replace(run, hooks=hooks, max_steps=min([*ends, *filter(None, [run.max_steps])]))
 
 
 def skip(config: Any) -> None:

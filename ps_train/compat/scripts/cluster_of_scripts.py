@@ -41,29 +41,31 @@ class ScriptJob:
     """A script and the cluster that runs it.
 
     Attributes:
-      script: path of the script.
+      script: path of the script, or the name of a module.
       arguments: of every task.
       num_ps: the number of ps.
       num_workers: the number of workers, the chief included.
-      has_chief: whether the first worker is a job `chief` of its own.
+      chief: the name of the first worker's own job, `chief` or `master`; "" if it is worker 0.
       has_evaluator: whether there is an evaluator besides.
       compat: whether the script gets the facade of TensorFlow 1's modules.
       verbose: whether every task shows TensorFlow's warnings of deprecated names, not the first one alone.
+      is_module: whether `script` is the name of a module.
     """
 
     script: str
     arguments: Sequence[str]
     num_ps: int = 1
     num_workers: int = 2
-    has_chief: bool = False
+    chief: str = ""
     has_evaluator: bool = False
     compat: bool = False
     verbose: bool = False
+    is_module: bool = False
 
     def job_sizes(self) -> dict[str, int]:
         """Returns the number of tasks of each job of the cluster."""
-        chiefs = 1 if self.has_chief else 0
-        sizes = {"ps": self.num_ps, "chief": chiefs, "worker": self.num_workers - chiefs}
+        chiefs = {self.chief: 1} if self.chief else {}
+        sizes = {"ps": self.num_ps, **chiefs, "worker": self.num_workers - len(chiefs)}
         return {name: size for name, size in sizes.items() if size}
 
 
@@ -84,7 +86,7 @@ def run(job: ScriptJob, environ: Mapping[str, str], console: Console) -> int:
 class _ClusterRun(Supervisor):
     def __init__(self, job: ScriptJob, console: Console) -> None:
         super().__init__(console, _LAST_LINES)
-        self._job, self._texts = job, script_texts(job.script)
+        self._job, self._texts = job, script_texts(job.script, job.is_module)
 
     def run(self, environ: Mapping[str, str]) -> int:
         self.install_signals()
@@ -126,12 +128,13 @@ class _ClusterRun(Supervisor):
         name = f"{job_name}:{index}"
         if self._job.verbose:
             environment[DEPRECATIONS] = ALL
-        elif name != ("chief:0" if self._job.has_chief else "worker:0"):
+        elif name != f"{self._job.chief or 'worker'}:0":
             environment.setdefault(DEPRECATIONS, NONE)
-        script, compat, given = self._job.script, self._job.compat, self._job.arguments
+        script, compat, given, is_module = self._job.script, self._job.compat, self._job.arguments, self._job.is_module
         arguments = [*given, *task_flags(defined_flags(self._texts), given, cluster, job_name, index)]
-        work = functools.partial(run_forked_script, script, arguments, compat)
-        command = ["ps_train.run", *(["--compat"] if compat else []), script, *arguments]
+        work = functools.partial(run_forked_script, script, arguments, compat, is_module)
+        flags = [*(["--compat"] if compat else []), *(["-m"] if is_module else [])]
+        command = ["ps_train.run", *flags, script, *arguments]
         self.add(name, start_process(work, command, environment, held))
 
     def _report(self) -> int:

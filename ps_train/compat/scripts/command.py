@@ -1,6 +1,7 @@
 """Runs a TensorFlow 1 script, as one task or as all tasks of a cluster on this machine.
 
     python -m ps_train run --num_ps=1 --num_workers=2 --compat train.py --steps=100
+    python -m ps_train run --num_ps=1 --chief=master -m trainer.task --steps=100
 
 With `--num_ps` or `--num_workers` the script is started once for each task.  Each task gets `TF_CONFIG`, and the flags
 `--job_name --task_index --ps_hosts --worker_hosts` where the script defines them.  Without them the script runs once,
@@ -40,22 +41,23 @@ def main(arguments: Sequence[str]) -> int:
             os.environ[ALLOW_VARIABLE] = "1"  # the tasks read it
         is_cluster = given.num_ps is not None or given.num_workers is not None or given.chief or given.evaluator
         if not is_cluster:
-            if not os.path.isfile(given.script):
+            if not given.is_module and not os.path.isfile(given.script):
                 console.error(f"{ERROR_BEGINS}the script {given.script} is not there: give the path of a file.")
                 return EXIT_CONFIG
             if given.verbose:
                 os.environ[DEPRECATIONS] = ALL
-            return run_script(given.script, given.arguments, given.compat)
+            return run_script(given.script, given.arguments, given.compat, given.is_module)
         refuse_public_ports("the cluster of the script")  # also where its servers are TensorFlow's own
         job = ScriptJob(
             script=given.script,
             arguments=given.arguments,
             num_ps=1 if given.num_ps is None else given.num_ps,
             num_workers=2 if given.num_workers is None else given.num_workers,
-            has_chief=given.chief,
+            chief=given.chief,
             has_evaluator=given.evaluator,
             compat=given.compat,
             verbose=given.verbose,
+            is_module=given.is_module,
         )
         return cluster_of_scripts.run(job, cluster_of_scripts.current_environment(), console)
     except PsTrainError as error:
@@ -67,7 +69,14 @@ def _parser() -> CommandParser:
     parser = CommandParser("python -m ps_train.run", description=__doc__)
     parser.add_argument("--num_ps", type=_count(0), help="number of ps (1 if a cluster is asked for)")
     parser.add_argument("--num_workers", type=_count(1), help="number of workers, the chief included (2)")
-    parser.add_argument("--chief", action="store_true", help="the first worker is the job `chief` in TF_CONFIG")
+    parser.add_argument(
+        "--chief", action="store_const", const="chief", default="", help="the first worker is the job `chief`"
+    )
+    # Flags of their own: a value that may be left out would take the script.
+    for name in ("chief", "master"):
+        parser.add_argument(
+            f"--chief={name}", dest="chief", action="store_const", const=name, help=f"the job's name is `{name}`"
+        )
     parser.add_argument("--evaluator", action="store_true", help="starts an evaluator besides, as in TF_CONFIG")
     parser.add_argument("--compat", action="store_true", help="gives the script TensorFlow 1's names")
     parser.add_argument(
@@ -78,7 +87,8 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--allow_public_ports", action="store_true", help="starts although this machine has a public address"
     )
-    parser.add_argument("script", help="path of the script")
+    parser.add_argument("-m", dest="is_module", action="store_true", help="the script is the name of a module")
+    parser.add_argument("script", help="path of the script, or a module after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser
 

@@ -22,18 +22,19 @@ from ps_train.base.hidden_modules import watch
 from ps_train.commands.launch.child_process import die_with_launcher
 
 
-def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
+def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: bool = False) -> int:
     """Runs a script as `__main__`; returns its exit code.  An exception is shown as Python shows it.
 
     Args:
-      script: its path.
+      script: its path, or the name of a module.
       arguments: its arguments.
       compat: gives it the facade of TensorFlow 1's modules.
+      is_module: runs a module of the working directory or of an installed package, as `python -m` does.
     """
     has_launcher = die_with_launcher()
     limit_deprecations(is_first=True)
     sys.argv = [script, *arguments]
-    folder = os.path.dirname(os.path.abspath(script))
+    folder = os.getcwd() if is_module else os.path.dirname(os.path.abspath(script))
     sys.path[0:1] = [folder]
     watch(folder)
     try:
@@ -41,7 +42,10 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
             from ps_train.compat.tf1 import facade
 
             facade.install()
-        runpy.run_path(script, run_name="__main__")
+        if is_module:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         return _exit_code(error, has_launcher)
     except ConfigError as error:  # such as a public address: its text says all, and a restart does not help
@@ -55,12 +59,12 @@ def run_script(script: str, arguments: Sequence[str], compat: bool) -> int:
     return 0
 
 
-def run_forked_script(script: str, arguments: Sequence[str], compat: bool) -> int:
+def run_forked_script(script: str, arguments: Sequence[str], compat: bool, is_module: bool) -> int:
     """Runs a script in a fork of the launcher, with the end of a process of its own; returns its exit code."""
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # or all tasks would draw the same batches
-    code = run_script(script, arguments, compat)
+    code = run_script(script, arguments, compat, is_module)
     threading._shutdown()  # type: ignore[attr-defined]  # private to typeshed alone
     atexit._run_exitfuncs()
     sys.stdout.flush()

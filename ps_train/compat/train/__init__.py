@@ -12,6 +12,7 @@ It does not use the engine; decision 0027.
 Files:
 
     device_setter.py      Placement of variables on ps by their bytes, for the classic device function
+    finish.py             The end of a worker's training in a script, before its session closes
     global_step.py        The global step of a script, also one that the script made itself as a variable of the name
                             `global_step`
     global_step_runs.py   Analysis of a graph: which calls of `session.run` train, that is, change the global step

@@ -18,9 +18,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.train.finish import FinishHook
 from ps_train.compat.train.global_step import note_global_step
 from ps_train.compat.train.global_step_runs import GlobalStepChanges
 from ps_train.compat.train.sessions import SessionManager
+from ps_train.compat.train.stop_at_step import exact
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +39,16 @@ class TrainingSession(v1.train.MonitoredSession):
 
     Args:
       session_creator: makes the session.
-      hooks: called around each call.
+      is_chief: True for the chief, which waits for the other workers at the end.
+      hooks: called around each call.  TensorFlow's StopAtStepHook becomes the exact one.
       stop_grace_period_secs: seconds for which `close` waits for threads.
     """
 
-    def __init__(self, session_creator: Any, hooks: list[Any], stop_grace_period_secs: float) -> None:
+    def __init__(self, session_creator: Any, is_chief: bool, hooks: list[Any], stop_grace_period_secs: float) -> None:
         note_global_step()  # TensorFlow's own hooks look for it
-        self._recorder = _SessionRecorder()
-        super().__init__(session_creator, [self._recorder, *hooks], stop_grace_period_secs)
+        self._recorder, hooks = _SessionRecorder(), [exact(hook) for hook in hooks]
+        first = [self._recorder, FinishHook(is_chief, hooks)]
+        super().__init__(session_creator, [*first, *hooks], stop_grace_period_secs)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Runs fetches as `tf.compat.v1.Session.run`.
@@ -133,7 +137,8 @@ def MonitoredTrainingSession(*arguments: Any, **options: Any) -> TrainingSession
         values["max_wait_secs"],
     )  # fmt: skip
     hooks = _chief_hooks(values, scaffold) if values["is_chief"] else []
-    return TrainingSession(creator, [*hooks, *(values["hooks"] or [])], values["stop_grace_period_secs"])
+    hooks += values["hooks"] or []
+    return TrainingSession(creator, values["is_chief"], hooks, values["stop_grace_period_secs"])
 
 
 def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:

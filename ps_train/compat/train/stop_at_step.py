@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError
+from ps_train.base.private_tf import stop_settings
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.compat.train.global_step import get_global_step
 from ps_train.compat.train.global_step_runs import GlobalStepChanges
@@ -69,7 +70,7 @@ class StopAtStepHook(v1.train.StopAtStepHook):
         task = self._task = current_task()
         self._held, self._ledger = 0, None
         # Synchronous updates are exact by themselves, and a worker that waits for a step would stop them.
-        if task is None or _is_synchronous(session.graph):
+        if task is None or is_synchronous(session.graph):
             if step >= self._last and task is not None:
                 coord.request_stop()
             return
@@ -108,9 +109,18 @@ class StopAtStepHook(v1.train.StopAtStepHook):
 
     def end(self, session: Any) -> None:
         """Gives back the steps that are left."""
+        self._give_back()
+
+    def finish(self, session: Any) -> bool:
+        """Does the work of `end` earlier; returns True if the last step is made."""
+        self._give_back()
+        return self._last is not None and self._step_in(session) >= self._last
+
+    def _give_back(self) -> None:
         if self._ledger is not None:
             with contextlib.suppress(LostTaskError):
                 self._ledger.give_back(max(0, self._held))
+            self._held = 0
 
     def _take(self, session: Any) -> int:
         assert self._ledger is not None and self._task is not None
@@ -122,7 +132,12 @@ class StopAtStepHook(v1.train.StopAtStepHook):
         return int(session.run(self._read))
 
 
-def _is_synchronous(graph: tf.Graph) -> bool:
+def exact(hook: Any) -> Any:
+    """Returns the exact hook for a StopAtStepHook of TensorFlow, and any other hook as it is."""
+    return StopAtStepHook(*stop_settings(hook)) if type(hook) is v1.train.StopAtStepHook else hook
+
+
+def is_synchronous(graph: tf.Graph) -> bool:
     """Returns whether a graph has a SyncReplicasOptimizer, of ps_train or of TensorFlow."""
     local = graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES)
     return any(variable.op.name.endswith("sync_rep_local_step") for variable in local)

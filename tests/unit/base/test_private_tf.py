@@ -208,6 +208,8 @@ SYMBOLS = [
     ),
     Symbol("_opt", "a SyncReplicasOptimizer is not understood", has("_opt", sync)),
     Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),
+    Symbol("_num_steps", "a StopAtStepHook overshoots", has("_num_steps", lambda: v1.train.StopAtStepHook(1))),
+    Symbol("_last_step", "a StopAtStepHook overshoots", has("_last_step", lambda: v1.train.StopAtStepHook(1))),
     Symbol("_total_num_replicas", "there are no backup workers", has("_total_num_replicas", sync)),
     Symbol(
         "_listeners",
@@ -309,6 +311,10 @@ class TestUse:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)
         assert private_tf.sync_settings(outer) == (inner, 3, 4)
+
+    def test_a_hook_that_stops_has_its_arguments(self) -> None:
+        assert private_tf.stop_settings(v1.train.StopAtStepHook(num_steps=3)) == (3, None)
+        assert private_tf.stop_settings(v1.train.StopAtStepHook(last_step=4)) == (None, 4)
 
     def test_what_init_from_checkpoint_would_do_is_told_and_only_in_the_body(self, tmp_path: pathlib.Path) -> None:
         with tf.Graph().as_default(), v1.Session() as session:

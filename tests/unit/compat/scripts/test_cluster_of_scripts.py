@@ -11,8 +11,8 @@ from ps_train.compat.scripts.cluster_of_scripts import ScriptJob, current_enviro
     ("options", "sizes"),
     [
         ({}, {"ps": 1, "worker": 2}),
-        ({"num_ps": 2, "num_workers": 3, "has_chief": True}, {"ps": 2, "chief": 1, "worker": 2}),
-        ({"num_ps": 0, "num_workers": 1, "has_chief": True}, {"chief": 1}),
+        ({"num_ps": 2, "num_workers": 3, "chief": "chief"}, {"ps": 2, "chief": 1, "worker": 2}),
+        ({"num_ps": 0, "num_workers": 1, "chief": "master"}, {"master": 1}),
         ({"has_evaluator": True}, {"ps": 1, "worker": 2}),
     ],
 )

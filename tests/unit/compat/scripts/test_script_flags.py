@@ -59,3 +59,16 @@ def test_a_script_of_another_python_is_searched_all_the_same(tmp_path):
 def test_a_missing_script_is_named():
     with pytest.raises(ConfigError, match=r"the script /nothing\.py cannot be read \(No such file"):
         script_texts("/nothing.py")
+
+
+def test_the_modules_of_a_package_are_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "__main__.py").write_text("raise SystemExit('it is not run')\n")
+    (tmp_path / "trainer" / "task.py").write_text("from trainer import options\nfrom . import model\nimport beside\n")
+    (tmp_path / "trainer" / "options.py").write_text(ABSL)
+    (tmp_path / "trainer" / "model.py").write_text(ARGPARSE)
+    (tmp_path / "beside.py").write_text("")
+    texts = script_texts("trainer.task", is_module=True)
+    assert len(texts) == 4 and defined_flags(texts) == {"job_name", "task_index", "ps_hosts", "worker_hosts"}
+    assert script_texts("trainer", is_module=True) == ["raise SystemExit('it is not run')\n"]

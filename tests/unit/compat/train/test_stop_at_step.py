@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import stop_settings
 from ps_train.compat.train.monitored_session import MonitoredTrainingSession
-from ps_train.compat.train.stop_at_step import StopAtStepHook
+from ps_train.compat.train.stop_at_step import StopAtStepHook, exact
 
 
 @pytest.fixture
@@ -44,6 +45,18 @@ def test_exactly_one_number_is_given(options):
 def test_a_graph_without_a_global_step_is_refused():
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="no global step"):
         StopAtStepHook(last_step=1).begin()
+
+
+def test_tensorflows_hook_becomes_the_exact_one_and_a_users_stays():
+    class Own(v1.train.StopAtStepHook):
+        pass
+
+    own, exact_one, other = Own(last_step=1), StopAtStepHook(last_step=1), v1.train.SessionRunHook()
+    for hook in (own, exact_one, other):
+        assert exact(hook) is hook
+    for options in ({"last_step": 5}, {"num_steps": 2}):
+        found = exact(v1.train.StopAtStepHook(**options))
+        assert type(found) is StopAtStepHook and stop_settings(found) == stop_settings(StopAtStepHook(**options))
 
 
 def test_it_is_a_hook_of_tensorflows_kind():
