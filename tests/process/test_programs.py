@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.process.programs import sizes
+from tests.support.long import long
 from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.timeout(300)
@@ -39,3 +40,19 @@ def test_a_raw_script(processes, tmp_path):
     saved = tf.train.load_checkpoint(str(tmp_path))
     assert (saved.get_tensor("global_step"), saved.get_tensor("updates")) == (last, last)
     assert saved.get_tensor("dense/kernel").shape == (3, 4)
+
+
+def test_a_client_that_places_work_on_other_tasks(processes):
+    done = run(processes, "--chief=master", "tests/process/programs/in_graph.py")
+    assert "total 18" in done.output and done.output.count("client is master") == 1 == done.output.count("client is")
+    (devices,) = [line for line in done.lines if "ran on" in line]
+    assert "/job:worker/replica:0/task:0" in devices and "/job:ps/replica:0/task:0" in devices
+
+
+@pytest.mark.parametrize("elsewhere", [True, long(False)])
+def test_an_estimator_program(processes, tmp_path, elsewhere):
+    flags = [f"--model_dir={tmp_path}", *(["--elsewhere"] if elsewhere else [])]
+    done = run(processes, "--chief", "tests/process/programs/estimators.py", *flags)
+    assert numbers(done, "evaluated by") == {"chief:0": 80} and "caught" not in done.output
+    reason = "because it places work on /job:worker/task:0"
+    assert (reason in done.output) == elsewhere

@@ -25,6 +25,7 @@ from ps_train.compat.capture.program import TRAIN, CaptureError, Program, SyncRe
 from ps_train.compat.capture.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.compat.capture.row_variable import LookedUp, row_initializer
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
+from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import training_batches
@@ -85,12 +86,14 @@ def survey_program(program: Program) -> Survey:
         batches = training_batches(data, WHOLE, 1, epochs=1, shuffle_buffer=0)
         made = _MadeVariables()
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
-        setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
+        setter = v1.train.replica_device_setter(ps_tasks=1, worker_device=_OWN_DEVICE)
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
         taken: list[Any] = []
         taking = checkpoint_values_taken(lambda *value: taken.append(value), dict)
         with v1.device(setter), values_come_later(), taking, made.watching(), recorder.recording():
             spec = _spec_of(program, batches.features, recorder)
+        if others := named_tasks(v1.get_default_graph(), _OWN_DEVICE):
+            raise CaptureError(f"it places work on {', '.join(others)}")
         check_shapes("the loss", spec.loss, dense_inputs(batches.features, None))  # a mistake with every engine
         _check_updates(recorder.applied)
         _check_runs(recorder.applied, spec)
@@ -108,6 +111,10 @@ def survey_program(program: Program) -> Survey:
             has_hooks=has_hooks,
             has_initial_values=bool(taken) or _has_initial_values(program, spec, made.initializers),
         )
+
+
+_OWN_DEVICE = "/job:own_worker/task:0"
+"""No device of the program's: what it places on a worker by name, it places there in the graph of every task."""
 
 
 class _MadeVariables:

@@ -24,6 +24,7 @@ from ps_train.compat.capture.program import TRAIN, Program
 from ps_train.compat.capture.sessions import DefaultSaver, EstimatorSessionCreator, estimator_graph
 from ps_train.compat.train.device_setter import replica_device_setter
 from ps_train.compat.train.monitored_session import TrainingSession
+from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.compat.train.server import ScriptCluster, ScriptTask
 from ps_train.compat.train.stop_at_step import StopAtStepHook
 from ps_train.data.input_result import features_and_labels
@@ -142,8 +143,7 @@ def _join_cluster(config: Any) -> ScriptTask:
 def _device_function(config: Any, task: ScriptTask | None) -> Callable[..., str] | None:
     if config.device_fn is not None or task is None:
         return config.device_fn
-    own = f"/job:{task.cluster.job_name}/task:{task.cluster.task_index}"
-    return replica_device_setter(ps_tasks=len(task.cluster.ps), worker_device=own)
+    return replica_device_setter(ps_tasks=len(task.cluster.ps), worker_device=task.cluster.device)
 
 
 def _session(
@@ -168,6 +168,13 @@ def _session_config(config: Any, task: ScriptTask | None) -> v1.ConfigProto | No
         del settings.device_filters[:]  # the description below names only the tasks that a worker needs
     job = cluster_job(config)
     settings.MergeFrom(session_config(ClusterResolver(job).cluster, task_of(config), job))
+    others = named_tasks(v1.get_default_graph(), task.cluster.device)
+    task.wait_for(others)
+    named = {job.name: job.tasks for job in settings.cluster_def.job}
+    for name, address in [found for device in others for found in task.cluster.members(device)]:
+        job_name, _, index = name.partition(":")
+        tasks = named[job_name] if job_name in named else settings.cluster_def.job.add(name=job_name).tasks
+        tasks[int(index)] = str(address)
     return settings
 
 

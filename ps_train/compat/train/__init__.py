@@ -18,6 +18,8 @@ Files:
     global_step_runs.py   Analysis of a graph: which calls of `session.run` train, that is, change the global step
     monitored_session.py  The classic `MonitoredTrainingSession`: a session that initializes, recovers, saves and
                             stops
+    named_tasks.py        The tasks on which a graph places work by their names, as with
+                            `tf.device("/job:worker/task:1")`
     names.py              The names of TensorFlow 1's `tf.train`; those for clusters are made right, the others are
                             `tf.compat.v1.train`'s
     process_end.py        The end of a process where a program of TensorFlow 1 blocks for ever: in a ps, and in

@@ -5,7 +5,7 @@
 
 A server of any other task tells every ps that its process lives, and at its end that it ends (`presence.py`).  The
 cluster is TensorFlow's: `{"ps": [...], "worker": [...]}`.  Sessions of this process get device filters from
-`session_config`, so none waits for another worker.
+`session_config`, so none waits for another worker, unless its graph places work there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import functools
 import logging
 import os
 import time
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -26,8 +27,10 @@ from ps_train.base.network_interfaces import listed, refuse_public_ports
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.environment import without_proxy
 from ps_train.cluster.addresses.ports import port_owner
+from ps_train.cluster.membership.connect import check_reachable, retry_until
 from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, ps_store, wait_for_end
 from ps_train.cluster.sessions.server import serve_on_port
+from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.compat.train.process_end import end_process_after
 
 log = logging.getLogger(__name__)
@@ -55,9 +58,23 @@ class ScriptCluster:
         return f"{self.job_name}:{self.task_index}"
 
     @property
+    def device(self) -> str:
+        """The name of this process's task in TensorFlow, `/job:worker/task:1`."""
+        return f"/job:{self.job_name}/task:{self.task_index}"
+
+    @property
     def ps(self) -> list[Address]:
         """The addresses of all ps."""
-        return [Address.parse(host, "the ps of the cluster") for _, host in sorted(self.hosts.get("ps", {}).items())]
+        return [address for _, address in self.members("/job:ps")]
+
+    def members(self, device: str) -> list[tuple[str, Address]]:
+        """Returns the tasks of a device, `/job:worker/task:1` or `/job:worker`, as (name, address)."""
+        spec = tf.DeviceSpec.from_string(device)
+        return [
+            (f"{spec.job}:{index}", Address.parse(host, f"the {spec.job} of the cluster"))
+            for index, host in sorted(self.hosts.get(spec.job, {}).items())
+            if spec.task in (None, index)
+        ]
 
     def workers(self) -> list[str]:
         """Returns the names of the tasks that train: the chief first, then the others by their index."""
@@ -82,6 +99,16 @@ class ScriptTask:
         self.target, self.cluster, self.limits = target, cluster, limits
         self.presence = ScriptPresence(cluster.task, cluster.ps, limits)
         _begun.append(self)
+
+    def wait_for(self, devices: Sequence[str]) -> None:
+        """Waits until the tasks of devices answer, since a session would wait for them without a word.
+
+        Raises:
+          UnreachableError: one does not answer within the limits.
+        """
+        for name, address in [found for device in devices for found in self.cluster.members(device)]:
+            attempt = functools.partial(check_reachable, address)
+            retry_until(attempt, self.limits.startup_secs, f"{name} ({address}), on which the graph places work")
 
 
 _begun: list[ScriptTask] = []
@@ -165,15 +192,17 @@ def num_workers() -> int:
     return len(task.cluster.workers()) if task else 1
 
 
-def session_config(master: str, config: Any) -> Any:
-    """Returns a session's configuration with device filters: the session sees all ps and its own task, no other.
+def session_config(master: str, config: Any, graph: tf.Graph) -> Any:
+    """Returns a session's configuration with device filters: all ps, the own task, and those that the graph names.
 
     Without them TensorFlow waits, at the begin of a session, for every worker, also for one that has ended; and for a
-    ps it waits for ever.  Raises UnreachableError if a ps does not answer within the server's limits.
+    ps it waits for ever.  Raises UnreachableError if a ps, or another task of the graph, does not answer within the
+    server's limits.
 
     Args:
       master: the target of the session.
       config: a `ConfigProto` or None; one with filters of its own is not changed.
+      graph: the graph of the session.
     """
     task = current_task()
     if task is None or master != task.target:
@@ -181,10 +210,12 @@ def session_config(master: str, config: Any) -> Any:
     task.presence.wait_for_ps(task.limits.startup_secs)
     if config is not None and config.device_filters:
         return config
+    others = named_tasks(graph, task.cluster.device)
+    task.wait_for(others)
     found = v1.ConfigProto()
     if config is not None:
         found.CopyFrom(config)
-    found.device_filters.extend(["/job:ps", f"/job:{task.cluster.job_name}/task:{task.cluster.task_index}"])
+    found.device_filters.extend(["/job:ps", task.cluster.device, *others])
     return found
 
 

@@ -60,7 +60,7 @@ class SessionManager(v1.train.SessionManager):
           *arguments: as of TensorFlow's.
           **options: as of TensorFlow's.
         """
-        options["config"] = session_config(master, options.get("config"))
+        options["config"] = session_config(master, options.get("config"), self._model)
         session = self._with_present_model(master, options["config"])
         if session is None:
             session = super().prepare_session(master, *arguments, **options)
@@ -77,7 +77,7 @@ class SessionManager(v1.train.SessionManager):
           config: of the session.
           max_wait_secs: seconds after which it raises DeadlineExceededError.
         """
-        return super().wait_for_session(master, session_config(master, config), max_wait_secs)
+        return super().wait_for_session(master, session_config(master, config, self._model), max_wait_secs)
 
     def _with_present_model(self, master: str, config: Any) -> Any:
         """Returns a session if all ps have the whole model; else None.  Only ps of a cluster can have it already."""
@@ -108,7 +108,7 @@ class SessionManager(v1.train.SessionManager):
 
 
 class Session(v1.Session):
-    """A session as `tf.compat.v1.Session` that waits for no worker of the cluster but its own.
+    """A session as `tf.compat.v1.Session` that waits for no worker of the cluster without work in its graph.
 
     Args:
       target: the target; "" for this process.
@@ -117,4 +117,4 @@ class Session(v1.Session):
     """
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
-        super().__init__(target, graph, session_config(target, config))
+        super().__init__(target, graph, session_config(target, config, graph or v1.get_default_graph()))

@@ -205,7 +205,7 @@ class _ShapesOfBatch:
         self._graph, self._sizes = tf.Graph(), {tf.compat.dimension_value(tensor.shape[0]) for tensor in named.values()}
         with self._graph.as_default():
             inputs = {
-                tensor.name: v1.placeholder(tensor.dtype, [_BATCH, *tensor.shape[1:]], "ps_train/input")
+                tensor.name: v1.placeholder(tensor.dtype, [_BATCH, *tensor.shape.as_list()[1:]], "ps_train/input")
                 for tensor in named.values()
             }
             self._is_exact = True
@@ -221,5 +221,5 @@ class _ShapesOfBatch:
         if any(shape.rank is None for shape in shapes):
             return None
         unknown = () if self._is_exact else self._sizes
-        first, second = ([None if size in unknown else size for size in shape] for shape in shapes)
+        first, second = ([None if size in unknown else size for size in shape.as_list()] for shape in shapes)
         return first, second

@@ -6,6 +6,7 @@ import types
 from typing import Any
 
 import pytest
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
@@ -32,8 +33,16 @@ def test_a_program_without_a_cluster_has_the_sessions_that_it_asks_for() -> None
 def test_a_session_in_a_cluster_describes_it_and_keeps_what_the_program_asks_for() -> None:
     given = v1.ConfigProto(inter_op_parallelism_threads=3, device_filters=["/job:ps"])
     config = config_of({"worker": ["localhost:1", "localhost:2"], "ps": ["localhost:3"]}, session_config=given)
-    task: Any = object()
-    found = _session_config(config, task)
+    hosts = {"ps": {0: "localhost:3"}, "worker": {0: "localhost:1", 1: "localhost:2"}}
+    waited: list[Any] = []
+    task: Any = types.SimpleNamespace(cluster=ScriptCluster(hosts, "worker", 0), wait_for=waited.append)
+    with tf.Graph().as_default():
+        found = _session_config(config, task)
+        with tf.device("/job:worker/task:1"):
+            tf.constant(1)
+        wider = _session_config(config, task)
+    workers = {job.name: dict(job.tasks) for job in wider.cluster_def.job}["worker"]
+    assert workers == hosts["worker"] and waited == [[], ["/job:worker/task:1"]]
     assert {job.name: dict(job.tasks) for job in found.cluster_def.job} == {
         "ps": {0: "localhost:3"},
         "worker": {0: "localhost:1"},

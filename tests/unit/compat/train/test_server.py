@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.train import server as module
@@ -26,7 +27,7 @@ def test_the_chief_is_the_first_of_the_workers(hosts, workers):
 def test_without_a_server_there_is_one_worker_and_no_filter():
     assert current_task() is None and num_workers() == 1
     config = v1.ConfigProto()
-    assert session_config("grpc://a:1", config) is config and session_config("", None) is None
+    assert session_config("grpc://a:1", config, tf.Graph()) is config and session_config("", None, tf.Graph()) is None
 
 
 def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
@@ -34,7 +35,8 @@ def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
 
     class Stand:
         target = "grpc://localhost:9"
-        cluster = ScriptCluster({"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "localhost:9"}}, "worker", 1)
+        cluster = ScriptCluster({"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "localhost:9", 2: "c:1"}}, "worker", 1)
+        wait_for = waited.append
 
         class presence:
             has_left, wait_for_ps = False, waited.append
@@ -43,13 +45,33 @@ def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
             startup_secs = 600.0
 
     monkeypatch.setattr(module, "_begun", [Stand()])
-    assert num_workers() == 2
-    found = session_config("grpc://localhost:9", v1.ConfigProto(allow_soft_placement=True))
+    assert num_workers() == 3
+    graph = tf.Graph()
+    with graph.as_default():
+        for device in ("", "/job:ps/task:0", "/job:worker/task:1/device:CPU:0"):
+            with tf.device(device):
+                tf.constant(1)
+    found = session_config("grpc://localhost:9", v1.ConfigProto(allow_soft_placement=True), graph)
     assert list(found.device_filters) == ["/job:ps", "/job:worker/task:1"] and found.allow_soft_placement
     own = v1.ConfigProto(device_filters=["/job:ps"])
-    assert session_config("grpc://localhost:9", own) is own
-    assert waited == [600.0] * 2
-    assert session_config("grpc://elsewhere:9", None) is None and len(waited) == 2
+    assert session_config("grpc://localhost:9", own, graph) is own
+    assert waited == [600.0, [], 600.0]
+    assert session_config("grpc://elsewhere:9", None, graph) is None and len(waited) == 3
+    with graph.as_default(), tf.device("/job:worker/task:2/device:CPU:0"):
+        tf.constant(1)
+    filters = session_config("grpc://localhost:9", None, graph).device_filters
+    assert list(filters) == ["/job:ps", "/job:worker/task:1", "/job:worker/task:2"]
+    assert waited[-1] == ["/job:worker/task:2"]
+
+
+def test_the_tasks_of_a_device_have_names_and_addresses():
+    cluster = ScriptCluster({"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "c:1"}}, "ps", 0)
+    assert [(name, str(address)) for name, address in cluster.members("/job:worker")] == [
+        ("worker:0", "b:1"),
+        ("worker:1", "c:1"),
+    ]
+    assert [name for name, _ in cluster.members("/job:worker/task:1")] == ["worker:1"]
+    assert cluster.members("/job:master/task:0") == []
 
 
 def test_a_busy_port_is_named(caplog):

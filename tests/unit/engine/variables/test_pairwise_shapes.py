@@ -184,3 +184,19 @@ def test_the_trace_of_a_model_checks_its_loss_and_names_the_label():
     model = Regression()
     with pytest.raises(ModelError, match=r"the loss combines \[batch, 1\] with label click \[batch\]"):
         trace(model, DataSource(lambda: model.data("train", "")), batch_size=1)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_shapes_may_have_the_form_of_tensorflow_1(pairs):
+    v1.disable_v2_tensorshape()
+    try:
+        with tf.Graph().as_default():
+            x, y = v1.placeholder(tf.float32, [None, 4], "x"), v1.placeholder(tf.float32, [None], "y")
+            loss = mean_square(dense(x) if pairs else flat(x), y)
+            if pairs:
+                with pytest.raises(ModelError, match=r"\[batch, 1\] with y \[batch\]"):
+                    check_shapes("the loss", loss, {"x": x, "y": y})
+            else:
+                check_shapes("the loss", loss, {"x": x, "y": y})
+    finally:
+        v1.enable_v2_tensorshape()

@@ -1,0 +1,22 @@
+"""The tasks on which a graph places work by their names, as with `tf.device("/job:worker/task:1")`.
+
+    named_tasks(graph, "/job:worker/task:0")        # ["/job:worker/task:1"]
+
+A session has to see these tasks, besides all ps and its own.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def named_tasks(graph: tf.Graph, own: str) -> list[str]:
+    """Returns the devices, without their types, of tasks that are neither a ps nor the own one; sorted.
+
+    Args:
+      graph: the graph.
+      own: the device of the process's own task.
+    """
+    specs = {tf.DeviceSpec.from_string(device) for device in {op.device for op in graph.get_operations()} if device}
+    tasks = {tf.DeviceSpec(job=spec.job, task=spec.task).to_string() for spec in specs if spec.job not in (None, "ps")}
+    return sorted(tasks - {own})
