@@ -38,6 +38,7 @@ Files:
     signals.py             Events of a task's main thread, which waits for signals while a second thread trains
     tcp_connections.py     The open TCP connections of this process
     tf_import.py           The import of TensorFlow, without its messages and without Keras
+    unsaved_key.py         Keys of graph collections that stay in their process
     untrusted.py           Input from outside of this process, read as data: bounded in size, depth and time, and
                              never executed
     user_code.py           The user's part of an error: the frames of the user's own code, and the operation that

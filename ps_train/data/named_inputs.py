@@ -16,12 +16,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.base.user_code import operations_of, place_of
 from ps_train.data.arrays import Batch
 from ps_train.data.stream import own_text
 
 _NO_CLASS = re.compile(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
-_REMEMBERED = "ps_train/inputs"
+_REMEMBERED = UnsavedKey("inputs")
 
 _SAME_VALUES = ("Identity", "Cast", "Reshape", "ExpandDims", "Squeeze", "StridedSlice", "Transpose", "EnsureShape")
 """Types of operations whose result holds the values of their first input, in another form."""

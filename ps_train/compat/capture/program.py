@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DivergedError, ModelError
+from ps_train.base.unsaved_key import UnsavedKey
 
 
 class CaptureError(ModelError):
@@ -24,7 +25,7 @@ class NanLossError(DivergedError, v1.train.NanLossDuringTrainingError):
 TRAIN = "train"
 """The mode of a model_fn that trains, as in `ModeKeys.TRAIN`."""
 
-ENGINE_ENDS_JOB = "ps_train/engine_ends_job"
+ENGINE_ENDS_JOB = UnsavedKey("engine_ends_job")
 """Graph collection, not empty if a stop that a hook of the chief requests ends the whole job."""
 
 

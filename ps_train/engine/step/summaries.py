@@ -19,12 +19,13 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.base.user_code import place_of
 from ps_train.engine.variables.copied_functions import FunctionLibrary
 
 log = logging.getLogger(__name__)
 
-_KEY = "ps_train/summaries"
+_KEY = UnsavedKey("summaries")
 _TYPES = ("ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummary", "TensorSummary", "TensorSummaryV2")
 _TF2_MODULE = "summary_ops_v2.py"
 """The file of TensorFlow that makes the operations of its second summary API."""

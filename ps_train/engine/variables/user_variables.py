@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import checkpoint_values_taken, reset_keras_names
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.engine.variables.model_variable import ModelVariable
 from ps_train.modeling.tables.given_rows import values_come_later
 from ps_train.modeling.tables.row_source import declared_tables
@@ -29,7 +30,7 @@ Getter = Callable[..., Any]
 _current: contextvars.ContextVar[ModelBuild] = contextvars.ContextVar("construction of a model")
 
 _KEYS = v1.GraphKeys
-_LOCAL = "ps_train/local_variables"
+_LOCAL = UnsavedKey("local_variables")
 
 
 _KERAS = {

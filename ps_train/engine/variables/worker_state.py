@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 
 
@@ -40,7 +41,7 @@ class LocalState:
         session.run(pending, options=UNBOUNDED_CALL)
 
 
-OWN = "ps_train/own_local_variables"
+OWN = UnsavedKey("own_local_variables")
 """Collection of the variables that ps_train keeps on a worker.
 
 They are not in LOCAL_VARIABLES, because the hooks of a program may initialize all of those at any time.

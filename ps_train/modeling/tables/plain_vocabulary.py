@@ -15,13 +15,14 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED, RowIndex, VocabularyVariables
 
-AFTER_RESTORE = "ps_train/after_restore"
+AFTER_RESTORE = UnsavedKey("after_restore")
 """Collection of the operations that must run after variables are restored."""
 
-_INDICES = "ps_train/indices"
+_INDICES = UnsavedKey("indices")
 
 
 def plain_vocabulary(name: str, table: Table, width: int) -> RowIndex:

@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.modeling.scratch_graph import is_scratch, no_value
 from ps_train.modeling.tables.given_rows import given_rows, plain_rows
 from ps_train.modeling.tables.id_initializer import check_initializer
@@ -51,8 +52,8 @@ class RowSource(Protocol):
 
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
-_DECLARED = "ps_train/transport"
-_WIDTHS = "ps_train/widths"
+_DECLARED = UnsavedKey("transport")
+_WIDTHS = UnsavedKey("widths")
 
 
 @contextlib.contextmanager

@@ -148,3 +148,10 @@ def test_rows_are_kept_as_they_travel(codec: str) -> None:
     cluster = cluster_of(Drawn(), learning_rate=0.5, pull_codec=codec, push_codec=codec)
     cluster.train(600, run=2)
     assert np.abs(rows_of(cluster) - np.arange(COUNT)).mean() < 10
+
+
+def test_no_collection_of_ours_is_written_into_a_meta_graph() -> None:
+    """TensorFlow logs a warning for each value that it cannot write."""
+    cluster = InProcessCluster(Open(), 1, 1, batch_size=BATCH)
+    keys = cluster.steps[0].graph.get_all_collection_keys()
+    assert keys and [key for key in keys if "ps_train" in key] == []
