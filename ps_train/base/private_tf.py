@@ -227,6 +227,18 @@ def resource_variable_base() -> Any:
     return importlib.import_module("tensorflow.python.ops.resource_variable_ops").BaseResourceVariable
 
 
+def give_back_tensor() -> None:
+    """Gives the module of operations the class of tensors again, which it had once and tf-slim reads there.
+
+    The class is public as `tf.Tensor`, and tf-slim does not know it.
+    """
+    import tensorflow as tf
+
+    module: Any = importlib.import_module("tensorflow.python.framework.ops")
+    if not hasattr(module, "Tensor"):
+        module.Tensor = tf.Tensor
+
+
 def feature_cache(features: Any) -> Any:
     """Returns the transformed features that feature columns read from; layers of Keras alone make it publicly."""
     module = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")

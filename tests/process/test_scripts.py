@@ -74,20 +74,34 @@ def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_
     assert "embedding/table" in names and not done.descendants()
 
 
-@pytest.mark.parametrize("way", ["estimator", long("cluster")])
-def test_a_recurrent_network_ends_with_the_weights_of_a_plain_session(processes, way):
-    pytest.importorskip("tf_keras")
-    script = str(SCRIPTS / "recurrent.py")
-    plain = [sys.executable, script, "--way=plain", "--model_dir=plain"]
-    alone = processes.command(plain, env={"TF_USE_LEGACY_KERAS": "1"})
-    done = run(processes, *CLUSTER, "--compat", script, f"--way={way}")
-    assert alone.wait(200) == 0 and done.wait(200) == 0, done.output
-    paths = [tf.train.latest_checkpoint(str(processes.directory / name)) for name in ("plain", "model")]
+@pytest.mark.parametrize(
+    ("network", "way", "name"),
+    [
+        ("recurrent", "estimator", "net/deep/multi_rnn_cell/cell_0/lstm_cell/kernel/Momentum"),
+        long("recurrent", "cluster", "net/bidirectional_rnn/fw/basic_lstm_cell/bias/Momentum"),
+        ("layers", "experiment", "net/deep/BatchNorm/moving_variance"),
+        long("layers", "cluster", "net/batch_normalization/gamma/Momentum"),
+    ],
+)
+def test_a_network_ends_with_the_weights_of_a_plain_session(processes, network, way, name):
+    """Cells and layers of tf-keras, of contrib and of tf-slim."""
+    for package in ("tf_keras", "tf_slim"):
+        pytest.importorskip(package)
+    program = [str(SCRIPTS / "two_networks.py"), f"--network={network}"]
+    plain = [*program, "--way=plain", "--model_dir=plain"]
+    if network == "recurrent":  # without ps_train
+        alone = processes.command([sys.executable, *plain], env={"TF_USE_LEGACY_KERAS": "1"})
+    else:
+        alone = run(processes, "--compat", *plain)
+    done = run(processes, *CLUSTER, "--compat", *program, f"--way={way}")
+    assert alone.wait(200) == 0, alone.output
+    assert done.wait(200) == 0, done.output
+    paths = [tf.train.latest_checkpoint(str(processes.directory / directory)) for directory in ("plain", "model")]
     names = {name for name, _ in tf.train.list_variables(paths[0])}
-    assert "net/deep/multi_rnn_cell/cell_0/lstm_cell/kernel/Momentum" in names
-    for name in names:
-        expected, found = (tf.train.load_variable(path, name) for path in paths)
-        np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=name)
+    assert name in names
+    for each in names:
+        expected, found = (tf.train.load_variable(path, each) for path in paths)
+        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=each)
 
 
 @pytest.mark.long

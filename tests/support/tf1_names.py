@@ -50,6 +50,58 @@ ROWS = [
         "`tf.keras` Keras 3 too",
         "keras_beside",
     ),
+    Row(
+        "names before 1.0: `initialize_all_variables`, `merge_all_summaries`, `merge_summary`, `scalar_summary`, "
+        "`histogram_summary`, `image_summary`, `audio_summary`, `train.SummaryWriter`, `mul`, `sub`, `neg`, `inv`, "
+        "`pack`, `unpack`, `select`, `listdiff`, `complex_abs`, `batch_*`, `nn.rnn`, `nn.bidirectional_rnn`",
+        "the same; `concat` and `split` have the arguments of TensorFlow 1",
+        "old_names",
+    ),
+    Row("`contrib.util.{make_tensor_proto, make_ndarray, constant_value}`", SAME, "tensor_protos"),
+    Row(
+        "`contrib.learn.datasets.mnist.read_data_sets`, `contrib.learn.python.learn.datasets.mnist`, "
+        "`examples.tutorials.mnist.{input_data, mnist}`",
+        "the same; nothing is downloaded",
+        "digits",
+    ),
+    Row(
+        "`contrib.learn.{Experiment, RunConfig, ModeKeys, learn_runner}`, `saved_model_export_utils`, "
+        "`contrib.predictor.{from_saved_model, from_estimator}`",
+        "the same, for an Estimator of `tf.estimator`",
+        "experiments",
+    ),
+    Row(
+        "`contrib.metrics.{streaming_*, accuracy, aggregate_metrics, aggregate_metric_map}`", SAME, "streaming_metrics"
+    ),
+    Row(
+        "`layers.{Layer, Dense, Dropout, Flatten, BatchNormalization, Conv1D, Conv2D, Conv3D, MaxPooling2D, "
+        "AveragePooling2D}` and their like; `layers.{conv2d_transpose, conv3d, separable_conv2d, max_pooling1d}`",
+        "the same, with tf-keras",
+        "layer_objects",
+    ),
+    Row(
+        "`contrib.data.{Dataset, batch_and_drop_remainder, padded_batch_and_drop_remainder, make_csv_dataset}`, "
+        "`contrib.lookup.{index_table_from_file, index_to_string_table_from_file, "
+        "index_to_string_table_from_tensor}`",
+        SAME,
+        "datasets",
+    ),
+    Row("`contrib.layers.{layer_norm, embed_sequence}`", SAME, "contrib_layers"),
+    Row(
+        "`contrib.crf.{crf_log_likelihood, crf_log_norm, crf_sequence_score, crf_decode, viterbi_decode}`",
+        SAME,
+        "conditional_random_field",
+    ),
+    Row(
+        "`contrib.slim`, and what is not listed of `contrib.{layers, losses, metrics, framework}`",
+        "those of tf-slim, with tf-slim and tf-keras: `pip install tf-slim`",
+        "slim",
+    ),
+    Row(
+        "`contrib.tpu`, `contrib.distribute`, `keras.estimator.model_to_estimator`, and all others",
+        "one line says what to use",
+        "absent_modules",
+    ),
 ]
 
 

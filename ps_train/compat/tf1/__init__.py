@@ -12,8 +12,16 @@ Files:
 
     absent_names.py           Names of TensorFlow 1 that are absent, and what to use instead
     contrib.py                The modules of `tf.contrib`, with the functions that programs for clusters use
+    contrib_crf.py            The functions of `tf.contrib.crf`: a conditional random field over the tags of a sequence
+    contrib_data.py           The functions of `tf.contrib.data` that `tf.data` has under other names
     contrib_layers.py         The functions of `tf.contrib.layers` that programs for clusters use
+    contrib_learn.py          The names of `tf.contrib.learn` that run an Estimator of `tf.estimator`: Experiment,
+                                learn_runner and RunConfig
+    contrib_lookup.py         The tables of `tf.contrib.lookup`: from values to their positions, and back
+    contrib_metrics.py        The functions of `tf.contrib.metrics`: metrics over many batches, whose predictions come
+                                before the labels
     contrib_optimize_loss.py  The function `tf.contrib.layers.optimize_loss`
+    contrib_predictor.py      The functions of `tf.contrib.predictor`: a saved model as a function of NumPy arrays
     contrib_rnn.py            The functions of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in
                                 both directions
     contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
@@ -24,6 +32,10 @@ Files:
     layers.py                 TensorFlow 1's `tf.layers` on `tf.get_variable`: dense, dropout and flatten
     layers_convolution.py     TensorFlow 1's convolutions and poolings of `tf.layers`, on `tf.get_variable`
     layers_normalization.py   TensorFlow 1's `tf.layers.batch_normalization`, on `tf.get_variable`
-    legacy.py                 Classes of TensorFlow 1 that tf-keras has kept: layers and cells of recurrent networks
+    legacy.py                 Parts of TensorFlow 1 that other packages have kept: tf-keras the layers and cells,
+                                tf-slim `tf.contrib.slim`
     mnist_input.py            The module `tensorflow.examples.tutorials.mnist.input_data` of TensorFlow 1
+    mnist_network.py          The module `tensorflow.examples.tutorials.mnist.mnist` of TensorFlow 1: a network with two
+                                hidden layers
+    old_names.py              Names of TensorFlow before 1.0, under which it still has the same functions
 """

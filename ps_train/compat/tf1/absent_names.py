@@ -6,7 +6,7 @@ refusal("tensorflow.contrib.slim")      # "tf.contrib.slim is not in ...: use tf
 from __future__ import annotations
 
 _INSTEAD = {
-    "contrib.slim": "write the layers with tf.layers and tf.get_variable, or install tf-slim",
+    "contrib.slim": "pip install tf-slim tf-keras, or write the layers with tf.layers",
     "contrib.rnn": "use the cells of tf.nn.rnn_cell",
     "contrib.rnn.python": "use tf.layers.dense in place of _Linear, and the cells of tf.nn.rnn_cell",
     "contrib.tpu": "TPUs are not supported; use tf.estimator.Estimator",
@@ -14,13 +14,15 @@ _INSTEAD = {
     "contrib.cluster_resolver": "use TF_CONFIG",
     "contrib.training": "write the function in the script; HParams alone is here",
     "contrib.learn": "use tf.estimator",
-    "contrib.predictor": "use tf.saved_model.load or TensorFlow Serving",
-    "contrib.crf": "install tensorflow-addons, or write the function in the script",
     "contrib.opt": "use an optimizer of tf.train",
     "contrib.eager": "eager execution is not a part of graph programs; remove it",
     "contrib.estimator": "use tf.estimator; pip install 'ps_train[estimator]' adds heads and canned estimators",
     "contrib.feature_column": "use tf.feature_column",
-    "contrib.layers": "use tf.layers or tf.nn",
+    "contrib.layers": "use tf.layers or tf.nn, or pip install tf-slim tf-keras",
+    "contrib.losses": "use tf.losses, or pip install tf-slim tf-keras",
+    "contrib.metrics": "use tf.metrics, or pip install tf-slim tf-keras",
+    "contrib.framework": "use tf.train or tf.get_variable, or pip install tf-slim tf-keras",
+    "keras.estimator": "build the layers in a model_fn, or describe the model as ps_train.Model",
     "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator",
     "examples": "copy the module beside the script",
     "nn.rnn_cell": "use LSTMCell or GRUCell of tf.nn.rnn_cell",

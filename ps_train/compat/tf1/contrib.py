@@ -2,7 +2,7 @@
 
 contrib = make_contrib()
 contrib.layers.l2_regularizer(1e-4)
-contrib.slim                            # AttributeError: what to use instead
+contrib.tpu                             # AttributeError: what to use instead
 """
 
 from __future__ import annotations
@@ -15,85 +15,26 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import contrib_layers, contrib_rnn, layers, legacy
+from ps_train.compat.tf1 import (
+    contrib_crf,
+    contrib_data,
+    contrib_layers,
+    contrib_learn,
+    contrib_lookup,
+    contrib_metrics,
+    contrib_predictor,
+    contrib_rnn,
+    layers,
+    legacy,
+    mnist_input,
+    old_names,
+)
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib_sequences import sequence_input_layer
 from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
 
-
-def index_table_from_tensor(
-    mapping: Any,
-    num_oov_buckets: int = 0,
-    default_value: int = -1,
-    hasher_spec: Any = None,
-    dtype: Any = tf.string,
-    name: str | None = None,
-) -> Any:
-    """Returns a table from the values of a 1-D tensor to their positions.
-
-    Args:
-      mapping: the values.
-      num_oov_buckets: numbers after the positions, for other values by their hash.
-      default_value: for other values where there are no such numbers.
-      hasher_spec: not used.
-      dtype: of the values.
-      name: of the table.
-
-    Raises:
-      ValueError: mapping is None.
-    """
-    if mapping is None:
-        raise ValueError("mapping=None of index_table_from_tensor: give a 1-D tensor or a list")
-    keys = tf.convert_to_tensor(mapping, dtype if dtype == tf.string else None)
-    keys = keys if dtype == tf.string else tf.cast(keys, tf.int64)
-    positions = tf.range(tf.size(keys, out_type=tf.int64))
-    return _table(v1.lookup.KeyValueTensorInitializer(keys, positions), num_oov_buckets, default_value, name)
-
-
-def index_table_from_file(
-    vocabulary_file: Any = None,
-    num_oov_buckets: int = 0,
-    vocab_size: int | None = None,
-    default_value: int = -1,
-    *rest: Any,
-    **options: Any,
-) -> Any:
-    """Returns a table from the lines of a file to their numbers.
-
-    Args:
-      vocabulary_file: the file, one value a line.
-      num_oov_buckets: as of `index_table_from_tensor`.
-      vocab_size: the number of lines to use; None: all.
-      default_value: as of `index_table_from_tensor`.
-      *rest: hasher_spec and key_dtype of contrib; string keys only.
-      **options: the same, or `name`.
-
-    Raises:
-      ValueError: no file is given.
-    """
-    if not vocabulary_file:
-        raise ValueError(f"vocabulary_file={vocabulary_file!r} of index_table_from_file: give the name of a file")
-    lines = v1.lookup.TextFileInitializer(
-        vocabulary_file,
-        tf.string,
-        v1.lookup.TextFileIndex.WHOLE_LINE,
-        tf.int64,
-        v1.lookup.TextFileIndex.LINE_NUMBER,
-        vocab_size=vocab_size,
-    )
-    return _table(lines, num_oov_buckets, default_value, options.get("name"))
-
-
-def _table(initializer: Any, num_oov_buckets: int, default_value: int, name: str | None) -> Any:
-    if num_oov_buckets:
-        return v1.lookup.StaticVocabularyTable(initializer, num_oov_buckets, name=name)
-    return v1.lookup.StaticHashTable(initializer, default_value, name=name)
-
-
-def sloppy_interleave(map_func: Any, cycle_length: int, block_length: int = 1) -> Any:
-    """Returns the transformation of `parallel_interleave` whose order may change from run to run."""
-    return v1.data.experimental.parallel_interleave(map_func, cycle_length, block_length, sloppy=True)
+_NAME = "tensorflow.contrib"
 
 
 class ContribModule(types.ModuleType):
@@ -135,28 +76,25 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         module = estimator()
         return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
 
-    parts: dict[str, tuple[Mapping[str, Any], Any]] = {
-        "layers": ({name: getattr(contrib_layers, name) for name in contrib_layers.__all__}, _layers_of_tensorflow),
-        "framework": (_framework(), None),
-        "data": (_data(), None),
-        "lookup": (
-            {
-                "index_table_from_file": index_table_from_file,
-                "index_table_from_tensor": index_table_from_tensor,
-                "HashTable": v1.lookup.StaticHashTable,
-                "KeyValueTensorInitializer": v1.lookup.KeyValueTensorInitializer,
-                "TextFileInitializer": v1.lookup.TextFileInitializer,
-            },
-            None,
-        ),
+    parts: dict[str, tuple[Mapping[str, Any], Callable[[str], Any] | None]] = {
+        "crf": (_public(contrib_crf), None),
+        "data": (_public(contrib_data), _first_of(v1.data.experimental, v1.data)),
+        "deprecated": (old_names.SUMMARIES, None),
         "estimator": ({}, of_estimator),
-        "learn": ({}, _learn(estimator)),
+        "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
+        "framework": (_framework(), legacy.slim),
+        "layers": (_layers(), functools.partial(legacy.slim, part="layers")),
+        "lookup": (_public(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, _first_of(v1.lookup)),
+        "losses": ({}, functools.partial(legacy.slim, part="losses")),
+        "metrics": (contrib_metrics.METRICS, functools.partial(legacy.slim, part="metrics")),
+        "predictor": (_public(contrib_predictor), None),
         "rnn": (_rnn(), functools.partial(legacy.name, "rnn_cell")),
         "training": ({"HParams": HParams}, None),
-        "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
+        "util": (_util(), None),
     }
-    modules = {name: ContribModule(f"tensorflow.contrib.{name}", *part) for name, part in parts.items()}
-    return ContribModule("tensorflow.contrib", modules)
+    modules = {name: ContribModule(f"{_NAME}.{name}", *part) for name, part in parts.items()}
+    modules["learn"] = _learn()
+    return ContribModule(_NAME, modules, _slim_itself)
 
 
 class HParams:
@@ -182,6 +120,22 @@ class HParams:
         return self.__dict__.get(name, default)
 
 
+def _public(module: Any) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+def _first_of(*modules: Any) -> Callable[[str], Any]:
+    """Returns a finder of names of the first of some modules that has them."""
+
+    def find(name: str) -> Any:
+        for module in modules[:-1]:
+            if hasattr(module, name):
+                return getattr(module, name)
+        return getattr(modules[-1], name)
+
+    return find
+
+
 def _framework() -> dict[str, Any]:
     def get_variables(scope: Any = None) -> list[Any]:
         return list(v1.get_collection(v1.GraphKeys.GLOBAL_VARIABLES, scope))
@@ -197,43 +151,63 @@ def _framework() -> dict[str, Any]:
     }
 
 
-def _data() -> dict[str, Any]:
-    experimental = v1.data.experimental
+def _rnn() -> dict[str, Any]:
+    same = ("static_rnn", "static_state_saving_rnn", "static_bidirectional_rnn")
+    return _public(contrib_rnn) | {name: getattr(v1.nn, name) for name in same}
+
+
+def _util() -> dict[str, Any]:
+    def constant_value(tensor: Any, partial: bool = False) -> Any:
+        return tf.get_static_value(tensor, partial)
+
     return {
-        "AUTOTUNE": tf.data.AUTOTUNE,
-        "map_and_batch": experimental.map_and_batch,
-        "parallel_interleave": experimental.parallel_interleave,
-        "shuffle_and_repeat": experimental.shuffle_and_repeat,
-        "sloppy_interleave": sloppy_interleave,
+        "constant_value": constant_value,
+        "make_ndarray": v1.make_ndarray,
+        "make_tensor_proto": v1.make_tensor_proto,
     }
 
 
-def _rnn() -> dict[str, Any]:
-    same = ("static_rnn", "static_state_saving_rnn", "static_bidirectional_rnn")
-    own = {name: getattr(contrib_rnn, name) for name in contrib_rnn.__all__}
-    return {**own, **{name: getattr(v1.nn, name) for name in same}}
-
-
-def _layers_of_tensorflow(name: str) -> Any:
-    """Returns a name that contrib's layers had from TensorFlow itself."""
+def _layers() -> dict[str, Any]:
+    """Returns contrib's own layers, and those that it had from TensorFlow itself."""
     own = {"relu": tf.nn.relu, "flatten": layers.flatten, "dropout": _dropout}
-    own["variance_scaling_initializer"] = v1.variance_scaling_initializer
-    if name not in own:
-        raise AttributeError(name)
-    return own[name]
+    return _public(contrib_layers) | own | {"variance_scaling_initializer": v1.variance_scaling_initializer}
 
 
 def _dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True, **_: Any) -> Any:
     return layers.dropout(inputs, 1 - keep_prob, noise_shape, training=is_training)
 
 
-def _learn(estimator: Callable[[], Any]) -> Callable[[str], Any]:
-    """Returns a finder of the names of `tf.contrib.learn` that became tf.estimator's."""
-    same = {"ModeKeys", "RunConfig"}
+def _learn() -> ContribModule:
+    """Returns `tf.contrib.learn`, which is `tf.contrib.learn.python.learn` too."""
+    name = f"{_NAME}.learn"
 
-    def find(name: str) -> Any:
-        if name not in same:
-            raise AttributeError(name)
-        return getattr(estimator(), name)
+    def module(path: str, **values: Any) -> ContribModule:
+        return ContribModule(f"{name}.{path}", values)
 
-    return find
+    runs = {
+        "Experiment": contrib_learn.Experiment,
+        "ModeKeys": contrib_learn.ModeKeys,
+        "RunConfig": contrib_learn.run_config,
+    }
+    export = module("utils.saved_model_export_utils", make_export_strategy=contrib_learn.make_export_strategy)
+    modules = {
+        "datasets": module("datasets", mnist=module("datasets.mnist", **_public(mnist_input))),
+        "estimators": module(
+            "estimators",
+            model_fn=module("estimators.model_fn", ModeKeys=contrib_learn.ModeKeys),
+            run_config=module("estimators.run_config", RunConfig=contrib_learn.run_config),
+            **runs,
+        ),
+        "experiment": module("experiment", Experiment=contrib_learn.Experiment),
+        "learn_runner": module("learn_runner", run=contrib_learn.run),
+        "utils": module("utils", saved_model_export_utils=export),
+    }
+    learn = ContribModule(name, runs | modules)
+    vars(learn)["python"] = module("python", learn=learn)
+    return learn
+
+
+def _slim_itself(name: str) -> Any:
+    if name != "slim":
+        raise AttributeError(name)
+    return legacy.slim()

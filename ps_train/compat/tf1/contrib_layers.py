@@ -20,9 +20,11 @@ from ps_train.compat.tf1.layer_variables import ZEROS, as_size
 
 __all__ = [
     "batch_norm",
+    "embed_sequence",
     "fully_connected",
     "l1_regularizer",
     "l2_regularizer",
+    "layer_norm",
     "optimize_loss",
     "xavier_initializer",
 ]
@@ -191,6 +193,100 @@ def batch_norm(
                 outputs = tf.identity(outputs)
     outputs = outputs if activation_fn is None else activation_fn(outputs)
     return _collected(outputs, outputs_collections)
+
+
+def layer_norm(
+    inputs: Any,
+    center: bool = True,
+    scale: bool = True,
+    activation_fn: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = -1,
+    scope: Any = None,
+) -> Any:
+    """Returns the inputs of each example with mean 0 and variance 1, times gamma, plus beta (Ba et al., 2016).
+
+    Variables: LayerNorm/{beta, gamma}, of the shape of the inputs from `begin_params_axis` on.
+
+    Raises:
+      ValueError: an axis is not one of the inputs, or the shape of the variables is unknown.
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    rank = inputs.shape.rank
+    if rank is None:
+        raise ValueError("the rank of the inputs of layer_norm is unknown: set their shape")
+    for name, axis in (("begin_norm_axis", begin_norm_axis), ("begin_params_axis", begin_params_axis)):
+        if not -rank <= axis < rank:
+            raise ValueError(f"{name}={axis} of layer_norm is not an axis of inputs {inputs.shape}")
+    shape = inputs.shape[begin_params_axis:]
+    if not shape.is_fully_defined():
+        raise ValueError(f"the shape {shape} of the variables of layer_norm is not known in {inputs.shape}: set it")
+
+    def variable(name: str, initializer: Any) -> Any:
+        collections = [v1.GraphKeys.GLOBAL_VARIABLES, *_names(variables_collections, name)]
+        return v1.get_variable(name, shape, inputs.dtype, initializer, trainable=trainable, collections=collections)
+
+    with v1.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
+        beta = variable("beta", ZEROS) if center else None
+        gamma = variable("gamma", v1.ones_initializer()) if scale else None
+        mean, variance = tf.nn.moments(inputs, list(range(begin_norm_axis % rank, rank)), keepdims=True)
+        epsilon = 1e-3 if inputs.dtype == tf.float16 else 1e-12
+        outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
+        outputs.set_shape(inputs.shape)
+        outputs = outputs if activation_fn is None else activation_fn(outputs)
+        return _collected(outputs, outputs_collections)
+
+
+def embed_sequence(
+    ids: Any,
+    vocab_size: int | None = None,
+    embed_dim: int | None = None,
+    unique: bool = False,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    reuse: Any = None,
+) -> Any:
+    """Returns the embedding of each id, float [..., embed_dim], for ids of any shape.
+
+    Variables: EmbedSequence/embeddings [vocab_size, embed_dim].
+
+    Args:
+      ids: int32 or int64.
+      vocab_size: the number of embeddings; may be left out with `reuse`.
+      embed_dim: the size of one; may be left out with `reuse`.
+      unique: whether each id is looked up once.
+      initializer: of the variable.
+      regularizer: of the variable.
+      trainable: whether it is trained.
+      scope: the variable scope.
+      reuse: whether the variable is there already.
+
+    Raises:
+      ValueError: a size is missing.
+    """
+    if not reuse and not (vocab_size and embed_dim):
+        raise ValueError(f"vocab_size={vocab_size} and embed_dim={embed_dim} of embed_sequence: give both, or reuse")
+    with v1.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
+        shape = (
+            [as_size(vocab_size, "vocab_size"), as_size(embed_dim, "embed_dim")] if vocab_size and embed_dim else None
+        )
+        embeddings = v1.get_variable(
+            "embeddings", shape, initializer=initializer, regularizer=regularizer, trainable=trainable
+        )
+        if not unique:
+            return v1.nn.embedding_lookup(embeddings, ids)
+        ids = tf.convert_to_tensor(ids)
+        found, positions = tf.unique(tf.reshape(ids, [-1]))
+        rows = tf.gather(v1.nn.embedding_lookup(embeddings, found), positions)
+        outputs = tf.reshape(rows, tf.concat([tf.shape(ids), tf.shape(rows)[1:]], 0))
+        outputs.set_shape([*ids.shape, rows.shape[-1]])
+        return outputs
 
 
 def _names(collections: Any, variable: str) -> list[str]:

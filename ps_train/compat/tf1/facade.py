@@ -15,6 +15,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import logging
 import os
 import sys
@@ -25,7 +26,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import layers, legacy, mnist_input
+from ps_train.compat.tf1 import layers, legacy, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib
 from ps_train.compat.train import names
@@ -82,7 +83,7 @@ class _ScriptModules(importlib.abc.MetaPathFinder):
         except AttributeError as error:
             if isinstance(parent, ContribModule):
                 raise ModuleNotFoundError(str(error)) from None
-            return None
+            found = parent.submodule(name) if isinstance(parent, Namespace) else None
         if not isinstance(found, types.ModuleType):
             return None
         return importlib.machinery.ModuleSpec(fullname, _AliasLoader(found))
@@ -155,6 +156,14 @@ class Namespace(types.ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *dir(self._other)})
 
+    def submodule(self, name: str) -> types.ModuleType | None:
+        """Imports a module of the other one, where that is a package; returns None if there is none."""
+        whole = f"{self._other.__name__}.{name}"
+        with contextlib.suppress(ModuleNotFoundError):
+            if importlib.util.find_spec(whole) is not None:
+                return importlib.import_module(whole)
+        return None
+
 
 def install() -> Facade:
     """Makes `import tensorflow`, and `import tensorflow.compat.v1`, give the facade; returns it.
@@ -168,13 +177,15 @@ def install() -> Facade:
         os.environ.setdefault(_WHICH_KERAS, "1")  # TensorFlow asks for it when Keras is first used
     contrib = make_contrib(_estimator)
     examples = _examples()
+    train = Namespace(f"{_NAME}.train", old_names.NAMES_OF_TRAIN, names)
+    image = Namespace(f"{_NAME}.image", old_names.NAMES_OF_IMAGE, v1.image)
     modules = {"contrib": contrib, "examples": examples, "keras": _keras(), "layers": _layers(), "nn": _nn()}
-    facade = Facade({"Session": Session, "train": names, **modules})
+    modules |= {"image": image, "train": train}
+    facade = Facade({**old_names.NAMES, "Session": Session, **modules})
     compat = Namespace(f"{_NAME}.compat", {"v1": facade}, tf.compat)
     facade.__dict__["compat"] = compat
     _real.update({name: sys.modules[name] for name in (_NAME, f"{_NAME}.compat", _V1) if name in sys.modules})
     sys.modules.update({_NAME: facade, f"{_NAME}.compat": compat, _V1: facade})
-    sys.modules.update({f"{_NAME}.train": names, f"{_NAME}.layers": facade.__dict__["layers"]})
     for module in (contrib, examples):
         _register(module)
     sys.meta_path[:0] = [_ScriptModules(), _OwnModules()]
@@ -224,12 +235,13 @@ def _is_legacy() -> bool:
 
 
 def _keras() -> Any:
-    return _Keras(f"{_NAME}.keras", {}, v1.keras if _is_legacy() else tf.keras)
+    estimator = ContribModule(f"{_NAME}.keras.estimator", {})
+    return _Keras(f"{_NAME}.keras", {"estimator": estimator}, v1.keras if _is_legacy() else tf.keras)
 
 
 def _nn() -> Any:
     cells = ContribModule(f"{_NAME}.nn.rnn_cell", {}, functools.partial(legacy.name, "rnn_cell"))
-    return Namespace(f"{_NAME}.nn", {"rnn_cell": cells}, v1.nn)
+    return Namespace(f"{_NAME}.nn", {"rnn_cell": cells, **old_names.NAMES_OF_NN}, v1.nn)
 
 
 def _layers() -> Any:
@@ -238,10 +250,12 @@ def _layers() -> Any:
 
 
 def _examples() -> Any:
-    input_data = types.ModuleType(f"{_NAME}.examples.tutorials.mnist.input_data", mnist_input.__doc__)
-    input_data.__dict__.update({name: getattr(mnist_input, name) for name in mnist_input.__all__})
-    mnist = ContribModule(f"{_NAME}.examples.tutorials.mnist", {"input_data": input_data})
-    tutorials = ContribModule(f"{_NAME}.examples.tutorials", {"mnist": mnist})
+    name = f"{_NAME}.examples.tutorials.mnist"
+    modules = {}
+    for own, module in (("input_data", mnist_input), ("mnist", mnist_network)):
+        modules[own] = types.ModuleType(f"{name}.{own}", module.__doc__)
+        modules[own].__dict__.update({each: getattr(module, each) for each in module.__all__})
+    tutorials = ContribModule(f"{_NAME}.examples.tutorials", {"mnist": ContribModule(name, modules)})
     return ContribModule(f"{_NAME}.examples", {"tutorials": tutorials})
 
 

@@ -1,19 +1,24 @@
-"""Classes of TensorFlow 1 that tf-keras has kept: layers and cells of recurrent networks.
+"""Parts of TensorFlow 1 that other packages have kept: tf-keras the layers and cells, tf-slim `tf.contrib.slim`.
 
     name("rnn_cell", "GRUCell")         # the class tf.nn.rnn_cell.GRUCell
+    slim("layer_norm", "layers")        # the function tf.contrib.layers.layer_norm
 
-TensorFlow itself hands them on only to a process that was started with TF_USE_LEGACY_KERAS=1.
+TensorFlow itself hands the names of tf-keras on only to a process that was started with TF_USE_LEGACY_KERAS=1.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import warnings
 from typing import Any
 
-_PACKAGE = "tf_keras"
-_HOME = f"{_PACKAGE}.api._v1.keras.__internal__.legacy"
+from ps_train.base.private_tf import give_back_tensor
+
+_KERAS = "tf_keras"
+_HOME = f"{_KERAS}.api._v1.keras.__internal__.legacy"
+_SLIM = "tf_slim"
 
 
 class NotInstalledError(AttributeError):
@@ -22,11 +27,11 @@ class NotInstalledError(AttributeError):
 
 def is_installed() -> bool:
     """Returns True if tf-keras is there."""
-    return importlib.util.find_spec(_PACKAGE) is not None
+    return importlib.util.find_spec(_KERAS) is not None
 
 
 def name(module: str, name: str) -> Any:
-    """Returns a class or function.
+    """Returns a class or function of tf-keras.
 
     Args:
       module: `layers` or `rnn_cell`.
@@ -41,3 +46,28 @@ def name(module: str, name: str) -> Any:
         raise NotInstalledError(f"{whole} comes with tf-keras, which is not installed: pip install tf-keras.")
     warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
     return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
+
+
+def slim(name: str = "", part: str = "") -> Any:
+    """Returns a name of tf-slim, or the package itself.
+
+    Args:
+      name: the name; "" for the module.
+      part: a module of tf-slim, `layers`; "" for the package.
+
+    Raises:
+      NotInstalledError: tf-slim is there without tf-keras.
+      AttributeError: tf-slim is not installed, or has no such name.
+    """
+    if importlib.util.find_spec(_SLIM) is None:
+        raise AttributeError(f"{_SLIM} is not installed")
+    if not is_installed():
+        raise NotInstalledError("tf-slim needs tf-keras, which is not installed: pip install tf-keras.")
+    give_back_tensor()
+    # TensorFlow looks for the layer of batch normalization where tf-keras had it once.
+    for module in ("", ".normalization"):
+        found = importlib.import_module(f"{_KERAS}.src.legacy_tf_layers{module}")
+        sys.modules.setdefault(f"{_KERAS}.legacy_tf_layers{module}", found)
+    importlib.import_module(_SLIM)
+    home = importlib.import_module(f"{_SLIM}.{part}" if part else _SLIM)
+    return getattr(home, name) if name else home

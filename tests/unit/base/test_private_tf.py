@@ -307,6 +307,14 @@ class TestUse:
         dense = column.get_dense_tensor(private_tf.feature_cache({"x": tf.constant([[2], [3]])}), None)
         assert dense.dtype == tf.float32 and dense.shape == [2, 1]
 
+    def test_tf_slim_finds_the_class_of_tensors_where_it_was_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from tensorflow.python.framework import ops
+
+        monkeypatch.delattr(ops, "Tensor", raising=False)
+        private_tf.give_back_tensor()
+        assert isinstance(tf.constant(1), ops.Tensor)
+        monkeypatch.delattr(ops, "Tensor")
+
     def test_a_sync_optimizer_has_its_arguments(self) -> None:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)

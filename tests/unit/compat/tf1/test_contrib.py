@@ -1,12 +1,11 @@
-"""The modules of contrib: tables, data, names that are absent."""
+"""The modules of contrib: data, names that are absent."""
 
 from __future__ import annotations
 
 import pytest
-import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1.contrib import HParams, index_table_from_file, index_table_from_tensor, make_contrib
+from ps_train.compat.tf1.contrib import HParams, make_contrib
 
 
 class Estimator:
@@ -22,32 +21,6 @@ class Estimator:
 
 
 CONTRIB = make_contrib(lambda: Estimator)
-
-
-def test_a_table_maps_values_to_positions(run):
-    table = index_table_from_tensor(["a", "b"])
-    assert run(table.lookup(tf.constant(["b", "x", "a"]))).tolist() == [1, -1, 0]
-    buckets = index_table_from_tensor(tf.constant(["a", "b"]), num_oov_buckets=1)
-    assert run_new(buckets.lookup(tf.constant(["b", "x"]))) == [1, 2]
-    numbers = index_table_from_tensor([10, 20], dtype=tf.int64, default_value=7)
-    assert run_new(numbers.lookup(tf.constant([20, 30], tf.int64))) == [1, 7]
-    with pytest.raises(ValueError, match="mapping=None"):
-        index_table_from_tensor(None)
-
-
-def run_new(tensor):
-    with v1.Session() as session:
-        session.run(v1.tables_initializer())
-        return session.run(tensor).tolist()
-
-
-def test_a_table_maps_lines_of_a_file(run, tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("red\ngreen\nblue\n")
-    table = index_table_from_file(str(path), vocab_size=2, default_value=9)
-    assert run(table.lookup(tf.constant(["green", "blue"]))).tolist() == [1, 9]
-    with pytest.raises(ValueError, match="give the name of a file"):
-        index_table_from_file()
 
 
 @pytest.mark.parametrize("name", ["parallel_interleave", "sloppy_interleave"])
@@ -78,7 +51,7 @@ def test_the_global_step_is_tensorflows(run):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("", "slim"), ("layers", "embed_sequence"), ("estimator", "SVM"), ("data", "Counter")],
+    [("", "tpu"), ("layers", "no_such_layer"), ("estimator", "SVM"), ("data", "no_such_transformation")],
 )
 def test_an_absent_name_is_refused_in_one_line(module, name):
     owner = getattr(CONTRIB, module) if module else CONTRIB

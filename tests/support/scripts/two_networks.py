@@ -1,6 +1,7 @@
-"""A recurrent network of TensorFlow 1's time, trained by an Estimator, a raw session of a cluster, or a plain one.
+"""A network of TensorFlow 1's time, trained by an Estimator, by an Experiment, by a raw session of a cluster, or by a
+plain one.
 
-python recurrent.py --way=estimator|cluster|plain [--steps=20]
+python two_networks.py --network=recurrent|layers --way=estimator|experiment|cluster|plain [--steps=20]
 
 Each worker reads the same batches, and rounds are synchronous, so all ways end with the same weights.
 """
@@ -13,7 +14,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 tf.disable_eager_execution()
-tf.flags.DEFINE_enum("way", "estimator", ["estimator", "cluster", "plain"], "How to train")
+tf.flags.DEFINE_enum("way", "estimator", ["estimator", "experiment", "cluster", "plain"], "How to train")
+tf.flags.DEFINE_enum("network", "recurrent", ["recurrent", "layers"], "What to train")
 tf.flags.DEFINE_integer("steps", 20, "Number of steps")
 tf.flags.DEFINE_string("model_dir", "model", "Directory of checkpoints")
 FLAGS = tf.flags.FLAGS
@@ -34,7 +36,7 @@ def initial(shape, dtype=tf.float32, partition_info=None):
     return tf.constant(0.3 * np.sin(np.arange(np.prod(shape))).reshape(shape), dtype)
 
 
-def loss_of(features, labels):
+def recurrent(features):
     cells = [tf.nn.rnn_cell.LSTMCell(UNITS), tf.nn.rnn_cell.GRUCell(UNITS)]
     stack = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.DropoutWrapper(cell, output_keep_prob=1.0) for cell in cells])
     with tf.variable_scope("net", initializer=initial):
@@ -43,18 +45,37 @@ def loss_of(features, labels):
         ways = [tf.nn.rnn_cell.BasicLSTMCell(UNITS), tf.nn.rnn_cell.BasicRNNCell(UNITS)]
         _, (ahead, back) = tf.nn.bidirectional_dynamic_rnn(*ways, outputs, sequence_length=length, dtype=tf.float32)
         weights = tf.get_variable("weights", [2 * UNITS, 1])
-    logits = tf.matmul(tf.concat([ahead.h, back], 1), weights)[:, 0]
+    return tf.matmul(tf.concat([ahead.h, back], 1), weights)[:, 0]
+
+
+def layers(features):
+    from tensorflow.contrib import slim
+
+    with tf.variable_scope("net", initializer=initial):
+        shared = tf.layers.Dense(UNITS, activation=tf.nn.relu, kernel_initializer=initial)
+        hidden = [tf.contrib.layers.layer_norm(shared(features["x"][:, position])) for position in range(POSITIONS)]
+        hidden.append(tf.contrib.layers.embed_sequence(features["length"], POSITIONS + 1, UNITS, initializer=initial))
+        joined = tf.layers.BatchNormalization(momentum=0.9)(tf.concat(hidden, 1), training=True)
+        with slim.arg_scope([slim.fully_connected], weights_initializer=initial, normalizer_fn=slim.batch_norm):
+            deep = slim.fully_connected(joined, UNITS, scope="deep")
+        return slim.fully_connected(deep, 1, activation_fn=None, weights_initializer=initial, scope="last")[:, 0]
+
+
+def loss_of(features, labels):
+    logits = (recurrent if FLAGS.network == "recurrent" else layers)(features)
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
 
 
-def optimizer(replicas):
+def train_op_of(loss, step, replicas):
     made = tf.train.MomentumOptimizer(0.5, 0.9)
-    return tf.train.SyncReplicasOptimizer(made, replicas, replicas) if replicas > 1 else made
+    made = tf.train.SyncReplicasOptimizer(made, replicas, replicas) if replicas > 1 else made
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        return made.minimize(loss, global_step=step), made
 
 
 def model_fn(features, labels, mode):
     loss = loss_of(features, labels)
-    train_op = optimizer(2).minimize(loss, global_step=tf.train.get_global_step())
+    train_op, _ = train_op_of(loss, tf.train.get_global_step(), 2)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
@@ -62,6 +83,16 @@ def train_with_estimator():
     estimator = tf.estimator.Estimator(model_fn, FLAGS.model_dir)
     spec = tf.estimator.EvalSpec(input_fn, steps=1)
     tf.estimator.train_and_evaluate(estimator, tf.estimator.TrainSpec(input_fn, max_steps=FLAGS.steps), spec)
+
+
+def train_with_experiment():
+    from tensorflow.contrib.learn import Experiment, RunConfig, learn_runner
+
+    def experiment_fn(run_config, hparams):
+        estimator = tf.estimator.Estimator(model_fn, config=run_config)
+        return Experiment(estimator, input_fn, input_fn, train_steps=hparams, eval_steps=1)
+
+    learn_runner.run(experiment_fn, run_config=RunConfig(model_dir=FLAGS.model_dir), hparams=FLAGS.steps)
 
 
 def train_in_cluster():
@@ -72,8 +103,7 @@ def train_in_cluster():
         return server.join()
     device = f"/job:worker/task:{task['index']}"
     with tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device=device)):
-        step, sync = tf.train.get_or_create_global_step(), optimizer(2)
-        train_op = sync.minimize(loss_of(*input_fn()), global_step=step)
+        train_op, sync = train_op_of(loss_of(*input_fn()), tf.train.get_or_create_global_step(), 2)
     is_chief = task["index"] == 0
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.steps), sync.make_session_run_hook(is_chief)]
     with tf.train.MonitoredTrainingSession(server.target, is_chief, FLAGS.model_dir, hooks=hooks) as session:
@@ -82,8 +112,7 @@ def train_in_cluster():
 
 
 def train_plainly():
-    tf.train.get_or_create_global_step()
-    train_op = optimizer(1).minimize(loss_of(*input_fn()), global_step=tf.train.get_global_step())
+    train_op, _ = train_op_of(loss_of(*input_fn()), tf.train.get_or_create_global_step(), 1)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(FLAGS.steps):
@@ -94,4 +123,5 @@ def train_plainly():
 if __name__ == "__main__":
     FLAGS(sys.argv)
     tf.logging.set_verbosity(tf.logging.INFO)
-    {"estimator": train_with_estimator, "cluster": train_in_cluster, "plain": train_plainly}[FLAGS.way]()
+    ways = {"estimator": train_with_estimator, "experiment": train_with_experiment, "cluster": train_in_cluster}
+    ways.get(FLAGS.way, train_plainly)()

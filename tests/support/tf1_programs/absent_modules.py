@@ -1,0 +1,31 @@
+"""Names that stay absent say in one line what to use."""
+
+import tensorflow as tf
+
+from tests.support.tf1_refusals import refused
+
+ADVICE = {
+    "contrib.tpu": "use tf.estimator.Estimator",
+    "contrib.distribute": "the tasks of TF_CONFIG train together without it",
+    "contrib.cluster_resolver": "use TF_CONFIG",
+    "contrib.eager": "remove it",
+    "contrib.opt": "use an optimizer of tf.train",
+    "contrib.seq2seq": "write it in the script, with tf.nn, tf.layers and tf.get_variable",
+}
+for module, advice in ADVICE.items():
+    name = module.rpartition(".")[2]
+    lines = {
+        refused(f"tf.{module}", tf=tf),
+        refused(f"import tensorflow.{module}"),
+        refused(f"from tensorflow.contrib import {name}"),
+        refused(f"from tensorflow.{module} import Something").replace(f"{module}.Something", module),
+    }
+    assert len(lines) == 1, lines
+    assert lines.pop().endswith(f"{advice}."), module
+REASON = "build the layers in a model_fn, or describe the model as ps_train.Model."
+for code in (
+    "tf.keras.estimator.model_to_estimator",
+    "from tensorflow.keras.estimator import model_to_estimator",
+    "tf.estimator.model_to_estimator",
+):
+    assert refused(code, tf=tf).endswith(REASON)
