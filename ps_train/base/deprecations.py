@@ -19,6 +19,9 @@ _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 _FORM = "From %s: "
 """The beginning of each such warning, before its values; the first value is the place of the call."""
 
+_OF_A_CLASS = "`tf."
+"""The beginning of a warning that names a class, and no place: `tf.nn.rnn_cell.MultiRNNCell` is deprecated."""
+
 
 def limit_deprecations(is_first: bool) -> None:
     """Lets TensorFlow warn of deprecated names in the first task of a cluster alone.
@@ -48,6 +51,8 @@ class _Filter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Returns False for a warning that is not to be shown."""
         text = str(record.msg)
+        if text.startswith(_OF_A_CLASS) and " is deprecated" in text:
+            return self._shows
         if not (text.startswith(_FORM) and "deprecated" in text):
             return True
         place = record.args[0] if isinstance(record.args, tuple) and record.args else ""

@@ -100,6 +100,8 @@ def test_a_network_ends_with_the_weights_of_a_plain_session(processes, network, 
     names = {name for name, _ in tf.train.list_variables(paths[0])}
     assert name in names
     for each in names:
+        if way == "cluster" and "moving_" in each:
+            continue  # every worker moves the averages, as in TensorFlow 1
         expected, found = (tf.train.load_variable(path, each) for path in paths)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=each)
 

@@ -50,6 +50,14 @@ def use(file):
     tf.get_logger().warning("From %s to %s", "here", "there")
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_first_task_shows_those_of_classes_too(shown, is_first):
+    limit_deprecations(is_first)
+    tf.get_logger().warning("`tf.nn.rnn_cell.MultiRNNCell` is deprecated. Use another.")
+    tf.get_logger().warning("`tf.train.Saver` has no files.")
+    assert len(shown) == 1 + is_first
+
+
 @pytest.mark.parametrize(
     ("is_first", "choice", "file", "is_shown"),
     [
