@@ -33,8 +33,8 @@ class Row:
 
 ROWS = [
     Row(
-        "`nn.rnn_cell.*`, `contrib.rnn.{BasicRNNCell, BasicLSTMCell, LSTMCell, GRUCell, MultiRNNCell, DropoutWrapper, "
-        "ResidualWrapper, DeviceWrapper}`",
+        "`nn.rnn_cell.*`, `contrib.rnn.{BasicRNNCell, BasicLSTMCell, LSTMCell, LSTMBlockCell, GRUCell, MultiRNNCell, "
+        "DropoutWrapper, ResidualWrapper, DeviceWrapper}`",
         "the same, with tf-keras",
         "recurrent_cells",
     ),

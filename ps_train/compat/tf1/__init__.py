@@ -22,8 +22,8 @@ Files:
                                 before the labels
     contrib_optimize_loss.py  The function `tf.contrib.layers.optimize_loss`
     contrib_predictor.py      The functions of `tf.contrib.predictor`: a saved model as a function of NumPy arrays
-    contrib_rnn.py            The functions of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in
-                                both directions
+    contrib_rnn.py            The names of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in both
+                                directions, and two cells
     contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
                                 recurrent network
     facade.py                 A facade of TensorFlow 1: a script's own `import tensorflow as tf` finds the names that

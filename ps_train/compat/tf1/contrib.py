@@ -76,6 +76,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         module = estimator()
         return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
 
+    hparam = ContribModule(f"{_NAME}.training.hparam", {"HParams": HParams})
     parts: dict[str, tuple[Mapping[str, Any], Callable[[str], Any] | None]] = {
         "crf": (_public(contrib_crf), None),
         "data": (_public(contrib_data), _first_of(v1.data.experimental, v1.data)),
@@ -89,11 +90,13 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "metrics": (contrib_metrics.METRICS, functools.partial(legacy.slim, part="metrics")),
         "predictor": (_public(contrib_predictor), None),
         "rnn": (_rnn(), functools.partial(legacy.name, "rnn_cell")),
-        "training": ({"HParams": HParams}, None),
+        "training": ({"HParams": HParams, "hparam": hparam}, None),
         "util": (_util(), None),
     }
     modules = {name: ContribModule(f"{_NAME}.{name}", *part) for name, part in parts.items()}
     modules["learn"] = _learn()
+    for name, module in modules.items():  # a program may name the folders of contrib: contrib.layers.python.layers
+        vars(module)["python"] = ContribModule(f"{_NAME}.{name}.python", {name: module})
     return ContribModule(_NAME, modules, _slim_itself)
 
 
@@ -153,7 +156,9 @@ def _framework() -> dict[str, Any]:
 
 def _rnn() -> dict[str, Any]:
     same = ("static_rnn", "static_state_saving_rnn", "static_bidirectional_rnn")
-    return _public(contrib_rnn) | {name: getattr(v1.nn, name) for name in same}
+    cells = {"GRUBlockCellV2": contrib_rnn.gru_block_cell, "LSTMBlockCell": contrib_rnn.lstm_block_cell}
+    own = {name: getattr(contrib_rnn, name) for name in ("stack_bidirectional_dynamic_rnn", "stack_bidirectional_rnn")}
+    return own | cells | {name: getattr(v1.nn, name) for name in same}
 
 
 def _util() -> dict[str, Any]:
@@ -169,8 +174,12 @@ def _util() -> dict[str, Any]:
 
 def _layers() -> dict[str, Any]:
     """Returns contrib's own layers, and those that it had from TensorFlow itself."""
-    own = {"relu": tf.nn.relu, "flatten": layers.flatten, "dropout": _dropout}
-    return _public(contrib_layers) | own | {"variance_scaling_initializer": v1.variance_scaling_initializer}
+    same = {
+        "relu": tf.nn.relu,
+        "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse,
+        "variance_scaling_initializer": v1.variance_scaling_initializer,
+    }
+    return _public(contrib_layers) | same | {"flatten": layers.flatten, "dropout": _dropout}
 
 
 def _dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True, **_: Any) -> Any:
@@ -178,7 +187,7 @@ def _dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_trai
 
 
 def _learn() -> ContribModule:
-    """Returns `tf.contrib.learn`, which is `tf.contrib.learn.python.learn` too."""
+    """Returns `tf.contrib.learn`."""
     name = f"{_NAME}.learn"
 
     def module(path: str, **values: Any) -> ContribModule:
@@ -200,11 +209,11 @@ def _learn() -> ContribModule:
         ),
         "experiment": module("experiment", Experiment=contrib_learn.Experiment),
         "learn_runner": module("learn_runner", run=contrib_learn.run),
-        "utils": module("utils", saved_model_export_utils=export),
+        "utils": module(
+            "utils", saved_model_export_utils=export, make_export_strategy=contrib_learn.make_export_strategy
+        ),
     }
-    learn = ContribModule(name, runs | modules)
-    vars(learn)["python"] = module("python", learn=learn)
-    return learn
+    return ContribModule(name, runs | modules)
 
 
 def _slim_itself(name: str) -> Any:

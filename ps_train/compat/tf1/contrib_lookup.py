@@ -16,6 +16,8 @@ __all__ = [
     "index_table_from_tensor",
     "index_to_string_table_from_file",
     "index_to_string_table_from_tensor",
+    "string_to_index_table_from_file",
+    "string_to_index_table_from_tensor",
 ]
 
 
@@ -80,6 +82,10 @@ def index_table_from_file(
         vocab_size=vocab_size,
     )
     return _table(lines, num_oov_buckets, default_value, options.get("name"))
+
+
+string_to_index_table_from_file = index_table_from_file
+string_to_index_table_from_tensor = index_table_from_tensor
 
 
 def index_to_string_table_from_tensor(mapping: Any, default_value: str = "UNK", name: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""The functions of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in both directions.
+"""The names of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in both directions, and two cells.
 
 outputs, _, _ = stack_bidirectional_dynamic_rnn([GRUCell(8)], [GRUCell(8)], inputs, dtype=tf.float32)
 """
@@ -11,9 +11,45 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-__all__ = ["stack_bidirectional_dynamic_rnn", "stack_bidirectional_rnn"]
+from ps_train.compat.tf1 import legacy
 
 _SCOPE = "stack_bidirectional_rnn"
+
+
+def lstm_block_cell(
+    num_units: int,
+    forget_bias: float = 1.0,
+    cell_clip: float | None = None,
+    use_peephole: bool = False,
+    dtype: Any = None,
+    reuse: Any = None,
+    name: str = "lstm_cell",
+) -> Any:
+    """Returns the cell LSTMCell, which has the variables and the equations of contrib's LSTMBlockCell.
+
+    Args:
+      num_units: size of the state.
+      forget_bias: added to the forget gate.
+      cell_clip: the largest magnitude in a state; None or a negative number: no limit.
+      use_peephole: whether the gates see the state.
+      dtype: of the variables.
+      reuse: whether they are there already.
+      name: of the cell.
+    """
+    clip = cell_clip if cell_clip is not None and cell_clip > 0 else None
+    make = legacy.name("rnn_cell", "LSTMCell")
+    return make(num_units, use_peephole, clip, forget_bias=forget_bias, dtype=dtype, reuse=reuse, name=name)
+
+
+def gru_block_cell(num_units: int, reuse: Any = None, name: str = "gru_cell") -> Any:
+    """Returns the cell GRUCell, which has the variables and the equations of contrib's GRUBlockCellV2.
+
+    Args:
+      num_units: size of the state.
+      reuse: whether the variables are there already.
+      name: of the cell.
+    """
+    return legacy.name("rnn_cell", "GRUCell")(num_units, reuse=reuse, name=name)
 
 
 def stack_bidirectional_dynamic_rnn(

@@ -4,9 +4,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.contrib import layers
 from tensorflow.contrib.layers import layer_norm
+from tensorflow.contrib.layers.python.layers import layer_norm as same_function
 
 from tests.support.tf1_refusals import refused
 
+assert same_function is layer_norm is tf.contrib.layers.layer_norm
 random = np.random.RandomState(0)
 x = random.normal(size=[2, 3, 4]).astype(np.float32)
 normal = layer_norm(tf.constant(x), begin_norm_axis=-1)

@@ -50,7 +50,7 @@ def lstm(forget_bias=1.0):
 output, last = outputs_of(lambda: rnn.BasicRNNCell(UNITS), h)
 np.testing.assert_allclose(output, np.tanh(product(4 + UNITS, UNITS, 0)(x, h)), atol=1e-5)
 
-for make in (lambda: rnn.BasicLSTMCell(UNITS), lambda: cells.LSTMCell(UNITS)):
+for make in (lambda: rnn.BasicLSTMCell(UNITS), lambda: cells.LSTMCell(UNITS), lambda: rnn.LSTMBlockCell(UNITS)):
     output, last = outputs_of(make, c, h)
     np.testing.assert_allclose(output, lstm()[0], atol=1e-5)
     np.testing.assert_allclose(last.c, lstm()[1], atol=1e-5)

@@ -14,7 +14,7 @@ from ps_train.compat.tf1.absent_names import refusal
         ("tensorflow.contrib.slim.nets.resnet", "tf-slim"),
         ("tensorflow.contrib.tpu.TPUEstimator", "TPUs are not supported"),
         ("tensorflow.contrib.unheard", "write it in the script"),
-        ("tensorflow.contrib.layers.no_such_layer", "tf.layers or tf.nn"),
+        ("tensorflow.contrib.layers.no_such_layer", "tf.layers, tf.nn or"),
         ("tensorflow.unheard", "tf.compat.v1"),
     ],
 )
