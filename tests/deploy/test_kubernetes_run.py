@@ -53,6 +53,7 @@ def node(processes: Processes) -> Iterator[Callable[[list[str]], Node]]:
         one.close()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_the_job_of_the_manifests_trains_to_its_end(
     processes: Processes, node: Callable[[list[str]], Node], tmp_path: pathlib.Path

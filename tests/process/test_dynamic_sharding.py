@@ -99,14 +99,15 @@ def test_every_row_of_parquet_files_is_used_once_although_workers_are_killed(
 ) -> None:
     pytest.importorskip("pyarrow")
     chance, data = random.Random(seed), processes.directory / "data"
-    cuts = [0, *sorted(chance.sample(range(COUNT), 3)), COUNT]
+    count = 1600
+    cuts = [0, *sorted(chance.sample(range(count), 3)), count]
     for first, stop in itertools.pairwise(cuts):
         write_rows(data / f"day={first}" / "part-0.parquet", first, stop, chance.choice([40, 100, 400]))
     flags = ("--model=tests.support.rows:RecordingRows", f"--data_dir={data}", f"--update={update}")
-    kill_some(Run(processes, num_ps, 3, *flags, *ones_for(update)), chance)
+    kill_some(Run(processes, num_ps, 3, *flags, f"--model_arg=count={count}", *ones_for(update)), chance, count)
 
 
-def kill_some(run: Run, chance: random.Random) -> None:
+def kill_some(run: Run, chance: random.Random, count: int = COUNT) -> None:
     """Kills every worker once; some come back, and all examples must have been used as often as there are epochs."""
     step = 0
     for victim in chance.sample([0, 1, 2], 3):  # 0 is the chief
@@ -121,7 +122,7 @@ def kill_some(run: Run, chance: random.Random) -> None:
     run.end()
     run.assert_each_was_used(EPOCHS)
     result = json.loads((run.cluster.model_dir / "result.json").read_text())
-    assert result["examples"] == COUNT * EPOCHS
+    assert result["examples"] == count * EPOCHS
 
 
 @pytest.mark.timeout(400)
