@@ -98,6 +98,23 @@ ROWS = [
         "slim",
     ),
     Row(
+        "`python.estimator.{training, run_config, estimator, model_fn}`, `_TrainingExecutor`",
+        "those of ps_train; so are the same modules of `tensorflow_estimator`",
+        "library_training",
+    ),
+    Row(
+        "`python.estimator.{exporter, export, gc, util, canned.metric_keys, estimator_export}`",
+        "the same; those that ps_train does not have itself come with the extra `estimator`",
+        "library_exporters",
+    ),
+    Row("`python.estimator.{canned, inputs}.*`", "the same, with the extra `estimator`", "library_heads"),
+    Row(
+        "`python.keras.*`, `python.distribute.{estimator_training, distribution_strategy_context}`, "
+        "`python.training.training_ops`, `python.util.tf_export.estimator_export`",
+        "`python.keras` is tf-keras, as `tf.keras`; the others are the same",
+        "library_layers",
+    ),
+    Row(
         "`contrib.tpu`, `contrib.distribute`, `keras.estimator.model_to_estimator`, and all others",
         "one line says what to use",
         "absent_modules",

@@ -29,4 +29,6 @@ Files:
                                where they are installed
     prediction.py            Prediction of an Estimator: one result for each example, or for each batch
     train_and_evaluate.py    Training, evaluation and export by one call, in one process or as any task of a cluster
+    training_executor.py     The class behind `train_and_evaluate` of TensorFlow 1, which libraries call with a listener
+                               of their own
 """

@@ -86,12 +86,27 @@ def canned(name: str) -> Any:
     """
     if name not in _MODULES:
         return None
-    if missing := missing_package():
-        raise AttributeError(
-            f"ps_train.estimator.{name} needs tensorflow-estimator {VERSION} and tf-keras, but {missing}: "
-            "pip install 'ps_train[estimator]', or write a model_fn."
-        )
-    return getattr(_package().module(_MODULES[name]), _OTHER_NAMES.get(name, name))
+    if missing := missing_for(f"ps_train.estimator.{name}"):
+        raise AttributeError(missing)
+    return getattr(package_module(_MODULES[name]), _OTHER_NAMES.get(name, name))
+
+
+def missing_for(name: str) -> str:
+    """Returns a line that says which package a name needs that is not installed, or ""."""
+    missing = missing_package()
+    return missing and (
+        f"{name} needs tensorflow-estimator {VERSION} and tf-keras, but {missing}: "
+        "pip install 'ps_train[estimator]', or write a model_fn."
+    )
+
+
+def package_module(name: str) -> Any:
+    """Returns a module of the copy of tensorflow-estimator, in which ps_train's Estimator is the base of models.
+
+    Args:
+      name: as `canned.head`.
+    """
+    return _package().module(name)
 
 
 @functools.cache

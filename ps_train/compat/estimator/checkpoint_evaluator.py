@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.spec.calls import EstimatorLike
+from ps_train.compat.estimator.spec.eval_listener import EvalListener, EvalResult, EvalStatus
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 
 log = logging.getLogger(__name__)
@@ -49,9 +50,11 @@ class CheckpointEvaluator:
       eval_spec: settings of the evaluation.
       max_steps: the global step at which training ends; None: no limit.
       now: returns the seconds of a monotonic clock.
+      listener: told of the evaluations, which it may end; None: no listener.
 
     Attributes:
       last: the last evaluation; None before the first one.
+      is_stopped: True if the listener has ended the evaluations.
     """
 
     def __init__(
@@ -60,8 +63,10 @@ class CheckpointEvaluator:
         eval_spec: EvalSpec,
         max_steps: int | None,
         now: Callable[[], float] = time.monotonic,
+        listener: EvalListener | None = None,
     ) -> None:
         self._estimator, self._spec, self._max_steps, self._now = estimator, eval_spec, max_steps, now
+        self._listener, self.is_stopped = listener or EvalListener(), False
         self._has_final_export = False
         self._next_warning = float("-inf")
         self.last: Evaluation | None = None
@@ -83,12 +88,24 @@ class CheckpointEvaluator:
           is_last: True if training has ended, so that the export is the final one.
 
         Returns:
-          False if there is no checkpoint, or the newest one has been evaluated.
+          False if there is no checkpoint, the newest one has been evaluated, or the listener has ended the evaluations.
 
         Raises:
           TypeError: the result of `evaluate` is not a dict.
           ValueError: the result of `evaluate` has no global_step.
         """
+        if self.is_stopped or not self._listener.before_eval():
+            self.is_stopped = True
+            return False
+        was_evaluated = self._evaluate_newest(is_last)
+        if was_evaluated and self.last is not None:
+            result = EvalResult(EvalStatus.EVALUATED, self.last.metrics, self.last.checkpoint_path)
+        else:
+            result = EvalResult(EvalStatus.NO_NEW_CHECKPOINT if self.newest else EvalStatus.MISSING_CHECKPOINT)
+        self.is_stopped = not self._listener.after_eval(result)
+        return was_evaluated
+
+    def _evaluate_newest(self, is_last: bool) -> bool:
         path = self.newest
         if not path:
             self._warn(f"there is no checkpoint in {self._estimator.model_dir} yet; the evaluation waits for one")

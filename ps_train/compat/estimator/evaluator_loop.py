@@ -18,6 +18,7 @@ from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status,
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.evaluation import described
 from ps_train.compat.estimator.spec.calls import EstimatorLike
+from ps_train.compat.estimator.spec.eval_listener import EvalListener
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.config.job import Job
 from ps_train.training.tasks.evaluator import job_failure
@@ -40,6 +41,7 @@ class EvaluatorLoop:
       max_steps: the global step at which training ends; None: no limit.
       now: returns the seconds of a monotonic clock.
       sleep: waits for some seconds.
+      listener: told of the evaluations, which it may end; None: no listener.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class EvaluatorLoop:
         max_steps: int | None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        listener: EvalListener | None = None,
     ) -> None:
         self._model_dir, self._spec, self._now, self._sleep = estimator.model_dir, eval_spec, now, sleep
-        self._evaluator = CheckpointEvaluator(estimator, eval_spec, max_steps, now)
+        self._evaluator = CheckpointEvaluator(estimator, eval_spec, max_steps, now, listener)
         flags = estimator.config.job or {}
         timeouts = {name: flags[name] for name in _TIMEOUTS if name in flags}
         job = Job(model_dir=self._model_dir, max_steps=max_steps or _NO_LIMIT, **timeouts)
@@ -67,7 +70,7 @@ class EvaluatorLoop:
         """
         log.info("the first evaluation is in %gs, if there is a checkpoint", self._spec.start_delay_secs)
         next_evaluation = self._now() + self._spec.start_delay_secs
-        while not self._evaluator.has_reached_end:
+        while not (self._evaluator.has_reached_end or self._evaluator.is_stopped):
             ended = self._monitor.update(read_status(self._model_dir), self._now())
             if ended is not None and not isinstance(ended, UnreachableError):  # a chief may start any time later
                 return self._end(ended)
@@ -76,7 +79,7 @@ class EvaluatorLoop:
                 next_evaluation = begun + self._spec.throttle_secs
             else:
                 self._sleep(_LOOK_SECS)
-        self._tell_end("max_steps is reached")
+        self._tell_end("max_steps is reached" if self._evaluator.has_reached_end else "the listener has ended it")
         return None
 
     def _tell_end(self, reason: str) -> None:

@@ -24,6 +24,7 @@ from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.evaluator_loop import EvaluatorLoop
 from ps_train.compat.estimator.spec.calls import EstimatorLike, check_estimator
+from ps_train.compat.estimator.spec.eval_listener import EvalListener
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.train_spec import TrainSpec
 
@@ -55,15 +56,43 @@ def train_and_evaluate(
       ValueError: the task is a second evaluator or has an unknown name, or an evaluation returns no global_step.
       RuntimeError: training has called for an evaluation without a new checkpoint.
     """
+    check_specs(estimator, train_spec, eval_spec)
+    return run_task(estimator, train_spec, eval_spec, EvalListener())
+
+
+def check_specs(estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec) -> None:
+    """Raises TypeError for an argument of `train_and_evaluate` that has the wrong type."""
     check_estimator(estimator)
-    for value, kind, name in ((train_spec, TrainSpec, "train_spec"), (eval_spec, EvalSpec, "eval_spec")):
-        if not isinstance(value, kind):
-            raise TypeError(f"{name}={value!r} is of type {type(value).__name__}: use {kind.__name__}(...).")
+    _check_kind(train_spec, TrainSpec, "train_spec")
+    check_eval_spec(eval_spec)
+
+
+def check_eval_spec(eval_spec: EvalSpec) -> None:
+    """Raises TypeError for an object that is not an EvalSpec."""
+    _check_kind(eval_spec, EvalSpec, "eval_spec")
+
+
+def _check_kind(value: Any, kind: type, name: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={value!r} is of type {type(value).__name__}: use {kind.__name__}(...).")
+
+
+def run_task(
+    estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec, listener: EvalListener
+) -> tuple[dict[str, Any] | None, list[Any]] | None:
+    """Does this task's part, as `train_and_evaluate`, whose arguments are checked.
+
+    Args:
+      estimator: the Estimator.
+      train_spec: data, end and hooks of the training.
+      eval_spec: data, times and exporters of the evaluation.
+      listener: told of the evaluations, which it may end.
+    """
     config = estimator.config
     limit_deprecations(is_first=getattr(config, "is_chief", True))
     if not config.cluster_spec and config.task_type != "evaluator":
-        return _train_locally(estimator, train_spec, eval_spec)
-    _run_task(estimator, train_spec, eval_spec)
+        return _train_locally(estimator, train_spec, eval_spec, listener)
+    _run_in_cluster(estimator, train_spec, eval_spec, listener)
     return None
 
 
@@ -86,28 +115,31 @@ class EvaluationListener(v1.train.CheckpointSaverListener):
         """Begins a training.  TensorFlow's saver first writes what is already there, and the engine does not."""
         self._before = self._evaluator.newest
 
-    def after_save(self, session: v1.Session, global_step_value: int) -> None:
-        """Evaluates the checkpoint that was just written."""
+    def after_save(self, session: v1.Session, global_step_value: int) -> bool:
+        """Evaluates the checkpoint that was just written; returns True if the training shall end."""
         if global_step_value == 0 or self._evaluator.newest == self._before:
-            return
+            return False
         begun = self._now()
         if begun < self._next:
             log.info("no evaluation at step %d: throttle_secs=%g", global_step_value, self._throttle_secs)
-            return
+            return False
         self._next = begun + self._throttle_secs
-        if not self._evaluator.evaluate_latest():
+        if not self._evaluator.evaluate_latest() and not self._evaluator.is_stopped:
             raise RuntimeError(
                 f"the checkpoint of step {global_step_value} cannot be found: keep the file `checkpoint` in model_dir."
             )
+        return self._evaluator.is_stopped
 
 
-def _run_task(estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec) -> None:
+def _run_in_cluster(
+    estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec, listener: EvalListener
+) -> None:
     config = estimator.config
     task, index = config.task_type, config.task_id
     if task == "evaluator":
         if index > 0:
             raise ValueError(f"this task is evaluator:{index} (from TF_CONFIG), but a job has one evaluator: use 0.")
-        EvaluatorLoop(estimator, eval_spec, train_spec.max_steps).run()
+        EvaluatorLoop(estimator, eval_spec, train_spec.max_steps, listener=listener).run()
     elif task == "ps":
         from ps_train.compat.estimator import engines
 
@@ -121,9 +153,9 @@ def _run_task(estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSp
 
 
 def _train_locally(
-    estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec
+    estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec, listener: EvalListener
 ) -> tuple[dict[str, Any] | None, list[Any]]:
-    evaluator = CheckpointEvaluator(estimator, eval_spec, train_spec.max_steps)
+    evaluator = CheckpointEvaluator(estimator, eval_spec, train_spec.max_steps, listener=listener)
     _train(estimator, train_spec, EvaluationListener(evaluator, eval_spec.throttle_secs))
     evaluator.finish()
     return (None, []) if evaluator.last is None else (evaluator.last.metrics, evaluator.last.exports)

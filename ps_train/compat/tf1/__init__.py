@@ -26,6 +26,7 @@ Files:
                                 directions, and two cells
     contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
                                 recurrent network
+    estimator_modules.py      The modules of TensorFlow 1's Estimators, which libraries import one by one
     facade.py                 A facade of TensorFlow 1: a script's own `import tensorflow as tf` finds the names that
                                 it was written for
     layer_variables.py        Variables, scopes and activations that the layers of TensorFlow 1 have in common
@@ -37,5 +38,7 @@ Files:
     mnist_input.py            The module `tensorflow.examples.tutorials.mnist.input_data` of TensorFlow 1
     mnist_network.py          The module `tensorflow.examples.tutorials.mnist.mnist` of TensorFlow 1: a network with two
                                 hidden layers
+    moved_modules.py          Modules that TensorFlow has moved since TensorFlow 1, under the names by which libraries
+                                import them
     old_names.py              Names of TensorFlow before 1.0, under which it still has the same functions
 """

@@ -27,6 +27,7 @@ _INSTEAD = {
     "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator",
     "examples": "copy the module beside the script",
     "nn.rnn_cell": "use LSTMCell or GRUCell of tf.nn.rnn_cell",
+    "python.estimator": "use tf.estimator",
     "layers": "use tf.nn and tf.get_variable",
 }
 """Advice by the begin of a name; the longest that fits counts."""
@@ -41,7 +42,7 @@ def refusal(name: str) -> str:
     Args:
       name: with its module, `tensorflow.contrib.slim.conv2d`.
     """
-    short = name.removeprefix("tensorflow.")
+    short = name.removeprefix("tensorflow.").removeprefix("tensorflow_estimator.")
     parts = short.split(".")
     for length in range(len(parts), 0, -1):
         advice = _INSTEAD.get(".".join(parts[:length]))

@@ -29,6 +29,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.tf1 import layers, legacy, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib
+from ps_train.compat.tf1.estimator_modules import EstimatorModules
+from ps_train.compat.tf1.moved_modules import MovedModules
 from ps_train.compat.train import names
 from ps_train.compat.train.sessions import Session
 
@@ -188,7 +190,8 @@ def install() -> Facade:
     sys.modules.update({_NAME: facade, f"{_NAME}.compat": compat, _V1: facade})
     for module in (contrib, examples):
         _register(module)
-    sys.meta_path[:0] = [_ScriptModules(), _OwnModules()]
+    sys.meta_path[:0] = [EstimatorModules(_NAME, _estimator), _ScriptModules(), _OwnModules()]
+    MovedModules(_NAME).install()
     _free_flags_of_absl()
     return facade
 

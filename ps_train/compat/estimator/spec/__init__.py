@@ -7,6 +7,7 @@ Files:
     cluster_config.py  Cluster of a RunConfig, and this process's place in it, from the environment variable
                          `TF_CONFIG`
     estimator_spec.py  The result of a model_fn
+    eval_listener.py   A listener of the evaluations of a training, which may end them early
     eval_spec.py       Settings of the evaluation in `train_and_evaluate`
     export_outputs.py  Outputs of a model that can be served: each becomes a signature of the exported SavedModel
     exporter.py        Exporters: they write the model as a SavedModel after evaluations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
@@ -51,7 +52,7 @@ class StockPackage:
 
     def __init__(self, stand_ins: Mapping[str, Mapping[str, Any]]) -> None:
         root = types.ModuleType(_PACKAGE)  # its own __init__ imports all of the package
-        root.__path__ = _locations()
+        root.__path__ = package_locations()
         with _imported(dict(_TENSORFLOW)):
             self._modules = {**_tensorflow_with_tf_keras(), _PACKAGE: root}
         for name, values in stand_ins.items():
@@ -79,8 +80,9 @@ def _imported(modules: dict[str, types.ModuleType]) -> Iterator[None]:
         sys.modules.update(before)
 
 
-def _locations() -> list[str]:
-    spec = importlib.util.find_spec(_PACKAGE)
+def package_locations() -> list[str]:
+    """Returns the directories of the installed package: none or one."""
+    spec = importlib.machinery.PathFinder.find_spec(_PACKAGE)
     return list(spec.submodule_search_locations or ()) if spec is not None else []
 
 

@@ -1,0 +1,153 @@
+"""The modules of TensorFlow 1's Estimators, which libraries import one by one.
+
+    from tensorflow.python.estimator.training import TrainSpec, _TrainingExecutor       # of ps_train
+    from tensorflow.python.estimator.canned.head import _Head       # of tensorflow-estimator 2.15.0
+
+A module has the names of ps_train, and those of the package tensorflow-estimator for the rest.  The modules below
+`tensorflow_estimator.python.estimator` are the same.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import pathlib
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ps_train.compat.estimator import early_stopping, experimental, export, inputs, names
+from ps_train.compat.estimator.canned import missing_for, package_module, refusal_of
+from ps_train.compat.estimator.spec import best_exporter, eval_listener, exporter
+from ps_train.compat.estimator.spec.stock_package import package_locations
+from ps_train.compat.estimator.train_and_evaluate import check_eval_spec
+from ps_train.compat.estimator.training_executor import TrainingExecutor
+from ps_train.compat.tf1.absent_names import refusal
+from ps_train.compat.tf1.contrib import ContribModule
+from ps_train.compat.tf1.moved_modules import estimator_export
+
+_PACKAGE = "tensorflow_estimator"
+_BELOW = "python.estimator"
+_ABOVE = (_PACKAGE, f"{_PACKAGE}.python")
+
+
+class TaskType:
+    """The types of tasks in `TF_CONFIG`."""
+
+    CHIEF = "chief"
+    EVALUATOR = "evaluator"
+    MASTER = "master"
+    PS = "ps"
+    WORKER = "worker"
+
+
+def _of(module: Any, chosen: Iterable[str] = ()) -> dict[str, Any]:
+    """Returns names of a module; all that it lists where none is chosen."""
+    return {name: getattr(module, name) for name in chosen or module.__all__}
+
+
+_OWN: dict[str, Mapping[str, Any]] = {
+    "early_stopping": _of(early_stopping, set(experimental.__all__)),
+    "estimator": {**_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]), "EstimatorV2": names.Estimator},
+    "estimator_export": {"estimator_export": estimator_export},
+    "estimator_lib": {**_of(names), "export": export, "inputs": inputs},
+    "export.export": _of(export),
+    "export.export_lib": _of(export),
+    "export.export_output": _of(export, [name for name in export.__all__ if name.endswith("Output")]),
+    "exporter": {
+        **_of(names, ["BestExporter", "Exporter", "FinalExporter", "LatestExporter"]),
+        "_SavedModelExporter": exporter.SavedModelExporter,
+        "_loss_smaller": best_exporter.loss_smaller,
+    },
+    "extenders": _of(names, ["add_metrics"]),
+    "inputs.inputs": _of(inputs),
+    "inputs.numpy_io": _of(inputs, ["numpy_input_fn"]),
+    "inputs.pandas_io": _of(inputs, ["pandas_input_fn"]),
+    "mode_keys": _of(names, ["ModeKeys"]),
+    "model_fn": _of(names, ["EstimatorSpec", "ModeKeys"]),
+    "run_config": {**_of(names, ["RunConfig"]), "TaskType": TaskType},
+    "training": {
+        **_of(names, ["EvalSpec", "TrainSpec", "train_and_evaluate"]),
+        "_ContinuousEvalListener": eval_listener.EvalListener,
+        "_EvalResult": eval_listener.EvalResult,
+        "_EvalStatus": eval_listener.EvalStatus,
+        "_TrainingExecutor": TrainingExecutor,
+        "_assert_eval_spec": check_eval_spec,
+    },
+}
+"""ps_train's names by module."""
+
+_ALONE = ("estimator", "estimator_export", "estimator_lib", "run_config", "training")
+"""Modules that do not load with this TensorFlow, so nothing is taken from the package."""
+
+_REFUSED = {"keras": "model_to_estimator", "keras_lib": "model_to_estimator", "tpu": "tpu"}
+"""Modules that ps_train does not have, and the name whose absence says why."""
+
+
+class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A finder and loader of these modules.
+
+    Args:
+      tensorflow: the name of TensorFlow's package.
+      estimator: returns the module `tf.estimator`.
+    """
+
+    def __init__(self, tensorflow: str, estimator: Callable[[], types.ModuleType]) -> None:
+        self._roots = (f"{tensorflow}.{_BELOW}", f"{_PACKAGE}.{_BELOW}")
+        self._estimator = estimator
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """Returns the spec of one of these modules; None for another.
+
+        Raises:
+          ModuleNotFoundError: there is no such module of Estimators.
+        """
+        if fullname.partition(".")[0] == _PACKAGE and not _is_wanted(fullname):
+            return None
+        name = self._name_of(fullname)
+        if name is None:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if fullname in _ABOVE else None
+        if refused := refusal_of(_REFUSED.get(name.partition(".")[0], "")):
+            raise ModuleNotFoundError(f"{fullname}: {refused}")
+        if name not in _OWN and not _is_package(name) and not _path_of(name).with_suffix(".py").is_file():
+            raise ModuleNotFoundError(missing_for(fullname) or refusal(fullname))
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(name))
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Returns the module."""
+        name = self._name_of(spec.name)
+        if name is None:
+            return ContribModule(spec.name, {"estimator": self._estimator()} if spec.name == _PACKAGE else {})
+
+        def load(attribute: str) -> Any:
+            if _is_package(name) or name in _ALONE or missing_for(name):
+                raise AttributeError(attribute)
+            return getattr(package_module(name), attribute)
+
+        return ContribModule(spec.name, _OWN.get(name, {}), load)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Does nothing: the module has its names."""
+
+    def _name_of(self, fullname: str) -> str | None:
+        """Returns the name below the package of Estimators, "canned.head" for example; None for another module."""
+        for root in self._roots:
+            if fullname == root or fullname.startswith(f"{root}."):
+                return fullname[len(root) + 1 :]
+        return None
+
+
+def _is_wanted(fullname: str) -> bool:
+    """Returns True for a module of the installed package that a program imports, and not the copy of the package."""
+    if fullname == _PACKAGE:
+        return bool(package_locations())
+    return isinstance(sys.modules.get(fullname.rpartition(".")[0]), ContribModule)
+
+
+def _path_of(name: str) -> pathlib.Path:
+    return pathlib.Path(*package_locations()[:1], *_BELOW.split("."), *name.split("."))
+
+
+def _is_package(name: str) -> bool:
+    return not name or any(own.startswith(f"{name}.") for own in _OWN) or _path_of(name).is_dir()

@@ -1,0 +1,110 @@
+"""Modules that TensorFlow has moved since TensorFlow 1, under the names by which libraries import them.
+
+from tensorflow.python.keras.layers import Layer        # of tf-keras
+from tensorflow.python.distribute import estimator_training
+from tensorflow.python.util.tf_export import estimator_export
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from ps_train.compat.tf1.contrib import ContribModule
+
+_KERAS = "python.keras"
+_KERAS_NOW = "tf_keras.src"
+
+_CONTEXT = "python.distribute.distribute_lib"
+_MOVED = {
+    "python.distribute.distribution_strategy_context": _CONTEXT,
+    "python.training.distribution_strategy_context": _CONTEXT,
+    "python.training.training_ops": "python.ops.gen_training_ops",
+}
+"""New names of TensorFlow's own modules."""
+
+
+def estimator_export(*exported: str, **options: Any) -> Any:
+    """Returns a decorator that changes nothing: no table of exported names is kept."""
+    return lambda value: value
+
+
+def _should_run_distribute_coordinator(config: Any) -> bool:
+    """Returns False: tasks of a cluster train without a coordinator."""
+    return False
+
+
+_MADE: dict[str, Mapping[str, Any]] = {
+    "python.distribute.estimator_training": {"should_run_distribute_coordinator": _should_run_distribute_coordinator},
+}
+"""Modules that are gone, with the names that are left of them."""
+
+_MORE: dict[str, Mapping[str, Any]] = {"python.util.tf_export": {"estimator_export": estimator_export}}
+"""Names that modules of today have lost."""
+
+
+class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A finder and loader of these modules.
+
+    Args:
+      tensorflow: the name of TensorFlow's package.
+    """
+
+    def __init__(self, tensorflow: str) -> None:
+        self._prefix = f"{tensorflow}."
+
+    def install(self) -> None:
+        """Comes before the other finders; modules that TensorFlow has loaded itself stay with TensorFlow."""
+        sys.meta_path.insert(0, self)
+        if importlib.util.find_spec("tf_keras") is not None:
+            for name in [name for name in sys.modules if _is_below(name, self._prefix + _KERAS)]:
+                del sys.modules[name]
+        for name, values in _MORE.items():
+            module = importlib.import_module(self._prefix + name)
+            sys.modules[module.__name__] = ContribModule(module.__name__, values, functools.partial(getattr, module))
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """Returns the spec of one of these modules; None for another."""
+        if not fullname.startswith(self._prefix):
+            return None
+        name = fullname.removeprefix(self._prefix)
+        if name not in _MADE and name not in _MOVED and not self._of_keras(name):
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        spec.submodule_search_locations = list((found and found.submodule_search_locations) or ())
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Returns the module."""
+        name = spec.name.removeprefix(self._prefix)
+        if name in _MADE:
+            return ContribModule(spec.name, _MADE[name])
+        new = self._of_keras(name) or self._prefix + _MOVED[name]
+        module = ContribModule(spec.name, {}, functools.partial(getattr, importlib.import_module(new)))
+        module.__path__ = list(spec.submodule_search_locations or ())  # of parts that tf-keras does not have
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Does nothing: the module has its names."""
+
+    def _of_keras(self, name: str) -> str:
+        """Returns the name in tf-keras of a module of TensorFlow's Keras; "" for another one."""
+        if not _is_below(name, _KERAS):
+            return ""
+        new = _KERAS_NOW + name.removeprefix(_KERAS)
+        try:
+            return new if importlib.util.find_spec(new) is not None else ""
+        except ModuleNotFoundError:
+            return ""
+
+
+def _is_below(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
