@@ -17,7 +17,7 @@ recurrent = tf.keras.layers.LSTM(5, return_sequences=True)
 outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(5), recurrent(tf.constant(x)), dtype=tf.float32)
 summed = K.sum(Dense(1)(outputs))
 model = tf.keras.Sequential([Dense(3, input_shape=[4]), layers.Dense(1)])
-model.compile(loss="mse", optimizer=tf.keras.optimizers.SGD(0.1))
+model.compile(loss="mse", optimizer=tf.keras.optimizers.SGD(0.01))
 with tf.Session() as session:
     K.set_session(session)
     session.run(tf.global_variables_initializer())
