@@ -8,7 +8,8 @@ Functions whose arguments have another order since then, such as `tf.concat`, ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -119,7 +120,30 @@ NAMES: dict[str, Any] = {
     **{f"batch_{name}": getattr(v1, name) for name in _OF_BATCHES},
 }
 
+
+def _with_named_arguments(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a loss that refuses arguments without names, as in TensorFlow 1.
+
+    Before 1.0 the logits came first, and today the labels do: a swap gives wrong numbers and no error.
+    """
+
+    @functools.wraps(loss)
+    def named(_sentinel: Any = None, labels: Any = None, logits: Any = None, **options: Any) -> Any:
+        if _sentinel is not None or labels is None or logits is None:
+            raise ValueError(f"tf.nn.{loss.__name__} takes named arguments only: write labels=..., logits=...")
+        return loss(labels=labels, logits=logits, **options)
+
+    return named
+
+
+_LOSSES = [
+    "sigmoid_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits",
+    "sparse_softmax_cross_entropy_with_logits",
+]
+
 NAMES_OF_NN = {
+    **{name: _with_named_arguments(getattr(v1.nn, name)) for name in _LOSSES},
     "bidirectional_rnn": v1.nn.static_bidirectional_rnn,
     "rnn": v1.nn.static_rnn,
     "state_saving_rnn": v1.nn.static_state_saving_rnn,

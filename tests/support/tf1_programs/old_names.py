@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tests.support.tf1_refusals import refused
+
 x = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 y = np.array([[2.0, 5.0], [-1.0, 0.5]], np.float32)
 weight = tf.Variable(x, name="weight")
@@ -46,3 +48,10 @@ for event in tf.train.summary_iterator(tf.gfile.Glob("events/*")[0]):
     values.update({value.tag: (event.step, value) for value in event.summary.value})
 assert {"loss", "weights", "picture/image/0", "sound/audio/0", "a", "b"} == values.keys()
 assert values["loss"][0] == 7 and values["loss"][1].simple_value == x.sum() and values["b"][1].simple_value == 2
+
+for loss in ("softmax", "sigmoid", "sparse_softmax"):
+    name = f"{loss}_cross_entropy_with_logits"
+    line = f"tf.nn.{name} takes named arguments only: write labels=..., logits=..."
+    assert refused(f"tf.nn.{name}(x, x)", tf=tf, x=x) == line
+    labels = [0, 1] if loss == "sparse_softmax" else np.eye(2, dtype=np.float32)
+    assert getattr(tf.nn, name)(logits=x, labels=labels, name="loss").op.name.startswith("loss")
