@@ -24,7 +24,6 @@ from ps_train.compat.tf1 import (
     contrib_metrics,
     contrib_predictor,
     contrib_rnn,
-    layers,
     legacy,
     mnist_input,
     old_names,
@@ -84,7 +83,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "estimator": ({}, of_estimator),
         "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
         "framework": (_framework(), legacy.slim),
-        "layers": (_layers(), functools.partial(legacy.slim, part="layers")),
+        "layers": (_public(contrib_layers) | _layers_of_tensorflow(), functools.partial(legacy.slim, part="layers")),
         "lookup": (_public(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, _first_of(v1.lookup)),
         "losses": ({}, functools.partial(legacy.slim, part="losses")),
         "metrics": (contrib_metrics.METRICS, functools.partial(legacy.slim, part="metrics")),
@@ -140,8 +139,11 @@ def _first_of(*modules: Any) -> Callable[[str], Any]:
 
 
 def _framework() -> dict[str, Any]:
-    def get_variables(scope: Any = None) -> list[Any]:
-        return list(v1.get_collection(v1.GraphKeys.GLOBAL_VARIABLES, scope))
+    def get_variables(
+        scope: Any = None, suffix: str | None = None, collection: str = v1.GraphKeys.GLOBAL_VARIABLES
+    ) -> list[Any]:
+        found = v1.get_collection(collection, getattr(scope, "name", scope))
+        return [each for each in found if suffix is None or each.op.name.endswith(suffix)]
 
     return {
         "get_global_step": get_global_step,
@@ -172,18 +174,8 @@ def _util() -> dict[str, Any]:
     }
 
 
-def _layers() -> dict[str, Any]:
-    """Returns contrib's own layers, and those that it had from TensorFlow itself."""
-    same = {
-        "relu": tf.nn.relu,
-        "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse,
-        "variance_scaling_initializer": v1.variance_scaling_initializer,
-    }
-    return _public(contrib_layers) | same | {"flatten": layers.flatten, "dropout": _dropout}
-
-
-def _dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True, **_: Any) -> Any:
-    return layers.dropout(inputs, 1 - keep_prob, noise_shape, training=is_training)
+def _layers_of_tensorflow() -> dict[str, Any]:
+    return {"relu": tf.nn.relu, "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse}
 
 
 def _learn() -> ContribModule:

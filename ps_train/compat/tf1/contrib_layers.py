@@ -7,8 +7,7 @@ Each function takes the arguments of contrib's, in the same order.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -20,12 +19,15 @@ from ps_train.compat.tf1.layer_variables import ZEROS, as_size
 
 __all__ = [
     "batch_norm",
+    "dropout",
     "embed_sequence",
+    "flatten",
     "fully_connected",
     "l1_regularizer",
     "l2_regularizer",
     "layer_norm",
     "optimize_loss",
+    "variance_scaling_initializer",
     "xavier_initializer",
 ]
 
@@ -71,19 +73,39 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
       seed: of the distribution.
       dtype: of the values.
     """
+    return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
+
+
+def variance_scaling_initializer(
+    factor: float = 2.0,
+    mode: str = "FAN_IN",
+    uniform: bool = False,
+    seed: int | None = None,
+    dtype: Any = tf.float32,
+) -> Any:
+    """Returns an initializer with which values keep their size (He et al., 2015).
+
+    Args:
+      factor: of the variance, which is factor / n.
+      mode: n is the number of inputs for `FAN_IN`, that of outputs for `FAN_OUT`, and their mean for `FAN_AVG`.
+      uniform: a uniform distribution in +-sqrt(3 * factor / n), or a truncated normal one.
+      seed: of the distribution.
+      dtype: of the values.
+
+    Raises:
+      ValueError: the mode is not known.
+    """
+    if mode not in _MODES:
+        raise ValueError(f"mode={mode!r} of variance_scaling_initializer is unknown: use one of {', '.join(_MODES)}")
     if uniform:
-        return v1.glorot_uniform_initializer(seed=seed, dtype=dtype)
-    default = dtype
+        return v1.variance_scaling_initializer(factor, mode.lower(), "uniform", seed, dtype)
+    # contrib has the deviation sqrt(1.3 * factor / n) before the cut, and this class sqrt(scale / n) / _CUT.
+    return v1.variance_scaling_initializer(1.3 * factor * _CUT**2, mode.lower(), "truncated_normal", seed, dtype)
 
-    def initialize(shape: Sequence[int], dtype: Any = default, partition_info: Any = None) -> Any:
-        whole = [int(size) for size in (shape if partition_info is None else partition_info.full_shape)]
-        field = math.prod(whole[:-2])
-        inputs, outputs = (whole[-2], whole[-1]) if len(whole) > 1 else (whole[-1], whole[-1])
-        deviation = math.sqrt(1.3 * 2.0 / (field * (inputs + outputs)))
-        return v1.truncated_normal(shape, 0.0, deviation, dtype, seed=seed)
 
-    return initialize
-
+_MODES = ("FAN_IN", "FAN_OUT", "FAN_AVG")
+_CUT = 0.87962566103423978
+"""Standard deviation of a standard normal number within two deviations, as TensorFlow has it."""
 
 _XAVIER = xavier_initializer()
 
@@ -192,6 +214,41 @@ def batch_norm(
             with tf.control_dependencies(updates):
                 outputs = tf.identity(outputs)
     outputs = outputs if activation_fn is None else activation_fn(outputs)
+    return _collected(outputs, outputs_collections)
+
+
+def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = None) -> Any:
+    """Returns inputs [batch, ...] as [batch, n].
+
+    Args:
+      inputs: a tensor.
+      outputs_collections: that the outputs join.
+      scope: of the operations.
+    """
+    return _collected(layers.flatten(inputs, scope), outputs_collections)
+
+
+def dropout(
+    inputs: Any,
+    keep_prob: Any = 0.5,
+    noise_shape: Any = None,
+    is_training: Any = True,
+    outputs_collections: Any = None,
+    scope: str | None = None,
+    seed: int | None = None,
+) -> Any:
+    """Returns inputs of which a part is zero in training, and the others are 1 / keep_prob times as large.
+
+    Args:
+      inputs: a tensor.
+      keep_prob: the part that is not zero.
+      noise_shape: the shape of the random mask; None: of the inputs.
+      is_training: a bool or a tensor of one; False returns the inputs.
+      outputs_collections: that the outputs join.
+      scope: of the operations.
+      seed: of the mask.
+    """
+    outputs = layers.dropout(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope)
     return _collected(outputs, outputs_collections)
 
 

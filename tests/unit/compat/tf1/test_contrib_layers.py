@@ -32,6 +32,19 @@ def test_xaviers_deviation_keeps_gradients(run, uniform):
     assert values.std() == pytest.approx(deviation, rel=0.02)
 
 
+@pytest.mark.parametrize(("mode", "count"), [("FAN_IN", 400), ("FAN_OUT", 200), ("FAN_AVG", 300)])
+def test_variances_are_those_of_contrib(run, mode, count):
+    uniform = contrib_layers.variance_scaling_initializer(3.0, mode, uniform=True, seed=1)
+    normal = contrib_layers.variance_scaling_initializer(mode=mode, seed=1)
+    first, second = run(
+        [v1.get_variable(f"w{n}", [400, 200], initializer=each) for n, each in enumerate((uniform, normal))]
+    )
+    assert np.abs(first).max() == pytest.approx(np.sqrt(9 / count), rel=0.01)
+    assert np.abs(second).max() == pytest.approx(2 * np.sqrt(1.3 * 2 / count), rel=0.01)
+    with pytest.raises(ValueError, match="use one of FAN_IN, FAN_OUT, FAN_AVG"):
+        contrib_layers.variance_scaling_initializer(mode="fan")
+
+
 def test_fully_connected_has_contribs_names_and_relu(run):
     outputs = contrib_layers.fully_connected(
         X, 4, weights_regularizer=contrib_layers.l2_regularizer(0.5), variables_collections=["mine"]
@@ -68,3 +81,14 @@ def test_updates_of_batch_norm_go_where_asked(run):
     assert len(v1.get_collection("mine")) == 2 and v1.get_collection(v1.GraphKeys.UPDATE_OPS) == []
     with pytest.raises(ValueError, match="zero_debias_moving_mean of batch_norm is not supported"):
         contrib_layers.batch_norm(tf.constant(X), zero_debias_moving_mean=True)
+
+
+def test_flatten_and_dropout_take_the_arguments_of_contrib(run):
+    flat = contrib_layers.flatten(tf.ones([2, 3, 4]), outputs_collections="flat", scope="made")
+    assert flat.shape == [2, 12] and v1.get_collection("flat") == [flat] and flat.op.name.startswith("made/")
+    first, again = (contrib_layers.dropout(tf.ones([1000]), 0.25, scope="drop", seed=3) for _ in range(2))
+    kept = contrib_layers.dropout(tf.ones([1000]), 0.25, is_training=False, outputs_collections="kept")
+    values, same, ones = run([first, again, kept])
+    assert set(np.unique(values)) == {0, 4} and 650 < (values == 0).sum() < 850
+    np.testing.assert_array_equal(values, same)
+    assert np.all(ones == 1) and v1.get_collection("kept") == [kept]
