@@ -14,7 +14,7 @@ import contextvars
 import functools
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -243,6 +243,39 @@ def feature_cache(features: Any) -> Any:
     """Returns the transformed features that feature columns read from; layers of Keras alone make it publicly."""
     module = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")
     return module.FeatureTransformationCache(features)
+
+
+class SharedSequence(NamedTuple):
+    """A column of sequences that shares its embedding by the means of TensorFlow 1.
+
+    Attributes:
+      scope: name of the scope of its variable.
+      width: number of values of a position.
+      values: returns the values and the lengths of the sequences, given `shared_sequence_cache(features)` and whether
+        the variable is trained.  The variable is made at the first call for a graph.
+    """
+
+    scope: str
+    width: int
+    values: Callable[[Any, bool], tuple[tf.Tensor, tf.Tensor]]
+
+
+def shared_sequence(column: Any) -> SharedSequence | None:
+    """Returns the parts of a column of `tf.compat.v1.feature_column.shared_embedding_columns`; None for another column.
+
+    The public layers take such columns for batches without sequences only.
+    """
+    if not hasattr(column, "shared_embedding_collection_name"):
+        return None
+    width = column._variable_shape.num_elements()
+    return SharedSequence(
+        column._var_scope_name, width, lambda cache, trained: column._get_sequence_dense_tensor(cache, None, trained)
+    )
+
+
+def shared_sequence_cache(features: Any) -> Any:
+    """Returns the transformed features that the columns of `shared_sequence` read from; see `feature_cache`."""
+    return importlib.import_module("tensorflow.python.feature_column.feature_column")._LazyBuilder(features)
 
 
 class SyncSettings(NamedTuple):

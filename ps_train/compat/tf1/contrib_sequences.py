@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.private_tf import feature_cache
+from ps_train.base.private_tf import feature_cache, shared_sequence, shared_sequence_cache
 
 _SCOPE = "sequence_input_layer"
 
@@ -47,7 +47,8 @@ def sequence_input_layer(
 
     Args:
       features: name to SparseTensor of sequences, [batch, positions].
-      feature_columns: columns of `tf.feature_column.sequence_*`, or embedding and indicator columns of such.
+      feature_columns: columns of `tf.feature_column.sequence_*`, or embedding, shared embedding and indicator columns
+        of such.
       weight_collections: further collections of the variables.
       trainable: False to leave the variables as they are.
 
@@ -58,9 +59,15 @@ def sequence_input_layer(
     Raises:
       ValueError: a column is not of sequences.
     """
-    cache, values, lengths = feature_cache(features), [], []
+    cache, shared_cache, values, lengths = feature_cache(features), shared_sequence_cache(features), [], []
     with v1.variable_scope(None, _SCOPE):
         for column in sorted(feature_columns, key=lambda column: column.name):
+            if (shared := shared_sequence(column)) is not None:
+                with v1.variable_scope(None, shared.scope):
+                    dense, length = shared.values(shared_cache, trainable)
+                values.append(_of_positions(dense, shared.width))
+                lengths.append(length)
+                continue
             if not hasattr(column, "get_sequence_dense_tensor"):
                 raise ValueError(f"{column.name} is no column of sequences: use one of tf.feature_column.sequence_*.")
             state = _Weights(trainable)
@@ -68,8 +75,7 @@ def sequence_input_layer(
                 if hasattr(column, "create_state"):
                     column.create_state(state)
                 dense, length = column.get_sequence_dense_tensor(cache, state)
-            width = column.variable_shape.num_elements()
-            values.append(tf.reshape(dense, tf.concat([tf.shape(dense)[:2], [width]], 0)))
+            values.append(_of_positions(dense, column.variable_shape.num_elements()))
             lengths.append(length)
         made = v1.global_variables(f"{v1.get_variable_scope().name}/")
         for name in weight_collections or ():
@@ -77,3 +83,8 @@ def sequence_input_layer(
         same = [v1.assert_equal(lengths[0], length) for length in lengths[1:]]
         with tf.control_dependencies(same):
             return tf.concat(values, -1), tf.identity(lengths[0])
+
+
+def _of_positions(dense: tf.Tensor, width: int) -> tf.Tensor:
+    """Returns the values of a column as [batch, positions, width]."""
+    return tf.reshape(dense, tf.concat([tf.shape(dense)[:2], [width]], 0))

@@ -118,6 +118,15 @@ def keras_can_reset_its_names() -> bool:
     return first == name() != second
 
 
+def shared_column() -> Any:
+    items = tf.feature_column.sequence_categorical_column_with_identity("ids", 3)
+    return v1.feature_column.shared_embedding_columns([items], 2)[0]
+
+
+def old_columns() -> Any:
+    return importlib.import_module("tensorflow.python.feature_column.feature_column")
+
+
 def sync() -> Any:
     return v1.train.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1, 2)
 
@@ -210,6 +219,12 @@ SYMBOLS = [
     Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),
     Symbol("_num_steps", "a StopAtStepHook overshoots", has("_num_steps", lambda: v1.train.StopAtStepHook(1))),
     Symbol("_last_step", "a StopAtStepHook overshoots", has("_last_step", lambda: v1.train.StopAtStepHook(1))),
+    Symbol(
+        "_get_sequence_dense_tensor", "sequences share no embedding", has("_get_sequence_dense_tensor", shared_column)
+    ),
+    Symbol("_var_scope_name", "sequences share no embedding", has("_var_scope_name", shared_column)),
+    Symbol("_variable_shape", "sequences share no embedding", has("_variable_shape", shared_column)),
+    Symbol("_LazyBuilder", "sequences share no embedding", has("_LazyBuilder", old_columns)),
     Symbol("_total_num_replicas", "there are no backup workers", has("_total_num_replicas", sync)),
     Symbol(
         "_listeners",
@@ -319,6 +334,11 @@ class TestUse:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)
         assert private_tf.sync_settings(outer) == (inner, 3, 4)
+
+    def test_a_shared_column_has_its_scope_and_width(self) -> None:
+        found = private_tf.shared_sequence(shared_column())
+        assert found is not None and found[:2] == ("ids_shared_embedding", 2)
+        assert private_tf.shared_sequence(tf.feature_column.numeric_column("x")) is None
 
     def test_a_hook_that_stops_has_its_arguments(self) -> None:
         assert private_tf.stop_settings(v1.train.StopAtStepHook(num_steps=3)) == (3, None)

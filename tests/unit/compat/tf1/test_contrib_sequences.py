@@ -58,6 +58,32 @@ def test_the_values_of_a_position_are_those_of_all_columns_by_name() -> None:
     assert names == ["sequence_input_layer/ids_embedding/embedding_weights"]
 
 
+def test_a_shared_embedding_is_that_of_all_sequences_and_of_single_values() -> None:
+    rows = np.array([[0, 1], [2, 3], [4, 5]], np.float32)
+    item = column.categorical_column_with_identity("item", 3)
+    sequences = [column.sequence_categorical_column_with_identity(name, 3) for name in ("ids", "seen")]
+    initializer = v1.constant_initializer(rows)
+    shared = v1.feature_column.shared_embedding_columns([item, *sequences], 2, initializer=initializer)
+    given = {
+        "ids": sparse(IDS, tf.int64),
+        "seen": sparse([[1, 1], [2], []], tf.int64),
+        "item": tf.constant([[1], [0], [2]]),
+    }
+    layer = sequence_input_layer(given, shared[1:])
+    of_item = v1.feature_column.input_layer(given, shared[:1])
+    (variable,) = v1.trainable_variables()
+    gradient = tf.convert_to_tensor(tf.gradients([tf.reduce_sum(layer[0]), tf.reduce_sum(of_item)], variable)[0])
+    found, lengths, single, slopes = values(*layer, of_item, gradient)
+    np.testing.assert_array_equal(lengths, [2, 1, 0])
+    np.testing.assert_array_equal(single, rows[[1, 0, 2]])
+    expected = np.zeros([3, 2, 4])
+    expected[0, :, :2], expected[1, 0, :2] = rows[[2, 1]], rows[0]
+    expected[0, :, 2:], expected[1, 0, 2:] = rows[[1, 1]], rows[2]
+    np.testing.assert_array_equal(found, expected)
+    assert variable.op.name == "sequence_input_layer/ids_item_seen_shared_embedding/embedding_weights"
+    np.testing.assert_array_equal(slopes, np.tile([[2], [4], [3]], 2))  # how often each row is read
+
+
 def test_variables_that_are_not_trained_and_further_collections() -> None:
     categorical = column.sequence_categorical_column_with_identity("ids", 3)
     sequence_input_layer(features(), [column.embedding_column(categorical, 2)], ["mine"], trainable=False)
