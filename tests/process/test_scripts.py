@@ -136,7 +136,10 @@ def test_point_89_the_first_failure_is_the_cause_and_ends_all(processes, tmp_pat
     text = "import json, os, sys, threading\ntask = json.loads(os.environ['TF_CONFIG'])['task']\n"
     text += "if task == {'type': 'worker', 'index': 1}:\n"
     text += "    threading.Thread(target=lambda: [print('a thread still prints', n) for n in range(500)]).start()\n"
+    text += "    threading.Timer(3, print, ['a thread that delays the end']).start()\n"
     text += "    raise ValueError('no such column')\n"
+    text += "if task['type'] == 'ps':\n"  # it fails later and ends earlier
+    text += "    threading.Event().wait(1)\n    raise OSError('worker:1 is gone')\n"
     text += "threading.Event().wait()\n"
     done = run(processes, *CLUSTER, write(tmp_path, text))
     assert done.wait(60) == 1

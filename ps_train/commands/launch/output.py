@@ -24,6 +24,8 @@ from ps_train.commands.launch.fork import Process
 _CHUNK = 1 << 16
 _POLL_SECS = 0.2
 
+_TRACEBACK_BEGINS = "Traceback (most recent call last):"
+
 _LAST_SECS = 1.0
 """Seconds after the end of the child during which lines are still read."""
 
@@ -94,18 +96,24 @@ class TaskOutput:
       lines: the last lines, without empty ones and those held back.
       held_back: the lines that are not shown yet.
       error: the text of the last error; "" without one.
+      error_time: seconds of a monotonic clock at the first error; infinite without one.
+      exception: the last line of the last traceback; "" without one.
     """
 
     def __init__(self, last: int) -> None:
         self.lines: collections.deque[str] = collections.deque(maxlen=last)
         self.held_back: list[str] = []
-        self.error = ""
-        self._in_frames = False
+        self.error, self.error_time = "", float("inf")
+        self.exception = ""
+        self._in_frames = self._in_traceback = False
 
     def add(self, is_error: bool, line: str) -> bool:
         """Takes in a line; returns True if it is to be shown now."""
+        if is_error:
+            self._follow_traceback(line)
         if is_error and line.startswith(ERROR_BEGINS):
             self.error, self._in_frames = line.removeprefix(ERROR_BEGINS), False
+            self.error_time = min(self.error_time, time.monotonic())
         elif is_error and line.startswith(FRAMES_BEGIN):
             self._in_frames = True
         elif not (is_error and self._in_frames):
@@ -120,5 +128,11 @@ class TaskOutput:
         return [line for line in self.held_back if not line.startswith(ERROR_BEGINS)]
 
     def cause(self) -> str:
-        """Returns the error, or else the last line; other threads may have written lines after the error."""
-        return self.error or (self.lines[-1].strip() if self.lines else "it printed nothing")
+        """Returns the error, or else the last exception, or the last line; other threads may have written after it."""
+        return self.error or self.exception or (self.lines[-1].strip() if self.lines else "it printed nothing")
+
+    def _follow_traceback(self, line: str) -> None:
+        if line.startswith(_TRACEBACK_BEGINS):
+            self._in_traceback = True
+        elif self._in_traceback and line.strip() and not line.startswith(" "):
+            self.exception, self._in_traceback = line.strip(), False

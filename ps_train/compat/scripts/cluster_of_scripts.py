@@ -142,10 +142,23 @@ class _ClusterRun(Supervisor):
             return exit_code_of_signal(self.signals[0])
         if self.failed is None:
             return EXIT_DONE
-        code = self.failed.process.wait()
-        cause = self.failed.output.cause()
-        self.console.error(f"ps_train: {self.failed.name} {describe_exit(code)}, and so the job failed: {cause}")
+        failed = self._first_to_fail(self.failed)
+        code = failed.process.wait() if failed is self.failed else EXIT_FAILED  # another one may have been ended since
+        cause = failed.output.cause()
+        self.console.error(f"ps_train: {failed.name} {describe_exit(code)}, and so the job failed: {cause}")
         return code if code > 0 else exit_code_of_signal(-code) if code else EXIT_FAILED
+
+    def _first_to_fail(self, ended: Child) -> Child:
+        """Returns the task with the first error: its process may end after one that failed because of it.
+
+        Args:
+          ended: the task whose process was the first to fail; one that a signal ended, or without an error, is the
+            first.
+        """
+        if ended.output.error_time == float("inf"):
+            return ended
+        failed = [child for child in self.children.values() if child.process.wait() != EXIT_DONE]
+        return min([ended, *failed], key=lambda child: child.output.error_time)
 
 
 def current_environment() -> dict[str, str]:

@@ -30,7 +30,23 @@ _SIGNATURE = inspect.signature(v1.train.MonitoredTrainingSession)
 _SUMMARY_STEPS, _SAVE_SECS = 100, 600
 
 
-class TrainingSession(v1.train.MonitoredSession):
+class MonitoredSession(v1.train.MonitoredSession):
+    """A session with the arguments of TensorFlow's; hooks also find a script's own variable `global_step`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        note_global_step()
+        super().__init__(*arguments, **options)
+
+
+class SingularMonitoredSession(v1.train.SingularMonitoredSession):
+    """A session with the arguments of TensorFlow's; hooks also find a script's own variable `global_step`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        note_global_step()
+        super().__init__(*arguments, **options)
+
+
+class TrainingSession(MonitoredSession):
     """A MonitoredSession that still evaluates after training has stopped.
 
     TensorFlow's raises RuntimeError for each call after the stop, for example for a loss that is printed after the
@@ -45,7 +61,6 @@ class TrainingSession(v1.train.MonitoredSession):
     """
 
     def __init__(self, session_creator: Any, is_chief: bool, hooks: list[Any], stop_grace_period_secs: float) -> None:
-        note_global_step()  # TensorFlow's own hooks look for it
         self._recorder, hooks = _SessionRecorder(), [exact(hook) for hook in hooks]
         first = [self._recorder, FinishHook(is_chief, hooks)]
         super().__init__(session_creator, [*first, *hooks], stop_grace_period_secs)

@@ -18,7 +18,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.train.device_setter import GreedyByBytes, replica_device_setter
 from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
-from ps_train.compat.train.monitored_session import MonitoredTrainingSession
+from ps_train.compat.train.monitored_session import (
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SingularMonitoredSession,
+)
 from ps_train.compat.train.server import Server
 from ps_train.compat.train.sessions import SessionManager
 from ps_train.compat.train.stop_at_step import StopAtStepHook
@@ -28,9 +32,11 @@ from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer
 __all__ = [
     "ClusterSpec",
     "GreedyByBytes",
+    "MonitoredSession",
     "MonitoredTrainingSession",
     "Server",
     "SessionManager",
+    "SingularMonitoredSession",
     "StopAtStepHook",
     "Supervisor",
     "SyncReplicasOptimizer",

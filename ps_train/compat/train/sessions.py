@@ -11,19 +11,28 @@ its workers look for the model every 30 s.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ConfigError, LostTaskError
+from ps_train.cluster.membership.records import TaskState, task_statuses
 from ps_train.compat.train.global_step import get_global_step
-from ps_train.compat.train.server import session_config
+from ps_train.compat.train.server import ScriptTask, current_task, session_config
 
 log = logging.getLogger(__name__)
 
 WAIT_SECS = 0.5
 _TENSORFLOWS_WAIT_SECS = 30
+
+LOOK_SECS = 5.0
+"""Seconds of waiting for the chief's model after which a worker looks whether any task can make it."""
+
+_MAKES_NO_MODEL = (TaskState.PREPARING, TaskState.INPUT_ENDED, TaskState.LEFT)
+"""States of tasks that wait for the model, or have ended; one that failed may be started again."""
 
 
 class SessionManager(v1.train.SessionManager):
@@ -76,8 +85,28 @@ class SessionManager(v1.train.SessionManager):
           master: the target.
           config: of the session.
           max_wait_secs: seconds after which it raises DeadlineExceededError.
+
+        Raises:
+          ConfigError: no task makes the model; all others have ended, or wait as well.
         """
-        return super().wait_for_session(master, session_config(master, config, self._model), max_wait_secs)
+        config = session_config(master, config, self._model)
+        task, deadline, before = current_task(), time.monotonic() + max_wait_secs, ""
+        if task is not None:
+            task.presence.announce(TaskState.PREPARING)
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                session = super().wait_for_session(master, config, min(left, LOOK_SECS))
+                if task is not None:
+                    task.presence.announce(TaskState.TRAINING)
+                return session
+            except tf.errors.DeadlineExceededError:
+                if left <= LOOK_SECS:
+                    raise
+            reason = "" if task is None else _reason_of_no_chief(task)
+            if reason and reason == before:  # twice, since a task may just go from one session to another
+                raise ConfigError(reason)
+            before = reason
 
     def _with_present_model(self, master: str, config: Any) -> Any:
         """Returns a session if all ps have the whole model; else None.  Only ps of a cluster can have it already."""
@@ -105,6 +134,25 @@ class SessionManager(v1.train.SessionManager):
     def _step_in(self, session: Any) -> Any:
         step = get_global_step(self._model)
         return "unknown" if step is None else v1.train.global_step(session, step)
+
+
+def _reason_of_no_chief(task: ScriptTask) -> str:
+    """Returns why no task can make the model that this one waits for; "" while one may."""
+    try:
+        statuses = {status.task: status.state for status in task_statuses(task.presence.connected_store(0).items())}
+    except LostTaskError:
+        return ""
+    others = {worker: statuses.get(worker) for worker in task.cluster.workers() if worker != task.cluster.task}
+    if any(state not in _MAKES_NO_MODEL for state in others.values()):
+        return ""
+    told = [
+        f"{worker} {'waits too' if state == TaskState.PREPARING else 'has ended'}" for worker, state in others.items()
+    ]
+    return (
+        f"{task.cluster.task} waits for a model that no task makes: {', '.join(told) or 'there is no other task'}; one "
+        "task must be the chief (is_chief=True), which the program may know by another name, as with "
+        "`python -m ps_train run --chief=master`."
+    )
 
 
 class Session(v1.Session):

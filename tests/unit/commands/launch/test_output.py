@@ -41,10 +41,15 @@ def test_a_line_may_be_long() -> None:
         (["ps_train: error: first", "ps_train: error: last", "noise"], "last"),
         (["ps_train: error: first", *(f"a thread says {number}" for number in range(9))], "first"),
         (["Segmentation fault", ""], "Segmentation fault"),
+        (
+            ["Traceback (most recent call last):", '  File "a.py", line 1', "    f()", "KeyError: 'x'", "a thread"],
+            "KeyError: 'x'",
+        ),
+        (["Traceback (most recent call last):", "  cut off"], "cut off"),
         ([], "it printed nothing"),
     ],
 )
-def test_the_cause_is_the_last_error_of_ours_or_the_last_line(lines, cause):
+def test_the_cause_is_the_last_error_of_ours_or_exception_or_line(lines, cause):
     output = TaskOutput(3)
     for line in lines:
         output.add(True, line)

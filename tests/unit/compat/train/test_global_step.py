@@ -45,6 +45,17 @@ def test_hooks_count_it_and_training_ends_at_its_step(make, tmp_path):
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-5")
 
 
+@pytest.mark.parametrize("kind", ["MonitoredSession", "SingularMonitoredSession"])
+def test_hooks_of_a_plain_session_find_it(kind, tmp_path):
+    with tf.Graph().as_default():
+        train_op = v1.assign_add(by_variable(), 1)
+        hooks = [v1.train.StopAtStepHook(last_step=3), v1.train.CheckpointSaverHook(str(tmp_path), save_steps=100)]
+        with getattr(train, kind)(hooks=hooks) as session:
+            while not session.should_stop():
+                session.run(train_op)
+    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-3")
+
+
 def test_a_supervisor_finds_it(tmp_path):
     with tf.Graph().as_default():
         train_op = v1.assign_add(by_variable(), 3)

@@ -9,7 +9,15 @@ from ps_train import train
 
 
 def test_names_for_clusters_are_made_right_and_keep_their_kind():
-    for name in ("Server", "SessionManager", "StopAtStepHook", "Supervisor", "SyncReplicasOptimizer"):
+    for name in (
+        "Server",
+        "SessionManager",
+        "StopAtStepHook",
+        "Supervisor",
+        "SyncReplicasOptimizer",
+        "MonitoredSession",
+        "SingularMonitoredSession",
+    ):
         assert getattr(train, name) is not getattr(v1.train, name)
         assert issubclass(getattr(train, name), getattr(v1.train, name))
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
+import types
+
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.membership.presence import Limits
+from ps_train.cluster.membership.records import TaskState, new_task_status, task_key
+from ps_train.compat.train import sessions
+from ps_train.compat.train.server import ScriptCluster
 from ps_train.compat.train.sessions import WAIT_SECS, Session, SessionManager
 
 
@@ -57,3 +67,46 @@ def test_a_model_on_a_server_is_not_restored_again(tmp_path):
         third = SessionManager(**options).prepare_session(server.target, init, saver, str(tmp_path))
         assert third.run(step) == 0
         third.close()
+
+
+@pytest.fixture
+def wait_with(monkeypatch):
+    """Returns a function: worker:0 waits for a model, with the state of the chief."""
+    monkeypatch.setattr(sessions, "LOOK_SECS", 0.2)
+    monkeypatch.setattr(sessions, "session_config", lambda master, config, graph: config)
+
+    def wait(state, max_wait_secs):
+        status = None if state is None else dataclasses.replace(new_task_status("chief:0"), state=state)
+        records = {} if status is None else {task_key("chief:0"): status.to_json()}
+        store = types.SimpleNamespace(items=lambda: records)
+        states = []
+        presence = types.SimpleNamespace(connected_store=lambda index: store, announce=states.append)
+        hosts = {"ps": {0: "a:1"}, "chief": {0: "b:1"}, "worker": {0: "c:1"}}
+        cluster = ScriptCluster(hosts, "worker", 0)
+        task = types.SimpleNamespace(cluster=cluster, presence=presence, limits=Limits())
+        monkeypatch.setattr(sessions, "current_task", lambda: task)
+        with tf.Graph().as_default():
+            v1.get_variable("w", [], initializer=v1.zeros_initializer())
+            manager = SessionManager(ready_op=v1.report_uninitialized_variables(), recovery_wait_secs=0.05)
+            try:
+                manager.wait_for_session("", max_wait_secs=max_wait_secs)
+            finally:
+                assert states == [TaskState.PREPARING]
+
+    return wait
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [(TaskState.LEFT, "chief:0 has ended"), (TaskState.PREPARING, "chief:0 waits too")]
+)
+def test_a_model_that_no_task_makes_is_not_waited_for(wait_with, state, told):
+    with pytest.raises(ConfigError, match=f"worker:0 waits for a model that no task makes: {told}; .* --chief=master"):
+        wait_with(state, 60.0)
+
+
+@pytest.mark.parametrize("state", [None, TaskState.TRAINING, TaskState.FAILED])
+def test_a_chief_that_may_come_is_waited_for(wait_with, state):
+    began = time.monotonic()
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        wait_with(state, 1.5)
+    assert time.monotonic() - began > 1.2
