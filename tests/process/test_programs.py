@@ -1,6 +1,25 @@
 """Programs of TensorFlow 1 behave as they did; each row of the table is a habit of such programs.
 
 A run of a program shows several rows, since a cluster takes seconds to start.
+
+| habit | program |
+|---|---|
+| sizes of layers as texts | raw.py |
+| a global step that the script makes itself | raw.py |
+| calls that never returned on a ps: `join`, `train_and_evaluate` | raw.py, estimators.py |
+| work on other workers | in_graph.py, estimators.py |
+| flags that absl owns | flags.py |
+| a module in the place of a script | raw.py |
+| a chief with the name `master`, and no chief at all | in_graph.py, of_a_master.py |
+| a regularizer that returns None | raw.py |
+| an import of ps_train itself | raw.py |
+| TensorFlow's own StopAtStepHook | raw.py |
+| data that end at different times | raw.py |
+| numbers as flags in a RunConfig | estimators.py |
+| a wide and deep model of 39 columns on TensorFlow's engine | wide_and_deep.py |
+
+Shared embeddings of sequences are in tests/unit/compat/tf1/test_contrib_sequences.py, and the cause of a failure in
+test_scripts.py.
 """
 
 from __future__ import annotations
@@ -18,11 +37,11 @@ from tests.support.processes import ROOT
 pytestmark = pytest.mark.timeout(300)
 
 
-def run(processes, *arguments):
-    """Runs a program of the folder `programs` as a cluster; returns it when it has ended well."""
+def run(processes, *arguments, code=0):
+    """Runs a program of the folder `programs` as a cluster; returns it when it has ended."""
     command = [sys.executable, "-m", "ps_train.run", "--compat", "--num_ps=1", "--num_workers=2", *arguments]
     done = processes.command(command, cwd=ROOT)
-    assert done.wait(200) == 0, done.output
+    assert done.wait(200) == code, done.output
     return done
 
 
@@ -56,3 +75,22 @@ def test_an_estimator_program(processes, tmp_path, elsewhere):
     assert numbers(done, "evaluated by") == {"chief:0": 80} and "caught" not in done.output
     reason = "because it places work on /job:worker/task:0"
     assert (reason in done.output) == elsewhere
+
+
+@pytest.mark.long
+def test_a_cluster_whose_chief_has_a_name_that_the_script_does_not_know(processes):
+    done = run(processes, "--chief", "tests/process/programs/of_a_master.py", code=2)
+    assert done.lines[-1].startswith(
+        "ps_train: worker:0 failed with exit code 2, and so the job failed: worker:0 waits"
+    )
+    assert "that no task makes: chief:0 has ended; one task must be the chief" in done.lines[-1]
+    assert done.lines[-1].endswith("as with `python -m ps_train run --chief=master`.")
+
+
+@pytest.mark.long
+def test_a_wide_and_deep_model(processes, tmp_path):
+    pytest.importorskip("tf_keras")
+    run(processes, "tests/process/programs/wide_and_deep.py", f"--model_dir={tmp_path}")
+    saved = tf.train.load_checkpoint(str(tmp_path))
+    assert saved.get_tensor("global_step") == 10
+    assert len([name for name in saved.get_variable_to_shape_map() if name.endswith("/weights")]) == 39

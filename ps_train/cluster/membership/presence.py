@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import abc
 import atexit
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -311,11 +310,25 @@ class JobEndDetector:
 _LAST = (TaskState.LEFT, TaskState.FAILED)
 
 
-def wait_for_end(store: KeyValueStore, detector: JobEndDetector, pause_secs: float = 0.2) -> str:
-    """Waits until a job is over; returns the sentence that says why, or raises TrainingError if the job failed."""
+def wait_for_end(
+    store: KeyValueStore, detector: JobEndDetector, pause_secs: float = 0.2, lost_secs: float = float("inf")
+) -> str:
+    """Waits until a job is over; returns the sentence that says why, or raises TrainingError if the job failed.
+
+    Args:
+      store: of a ps.  The process's own store may be too busy to answer in time.
+      detector: knows the end by the records.
+      pause_secs: seconds between two looks.
+      lost_secs: seconds for which the ps of another process, once it has answered, may be silent: it ends with the job.
+    """
+    answered = float("inf")
     while True:
-        with contextlib.suppress(LostTaskError):  # this process is too busy to answer itself in time
+        try:
             reason = detector.update(task_statuses(store.items()), time.monotonic())
+            answered = time.monotonic()
             if reason:
                 return reason
+        except LostTaskError:
+            if time.monotonic() - answered > lost_secs:
+                return f"{store.name} has ended"
         time.sleep(pause_secs)

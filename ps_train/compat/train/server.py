@@ -183,7 +183,12 @@ class Server(v1.train.Server):
             address = self.cluster.ps[0]
         store = ps_store(address, own)
         detector = JobEndDetector(self.cluster.workers(), self.limits, time.monotonic())
-        end_process_after(lambda: log.info("%s ends: %s", self.cluster.task, wait_for_end(store, detector)))
+        lost_secs = float("inf") if is_ps else self.limits.restart_secs
+
+        def wait() -> None:
+            log.info("%s ends: %s", self.cluster.task, wait_for_end(store, detector, lost_secs=lost_secs))
+
+        end_process_after(wait)
 
 
 def num_workers() -> int:

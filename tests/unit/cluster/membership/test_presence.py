@@ -13,7 +13,7 @@ from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership import presence as module
 from ps_train.cluster.membership.connect import NotReadyError
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence
+from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, wait_for_end
 from ps_train.cluster.membership.records import TaskState, TaskStatus, task_key
 from tests.support.processes import eventually
 from tests.support.statuses import task_status
@@ -77,6 +77,14 @@ def test_every_ps_sees_a_heartbeat_that_moves_until_the_worker_leaves(ps: list[P
         beats = [status.heartbeat for _, status in one.written]
         assert beats == list(range(1, len(beats) + 1))
         assert set(one.states) == {TRAINING, LEFT} and one.states[-1] == LEFT
+
+
+def test_a_state_is_written_to_every_ps_at_once(ps: list[Ps]) -> None:
+    worker = present()
+    worker.announce(TaskState.INPUT_ENDED)
+    assert worker.state == TaskState.INPUT_ENDED
+    assert all(one.written[-1][1].state == TaskState.INPUT_ENDED for one in ps)
+    worker.leave()
 
 
 def test_a_process_that_an_exception_ends_leaves_as_failed(ps: list[Ps]) -> None:
@@ -190,3 +198,24 @@ def member(ps):
     found.leave()
     found._ps, found._names = ps, [f"ps:{index} ({address})" for index, address in enumerate(ps)]
     return found
+
+
+class EndingPs:
+    """The store of a ps that answers once and has then ended."""
+
+    name = "ps:0 (a:1)"
+
+    def __init__(self):
+        self.calls = 0
+
+    def items(self):
+        self.calls += 1
+        if self.calls != 2:  # the ps has not begun, and then it has ended
+            raise LostTaskError("it does not answer")
+        return {}
+
+
+def test_a_task_that_only_serves_ends_when_the_ps_of_its_job_has_ended():
+    store = EndingPs()
+    reason = wait_for_end(store, JobEndDetector(["worker:0"], Limits(), time.monotonic()), 0.01, lost_secs=0.1)
+    assert reason == "ps:0 (a:1) has ended" and store.calls > 5
