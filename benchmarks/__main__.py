@@ -12,6 +12,7 @@ from benchmarks import (
     batch_size,
     big_table,
     breakdown,
+    checkpoint,
     codec_cpu,
     compare,
     graph_size,
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         "status": status_page.run,
         "breakdown": breakdown.run,
         "codec_cpu": codec_cpu.run,
+        "checkpoint": checkpoint.run,
         "big_table": big_table.run,
         "batch_size": batch_size.run,
     }

@@ -27,6 +27,7 @@ WHAT = {
     "modes": "the update modes with one slow worker of four",
     "slow": "the same with delay and a rate limit between tasks",
     "status": "what an open status page costs",
+    "checkpoint": "what checkpoints of a large table cost, against TensorFlow's Saver",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "accuracy": "test scores of shipped jobs with smaller messages",
     "accumulators": "test scores by the first value of Adagrad's accumulators",
@@ -121,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--observe_secs", type=float, default=30.0, help="graph_size: seconds observed after the first step [30]"
     )
+    parser.add_argument("--gigabytes", default="0.5,2", help="checkpoint: comma-separated sizes of the table [0.5,2]")
+    parser.add_argument("--save_secs", type=float, default=15.0, help="checkpoint: seconds between saves [15]")
+    parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
     parser.add_argument("--jobs", action="store_true", help="accumulators: train some as jobs of processes too")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")
     parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")

@@ -19,6 +19,7 @@ from ps_train.config.validators import (
     parse_limits,
 )
 
+_WRITERS = ("chief", "ps", "auto")
 _RECOVERIES = ("partial", "consistent")
 _MOST_PROFILED = 1000
 _EARLY_STOP = Check(
@@ -62,11 +63,19 @@ class OutputFields:
         "Start at step 0 although model_dir has checkpoints; the chief moves them into a subdirectory.",
     )
     max_snapshot_mib: int = job_field(
-        256,
+        1024,
         "checkpoints",
-        "Largest state of a ps, in MiB, that is copied for a checkpoint, so that training goes on while the file is "
-        "written.  Pushes of a larger one are held until then.  0: no copies.",
+        "Memory in MiB that a checkpoint may take on a ps for copies, and again for old rows of large tables, so that "
+        "training goes on while the file is written.  Without copies pushes are held until the variables are written. "
+        "Beyond that many old rows updates wait while each further part is written.  0: no copies.",
         at_least(0),
+    )
+    checkpoint_writers: str = job_field(
+        "auto",
+        "checkpoints",
+        "Processes that write and read the variables in checkpoints.  chief: the chief.  ps: each ps its own, in the "
+        "chief's directory.  auto: each ps that sees this directory, and the chief for the others.",
+        one_of(_WRITERS),
     )
     ps_recovery: str | None = job_field(
         None,

@@ -80,6 +80,8 @@ class InProcessCluster:
     def start(self, restore: bool = False) -> int | None:
         """Initialises (or restores) the model and opens every worker's input."""
         self.sessions[0].run(self.steps[0].ps.initialize)
+        if self.checkpoints is not None:
+            self.checkpoints.find_writers(self.sessions[0])
         step = None
         if restore:
             assert self.checkpoints is not None

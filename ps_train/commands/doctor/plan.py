@@ -100,14 +100,15 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     variables = trace(model, source, job.min_batch_size, job.seed)
     check_model(model, job, variables)
     plan = make_plan(variables.specs(), len(cluster.ps))
-    state, stored = _state_bytes(job, cluster, model, variables, plan, source)
+    state, stored, tables = _state_bytes(job, cluster, model, variables, plan, source)
     own = own_memory_bytes()
     dense = [_dense_bytes(variables, plan, ps) for ps in range(plan.num_ps)]
-    snapshot = max(stored, default=0) <= job.max_snapshot_mib << 20
+    limit = job.max_snapshot_mib << 20
+    copied = [everything - rows for everything, rows in zip(stored, tables, strict=True)]
     memory = []
     for ps, count in enumerate(state):
         largest = max((piece.bytes for piece in plan.slices_on(ps)), default=0)
-        copies = stored[ps] if snapshot else 0
+        copies = (copied[ps] if max(copied) <= limit else 0) + min(tables[ps], limit)
         memory.append(empty + count + copies + largest + 2 * cluster.num_replicas * dense[ps])
     worker = own + _WORKER_COPIES * sum(dense)
     return PlannedJob(plan, state, sum(stored), memory, worker, sum(dense), _traffic(variables, plan))
@@ -130,8 +131,8 @@ def _dense_bytes(variables: ModelVariables, plan: Plan, ps: int) -> int:
 
 def _state_bytes(
     job: Job, cluster: Cluster, model: Model, variables: ModelVariables, plan: Plan, source: Any
-) -> tuple[list[int], list[int]]:
-    """Returns the bytes of all variables on each ps, and of those in a checkpoint."""
+) -> tuple[list[int], list[int], list[int]]:
+    """Returns the bytes of all variables on each ps, of those in a checkpoint, and of those that it does not copy."""
     one_step = dataclasses.replace(job, steps_per_run="1")  # more steps share these variables
     replica = Replica.of(cluster, cluster.chief)
     spec = GraphSpec(one_step, model, source, variables, plan, replica, device_of(cluster.chief))
@@ -146,7 +147,14 @@ def _state_bytes(
         if not entry.follower:
             variable = entry.variable
             stored[_ps_of(variable.device)] += _bytes_of(variable.shape, variable.dtype)
-    return [sum(count for (ps, _), count in held.items() if ps == index) for index in range(plan.num_ps)], stored
+    tables = [0] * plan.num_ps
+    for old in step.ps.old_rows:
+        tables[_ps_of(old.device)] += old.rows * old.row_bytes
+    return (
+        [sum(count for (ps, _), count in held.items() if ps == index) for index in range(plan.num_ps)],
+        stored,
+        tables,
+    )
 
 
 def _bytes_of(shape: tf.TensorShape, dtype: tf.DType) -> int:

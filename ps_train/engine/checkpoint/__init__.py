@@ -1,14 +1,15 @@
 """Checkpoints: consistent at one global step, written while workers train, restored into any number of ps.
 
-The idea: a checkpoint is the state at one global step.  The chief holds all pushes while each ps copies its state.  A
-thread writes the copies, in TensorFlow's format, while training goes on.
+The idea: a checkpoint is the state at one global step.  The chief holds all pushes while a snapshot is taken: each ps
+copies its small variables, and marks its large tables, whose rows updates then keep before they change them.  Threads
+write the snapshot, in TensorFlow's format, while training goes on.
 
-Data structures: `PushBarrier` holds the pushes of all workers.  `ShadowCopies` are the copies on the ps.  A `Chunk`
-is a group of small variables, or rows of a large one, that one call moves.  `RunRecord` is the id of a run and its
-generations, which say what checkpoints count.
+Data structures: `PushBarrier` holds the pushes of all workers.  A `Snapshot` has `ShadowCopies` and the old rows of
+tables.  A `Chunk` is a group of small variables, or rows of large ones, that one call moves.  `RunRecord` is the id of
+a run and its generations, which say what checkpoints count.
 
-It does not decide when to save, except in the hook that asks whether a checkpoint is due.  The decisions are 0005 and
-0015.
+It does not decide when to save, except in the hook that asks whether a checkpoint is due.  The decisions are 0005,
+0015 and 0041.
 
 Files:
 
@@ -16,9 +17,11 @@ Files:
     chunked_io.py       Reading and writing of stored variables in chunks of bounded size
     contents.py         Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph
     export.py           Export of the trained model as a SavedModel, which serves without this package
-    files.py            Checkpoint files, which the chief writes and reads for any number of ps
+    directory_probe.py  Probe of the chief's directory by each ps: may it read and write files there?
+    files.py            Checkpoint files, which the chief and the ps write and read for any number of ps
     glob_free.py        Paths of checkpoints for TensorFlow's readers, which take a path for a pattern
     initial_values.py   Initial values that the chief sends to the ps, because only it may have them
+    parallel_calls.py   Calls of a session that several threads make side by side
     push_barrier.py     Barrier that holds the pushes of all replicas, on all ps, at a moment when no update is half
                           applied
     run_checkpoints.py  The checkpoints of a run, by the one rule that every reader uses
@@ -29,4 +32,5 @@ Files:
     save_listeners.py   The user's listeners of checkpoints, `tf.compat.v1.train.CheckpointSaverListener` objects
     save_watcher.py     Thread of the chief that begins checkpoints between the chief's own steps
     shadow_copies.py    Second copies of stored variables, each on the ps of its original
+    snapshot.py         State of one moment, which is written to a checkpoint while updates go on
 """

@@ -1,10 +1,11 @@
 """Saver that takes checkpoints of one global step while workers train.
 
-    saver = AsyncSaver(checkpoints, PushBarrier(ops.push_counters, ops.step_gate), shadows)
-    saver.start(session)                # holds all pushes while it copies; a thread then writes the copies
+    saver = AsyncSaver(checkpoints, PushBarrier(ops.push_counters, ops.step_gate), snapshot)
+    saver.start(session)                # holds all pushes while it takes the snapshot; a thread then writes it
     step = saver.poll()                 # the step of a checkpoint written since the last call, or None
 
-Without shadow copies, where these would take too much memory, pushes are held until the file is written.
+Where copies would take too much memory, pushes are held until the variables are written.  Where the old rows of tables
+take too much, pushes wait while each of the remaining parts is written.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -25,7 +29,7 @@ from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import abandonable
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.checkpoint.push_barrier import PushBarrier
-from ps_train.engine.checkpoint.shadow_copies import ShadowCopies
+from ps_train.engine.checkpoint.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +66,12 @@ class AsyncSaver:
     Args:
       checkpoints: the checkpoint files.
       barrier: the barrier that holds the pushes.
-      shadows: the copies to write; None: the variables are written while pushes are held.
+      snapshot: the snapshot to write.
     """
 
-    def __init__(self, checkpoints: Checkpoints, barrier: PushBarrier, shadows: ShadowCopies | None) -> None:
-        self._checkpoints, self._barrier, self._shadows = checkpoints, barrier, shadows
+    def __init__(self, checkpoints: Checkpoints, barrier: PushBarrier, snapshot: Snapshot) -> None:
+        self._checkpoints, self._barrier, self._snapshot = checkpoints, barrier, snapshot
+        self._holding = threading.Lock()
         self._saves = _SessionSaves()
         self._hold_secs: list[float] = []
         self._write_secs: list[float] = []
@@ -102,13 +107,13 @@ class AsyncSaver:
             self._tell(saves)
             saves.session = session
             try:
-                if self._shadows is None:
-                    self._write_held(saves, session)
-                else:
-                    self._take(session, self._shadows)
-                    self._write_soon(saves, session, self._shadows)
+                hold = self._take(session)
             except SaveError as error:
                 saves.written.append(error)
+                return
+            saves.due = time.monotonic() + _WRITE_SECS
+            saves.writer = threading.Thread(target=self._write, args=[saves, session, hold], daemon=True, name="save")
+            saves.writer.start()
 
     def poll(self) -> int | None:
         """Returns the step of a checkpoint that is written and not reported yet, or None; tells the listeners.
@@ -176,12 +181,11 @@ class AsyncSaver:
         TensorFlow prepares a graph in its first call, which would take longer than holding the pushes does.
         """
         saves = self._saves
-        if self._shadows is not None:
-            with saves.lock, contextlib.suppress(SaveError):
-                _wait(saves, session)
-                self._take(session, self._shadows)
-                session.run(self._shadows.drop)
-                self._hold_secs.pop()
+        with saves.lock, contextlib.suppress(SaveError):
+            _wait(saves, session)
+            self._take(session).close()
+            session.run(self._snapshot.drop)
+            self._hold_secs.pop()
 
     def report(self) -> dict[str, Any] | None:
         """Returns the times of holding pushes and of writing, for result.json; None if nothing was written."""
@@ -194,37 +198,108 @@ class AsyncSaver:
             "write_secs_mean": round(sum(self._write_secs) / len(self._write_secs), 4),
         }
 
-    def _take(self, session: v1.Session, shadows: ShadowCopies) -> None:
-        began = time.monotonic()
-        with self._barrier.held(session, _TAKE_SECS):
-            session.run(shadows.copy, options=_QUICK)
-        self._hold_secs.append(time.monotonic() - began)
-        log.debug("pushes were held for %.1f ms", self._hold_secs[-1] * 1000)
+    def _take(self, session: v1.Session) -> _Hold:
+        """Takes the snapshot; returns the hold of the pushes, which has ended if all variables are copied."""
+        session.run(self._snapshot.prepare)
+        hold = _Hold(self._hold_secs)
+        try:
+            hold.begin(self._barrier.held(session, _TAKE_SECS if self._snapshot.is_copied else _WRITE_SECS))
+            session.run(self._snapshot.cut, options=_QUICK)
+        except BaseException as error:
+            hold.fail(error)
+            raise
+        if self._snapshot.is_copied:
+            hold.close()
+        return hold
 
-    def _write_held(self, saves: _SessionSaves, session: v1.Session) -> None:
-        began = time.monotonic()
-        with self._barrier.held(session, _WRITE_SECS):
-            saves.written.append(self._checkpoints.save(session))
-        self._hold_secs.append(time.monotonic() - began)
-        self._write_secs.append(self._hold_secs[-1])
-
-    def _write_soon(self, saves: _SessionSaves, session: v1.Session, shadows: ShadowCopies) -> None:
-        saves.due = time.monotonic() + _WRITE_SECS
-        saves.writer = threading.Thread(target=self._write, args=[saves, session, shadows], daemon=True, name="save")
-        saves.writer.start()
-
-    def _write(self, saves: _SessionSaves, session: v1.Session, shadows: ShadowCopies) -> None:
+    def _write(self, saves: _SessionSaves, session: v1.Session, hold: _Hold) -> None:
         began = time.monotonic()
         try:
             try:
-                saves.written.append(self._checkpoints.save(session, copies=True))
+                slowed = functools.partial(self._slowed, session, _Slowness(self._snapshot.limit_bytes))
+                saves.written.append(self._checkpoints.save(session, True, hold.close, slowed))
                 self._write_secs.append(time.monotonic() - began)
+            except BaseException as error:
+                hold.fail(error)
+                raise
             finally:
-                session.run(shadows.drop)
+                session.run(self._snapshot.drop)
         except PsTrainError as error:
             saves.written.append(error)
         except Exception as error:  # the session is lost, which the training thread detects itself
             log.debug("a checkpoint is given up: %s", cause_of(error))
+
+    @contextlib.contextmanager
+    def _slowed(self, session: v1.Session, slowness: _Slowness) -> Iterator[None]:
+        """Holds the pushes in the body if old rows take more memory than they may."""
+        if not slowness.is_over(session.run(self._snapshot.kept_bytes)):
+            yield
+            return
+        with self._holding, contextlib.ExitStack() as stack:
+            began = time.monotonic()
+            # An update that a stalled worker has half made is held as well as any other.
+            with contextlib.suppress(SaveError):
+                stack.enter_context(self._barrier.held(session, _WRITE_SECS))
+            yield
+            stack.close()
+            self._hold_secs[-1] += time.monotonic() - began
+
+
+class _Hold:
+    """A hold of the pushes that another thread may end.
+
+    Args:
+      secs: gets the seconds of the hold.
+    """
+
+    def __init__(self, secs: list[float]) -> None:
+        self._secs, self._stack = secs, contextlib.ExitStack()
+        self._began: float | None = None
+
+    def begin(self, held: contextlib.AbstractContextManager[None]) -> None:
+        """Begins the hold."""
+        self._began = time.monotonic()
+        self._stack.enter_context(held)
+
+    def close(self) -> None:
+        """Ends the hold, if it has not ended."""
+        if self._began is None:
+            return
+        began, self._began = self._began, None
+        self._stack.close()
+        self._secs.append(time.monotonic() - began)
+        log.debug("pushes were held for %.1f ms", self._secs[-1] * 1000)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the hold after an error, if it has not ended."""
+        self._stack.__exit__(type(error), error, error.__traceback__)
+
+
+class _Slowness:
+    """Whether the old rows of one checkpoint take too much memory, which is logged once.
+
+    Args:
+      limit_bytes: the bytes that they may take on a ps.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit, self._is_logged = limit_bytes, False
+
+    def is_over(self, kept_bytes: np.ndarray[Any, Any]) -> bool:
+        """Returns True if more bytes (int64 [num_ps]) than the limit are kept on a ps."""
+        ps = int(np.argmax(kept_bytes))
+        if kept_bytes[ps] <= self._limit:
+            return False
+        if not self._is_logged:
+            self._is_logged = True
+            log.warning(
+                "ps:%d keeps %.0f MiB of old rows for a checkpoint, more than max_snapshot_mib=%d: updates wait while "
+                "each of its remaining parts is written",
+                ps,
+                kept_bytes[ps] / (1 << 20),
+                self._limit >> 20,
+            )
+        return True
 
 
 def _wait(saves: _SessionSaves, session: v1.Session) -> None:

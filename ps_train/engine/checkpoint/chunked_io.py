@@ -19,7 +19,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.variables.variables import CheckpointEntry, read_in_one, variable_bytes
+from ps_train.engine.variables.old_rows import OldRows
+from ps_train.engine.variables.variables import CheckpointEntry, ps_index, read_in_one, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
 
 SLICED_DTYPES = frozenset(
@@ -37,10 +38,12 @@ class Chunk(abc.ABC):
       specs: for each variable, which slice of its key's tensor it is, in TensorFlow's notation; "" for the whole
         tensor.  A list of strings, or a string tensor.
       feeds: the feeds of each call.
+      ps: index of the ps that holds all of it; None for slices of several ps.
     """
 
     def __init__(self, entries: Sequence[CheckpointEntry], specs: Any, feeds: Sequence[Mapping[Any, Any]]) -> None:
         self.entries, self.specs, self.feeds = entries, specs, feeds
+        self.ps: int | None = ps_index(entries[0].variable)
 
     @abc.abstractmethod
     def read(self) -> list[tf.Tensor]:
@@ -52,7 +55,7 @@ class Chunk(abc.ABC):
 
 
 class WholeChunk(Chunk):
-    """Several small variables."""
+    """Several small variables of one ps."""
 
     def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
         super().__init__(entries, [entry.slice_spec for entry in entries], [{}])
@@ -67,36 +70,39 @@ class WholeChunk(Chunk):
 
 
 class RowChunk(Chunk):
-    """A large variable, of which each call moves some rows.
+    """Large variables with the same rows, of which each call moves some.
 
     Args:
-      entry: the variable.
-      rows: number of rows that one call moves.
+      entries: the variables, on one ps.
+      limit: bytes that one call moves at most; a single row may be larger.
+      old: reads the rows as they were at the cut; None: the present ones.
     """
 
-    def __init__(self, entry: CheckpointEntry, rows: int) -> None:
-        self._variable = entry.variable
+    def __init__(self, entries: Sequence[CheckpointEntry], limit: int, old: OldRows | None = None) -> None:
+        self._variables, self._old = [entry.variable for entry in entries], old
         self._begin, self._end = (v1.placeholder(tf.int32, [], name) for name in ("first_row", "last_row"))
-        specs = v1.placeholder(tf.string, [1], "rows_spec")
-        shape = self._variable.shape.as_list()
-        whole, offset = _place(entry, shape)
+        specs = v1.placeholder(tf.string, [len(entries)], "rows_specs")
+        count = self._variables[0].shape.as_list()[0]
+        rows = max(1, limit * count // max(1, sum(map(variable_bytes, self._variables))))
         feeds = []
-        for begin in range(0, shape[0], rows):
-            end = min(begin + rows, shape[0])
-            extents = [f"{offset + begin},{end - begin}", *(f"0,{size}" for size in shape[1:])]
-            feeds.append({self._begin: begin, self._end: end, specs: [f"{whole} {':'.join(extents)}"]})
-        super().__init__([entry], specs, feeds)
+        for begin in range(0, count, rows):
+            end = min(begin + rows, count)
+            feeds.append({self._begin: begin, self._end: end, specs: [_spec(entry, begin, end) for entry in entries]})
+        super().__init__(entries, specs, feeds)
 
     def read(self) -> list[tf.Tensor]:
         """Reads the rows that the feeds select."""
+        if self._old is not None:
+            return self._old.read(self._begin, self._end)
         # Rows are gathered, because reading a variable with sparse updates would first copy the whole variable.
-        with tf.device(self._variable.device):
-            return [self._variable.sparse_read(tf.range(self._begin, self._end))]
+        with tf.device(self._variables[0].device):
+            return [variable.sparse_read(tf.range(self._begin, self._end)) for variable in self._variables]
 
     def write(self, values: Sequence[tf.Tensor]) -> tf.Operation:
-        """Assigns the rows that the feeds select; the variable must be initialized."""
-        with tf.device(self._variable.device):
-            return scatter_rows(self._variable, tf.range(self._begin, self._end), values[0])
+        """Assigns the rows that the feeds select; the variables must be initialized."""
+        with tf.device(self._variables[0].device):
+            rows = tf.range(self._begin, self._end)
+            return tf.group(*[scatter_rows(v, rows, value) for v, value in zip(self._variables, values, strict=True)])
 
 
 class JoinedChunk(Chunk):
@@ -107,6 +113,7 @@ class JoinedChunk(Chunk):
 
     def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
         super().__init__(entries[:1], [""], [{}])
+        self.ps = None
         self._slices = sorted(((_begin(entry), entry.variable) for entry in entries), key=lambda pair: pair[0])
 
     def read(self) -> list[tf.Tensor]:
@@ -124,7 +131,7 @@ class JoinedChunk(Chunk):
 
 
 def split_into_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Chunk]:
-    """Splits variables into chunks of at most `limit` bytes.
+    """Splits variables into chunks of at most `limit` bytes, each of one ps.
 
     A single row, or a variable of a dtype outside SLICED_DTYPES, may be larger than `limit`.
     """
@@ -132,7 +139,18 @@ def split_into_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Ch
     for entry in (entry for entry in entries if entry.slice_spec and not _may_be_sliced(entry)):
         joined.setdefault(entry.key, []).append(entry)
     others = [entry for entry in entries if entry.key not in joined]
-    return [*map(JoinedChunk, joined.values()), *_limited_chunks(others, limit)]
+    return [
+        *map(JoinedChunk, joined.values()),
+        *(chunk for some in entries_by_ps(others).values() for chunk in _limited_chunks(some, limit)),
+    ]
+
+
+def entries_by_ps(entries: Sequence[CheckpointEntry]) -> dict[int, list[CheckpointEntry]]:
+    """Returns ps to the entries of its variables."""
+    found: dict[int, list[CheckpointEntry]] = {}
+    for entry in entries:
+        found.setdefault(ps_index(entry.variable), []).append(entry)
+    return found
 
 
 def _may_be_sliced(entry: CheckpointEntry) -> bool:
@@ -147,7 +165,7 @@ def _limited_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Chun
         shape = entry.variable.shape.as_list()
         total = variable_bytes(entry.variable)
         if total > limit and shape and _may_be_sliced(entry):
-            chunks.append(RowChunk(entry, max(1, limit * shape[0] // total)))
+            chunks.append(RowChunk([entry], limit))
             continue
         if total > room and group:
             chunks.append(WholeChunk(group))
@@ -155,6 +173,13 @@ def _limited_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Chun
         group.append(entry)
         room -= total
     return [*chunks, WholeChunk(group)] if group else chunks
+
+
+def _spec(entry: CheckpointEntry, begin: int, end: int) -> str:
+    """Returns TensorFlow's notation of some rows of a variable, as a part of its key's tensor."""
+    shape = entry.variable.shape.as_list()
+    whole, offset = _place(entry, shape)
+    return f"{whole} {':'.join([f'{offset + begin},{end - begin}', *(f'0,{size}' for size in shape[1:])])}"
 
 
 def _place(entry: CheckpointEntry, shape: Sequence[int]) -> tuple[str, int]:

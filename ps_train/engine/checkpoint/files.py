@@ -1,25 +1,28 @@
-"""Checkpoint files, which the chief writes and reads for any number of ps.
+"""Checkpoint files, which the chief and the ps write and read for any number of ps.
 
     checkpoints = Checkpoints("/models/run1", keep=5, entries=step.ps.entries, device="/job:worker/replica:0/task:0")
     checkpoints.save(session)
     checkpoints.restore(session)               # the newest undamaged one; returns its global step, or None
 
 `tf.compat.v1.train.Saver` places its save and restore operations on the variables' devices, so that files land on the
-disks of the ps.  Here the operations run on the chief.  The files have TensorFlow's own format
-(`tf.train.load_checkpoint`).  The chief moves large variables in chunks (`engine/checkpoint/chunked_io.py`), so it
-needs no memory for whole variables.  `engine/checkpoint/async_saver.py` ensures that all values belong to one moment.
+disks of the ps.  Here they run there only if the ps sees the chief's directory (`directory_probe.py`), and on the chief
+otherwise.  The chief then joins all parts and writes the index.  The files have TensorFlow's own format
+(`tf.train.load_checkpoint`).  Large variables are moved in chunks (`engine/checkpoint/chunked_io.py`), so no memory is
+needed for whole variables.  `engine/checkpoint/async_saver.py` ensures that all values belong to one moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import glob
 import logging
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -28,9 +31,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError, SaveError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS
-from ps_train.engine.checkpoint.chunked_io import Chunk, split_into_chunks
+from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, RUN_KEY, check_entries, read_kinds
+from ps_train.engine.checkpoint.directory_probe import DirectoryProbe
 from ps_train.engine.checkpoint.glob_free import glob_free
+from ps_train.engine.checkpoint.parallel_calls import run_beside
 from ps_train.engine.checkpoint.run_checkpoints import (
     NAME,
     checkpoints_in,
@@ -40,7 +45,9 @@ from ps_train.engine.checkpoint.run_checkpoints import (
     run_checkpoints,
 )
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
-from ps_train.engine.variables.variables import CheckpointEntry, ps_index
+from ps_train.engine.checkpoint.snapshot import Snapshot
+from ps_train.engine.variables.old_rows import OldRows
+from ps_train.engine.variables.variables import CheckpointEntry, ps_device
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
 log = logging.getLogger(__name__)
@@ -85,7 +92,22 @@ def prepare_directory(path: str) -> str:
     return absolute
 
 
-_Run = tuple[tf.Operation, Mapping[Any, Any]]
+class _Call(NamedTuple):
+    """A call that saves or restores a chunk.
+
+    Attributes:
+      by_chief: operation that does it with the chief's files.
+      by_ps: operation that does it with the files of the ps; None for slices of several ps.
+      ps: index of the ps; -1 for slices of several ps.
+      feeds: its feeds.
+      optional_key: the call is made only if the checkpoint has this key; "" for always.
+    """
+
+    by_chief: tf.Operation
+    by_ps: tf.Operation | None
+    ps: int
+    feeds: Mapping[Any, Any]
+    optional_key: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,23 +116,13 @@ class _Saves:
 
     Attributes:
       step: int64 scalar, the global step.
-      runs: operation and feeds of each call, in order.
+      copied: calls for small and dense variables.
+      tables: calls for large tables, of which the snapshot has the old rows; after the others.
     """
 
     step: tf.Tensor
-    runs: list[_Run]
-
-
-class _Restore(NamedTuple):
-    """A call that restores a part of a checkpoint.
-
-    Attributes:
-      run: operation and feeds.
-      optional_key: the call is made only if the checkpoint has this key; "" for always.
-    """
-
-    run: _Run
-    optional_key: str
+    copied: list[_Call]
+    tables: list[_Call] = dataclasses.field(default_factory=list)
 
 
 class Checkpoints:
@@ -122,9 +134,10 @@ class Checkpoints:
       directory: absolute path of the directory.
       keep: number of checkpoints to keep.
       entries: the variables.
-      device: device of the file operations.
-      copies: copies of the variables that can be saved in their place (`engine/checkpoint/shadow_copies.py`).
+      device: device of the chief's file operations.
+      snapshot: the snapshot that can be saved in place of the variables' present values.
       listeners: the user's listeners.
+      writers: `--checkpoint_writers`: chief, ps or auto.
 
     Attributes:
       listeners: the user's listeners; `save` tells them only that it begins.
@@ -139,8 +152,9 @@ class Checkpoints:
         keep: int,
         entries: Sequence[CheckpointEntry],
         device: str,
-        copies: Sequence[CheckpointEntry] = (),
+        snapshot: Snapshot | None = None,
         listeners: SaveListeners = NO_LISTENERS,
+        writers: str = "auto",
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
         self.run = ("", "")
@@ -152,67 +166,105 @@ class Checkpoints:
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")
             self._run = v1.placeholder(tf.string, [2], "checkpoint_run")
             self._file = v1.placeholder(tf.string, [], "checkpoint_file")
-            self._saves = {False: self._saving_all(entries)} | ({True: self._saving_all(copies)} if copies else {})
-            self._restores = {ps: self._restoring_all(some) for ps, some in _by_ps(entries).items()}
+            self._parts = v1.placeholder(tf.string, [None], "checkpoint_parts")
+            self._merge = tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=self._parts, destination_prefix=self._prefix, delete_old_dirs=True
+            )
+            by_ps = entries_by_ps(entries)
+            self._directory_probe = DirectoryProbe(sorted(by_ps)) if writers != "chief" else None
+            self._saves = {False: self._saving_all(entries)}
+            if snapshot is not None:
+                self._saves[True] = self._saving_all(snapshot.copies, snapshot.tables)
+            self._restores = {ps: self._restoring_all(some) for ps, some in by_ps.items()}
+        self._writers, self._own_files = writers, frozenset[int]()
         self._after_restore = tf.group(*v1.get_collection(AFTER_RESTORE))
 
-    def _saving_all(self, entries: Sequence[CheckpointEntry]) -> _Saves:
+    def _saving_all(
+        self, entries: Sequence[CheckpointEntry], tables: Sequence[tuple[OldRows, list[CheckpointEntry]]] = ()
+    ) -> _Saves:
         step = next(entry.variable for entry in entries if entry.key == GLOBAL_STEP)
         chunks = split_into_chunks([entry for entry in entries if not entry.follower], CHUNK_BYTES)
-        with_run = next(chunk for chunk in chunks if len(chunk.feeds) == 1)  # the global step is in one
-        saves = [run for chunk in chunks for run in self._saving(chunk, chunk is with_run)]
-        if len(saves) == 1:
-            return _Saves(step.read_value(), [(saves[0][0], {self._file: ""})])
-        files = [f"_temp/part-{number:05}" for number in range(len(saves))]
-        merge = tf.raw_ops.MergeV2Checkpoints(
-            checkpoint_prefixes=tf.stack([self._prefix + file for file in files]),
-            destination_prefix=self._prefix,
-            delete_old_dirs=True,
-        )
-        runs = [(operation, {**feeds, self._file: file}) for (operation, feeds), file in zip(saves, files, strict=True)]
-        return _Saves(step.read_value(), [*runs, (merge, {})])
+        rows = [RowChunk(some, CHUNK_BYTES, old) for old, some in tables]
+        copied, kept = ([call for chunk in some for call in self._saving(chunk)] for some in (chunks, rows))
+        return _Saves(step.read_value(), copied, kept)
 
-    def _saving(self, chunk: Chunk, with_run: bool) -> list[_Run]:
+    def _saving(self, chunk: Chunk) -> list[_Call]:
         keys = [entry.key for entry in chunk.entries]
-        tensors = [
-            self._step_saved if key == GLOBAL_STEP else value for key, value in zip(keys, chunk.read(), strict=True)
-        ]
-        specs = chunk.specs
-        if with_run:
+        specs, tensors = chunk.specs, chunk.read()
+        if GLOBAL_STEP in keys:
+            tensors[keys.index(GLOBAL_STEP)] = self._step_saved
             keys, specs, tensors = [*keys, RUN_KEY], [*specs, ""], [*tensors, self._run]
-        saved = tf.raw_ops.SaveV2(
-            prefix=self._prefix + self._file, tensor_names=keys, shape_and_slices=specs, tensors=tensors
+        prefix = self._prefix + self._file
+        return self._calls(
+            chunk,
+            lambda: tf.raw_ops.SaveV2(prefix=prefix, tensor_names=keys, shape_and_slices=specs, tensors=tensors),
         )
-        return [(saved, feeds) for feeds in chunk.feeds]
 
-    def _restoring_all(self, entries: Sequence[CheckpointEntry]) -> list[_Restore]:
-        """Returns the calls that restore entries; one for each entry that a checkpoint may lack."""
+    def _calls(self, chunk: Chunk, make: Callable[[], tf.Operation], optional_key: str = "") -> list[_Call]:
+        """Returns the calls that move a chunk; `make` adds the operation to the graph, on the present device."""
+        by_chief, by_ps = make(), None
+        if chunk.ps is not None and self._directory_probe is not None:
+            with tf.device(ps_device(chunk.ps)):
+                by_ps = make()
+        ps = -1 if chunk.ps is None else chunk.ps
+        return [_Call(by_chief, by_ps, ps, feeds, optional_key) for feeds in chunk.feeds]
+
+    def _restoring_all(self, entries: Sequence[CheckpointEntry]) -> list[_Call]:
+        """Returns the calls that restore entries; some for each entry that a checkpoint may lack."""
         groups = [[entry for entry in entries if not entry.optional], *([e] for e in entries if e.optional)]
         return [
-            _Restore(run, group[0].key if group[0].optional else "")
+            call
             for group in groups
             for chunk in split_into_chunks(group, CHUNK_BYTES)
-            for run in self._restoring(chunk)
+            for call in self._restoring(chunk, group[0].key if group[0].optional else "")
         ]
 
-    def _restoring(self, chunk: Chunk) -> list[_Run]:
-        values = tf.raw_ops.RestoreV2(
-            prefix=self._prefix,
-            tensor_names=[entry.key for entry in chunk.entries],
-            shape_and_slices=chunk.specs,
-            dtypes=[entry.variable.dtype.base_dtype for entry in chunk.entries],
-        )
-        written = chunk.write(values)
-        return [(written, feeds) for feeds in chunk.feeds]
+    def _restoring(self, chunk: Chunk, optional_key: str) -> list[_Call]:
+        def make() -> tf.Operation:
+            values = tf.raw_ops.RestoreV2(
+                prefix=self._prefix,
+                tensor_names=[entry.key for entry in chunk.entries],
+                shape_and_slices=chunk.specs,
+                dtypes=[entry.variable.dtype.base_dtype for entry in chunk.entries],
+            )
+            return chunk.write(values)
 
-    def save(self, session: v1.Session, copies: bool = False) -> int:
+        return self._calls(chunk, make, optional_key)
+
+    def find_writers(self, session: v1.Session) -> None:
+        """Finds the ps that read and write their own parts of the files: those that see the directory.
+
+        Raises:
+          ConfigError: a ps does not see it, and `writers` is "ps".
+          tf.errors.OpError: a ps was lost.
+        """
+        if self._directory_probe is None:
+            return
+        found, refused = self._directory_probe.find(session, self.directory)
+        if refused and self._writers == "ps":
+            raise ConfigError(
+                f"checkpoint_writers=ps, but {refused}: share the directory among the chief and all ps, or use "
+                "--checkpoint_writers=auto."
+            )
+        self._own_files = found
+        log.debug("checkpoints: %s write their own files", ", ".join(f"ps:{ps}" for ps in sorted(found)) or "no ps")
+
+    def save(
+        self,
+        session: v1.Session,
+        copies: bool = False,
+        when_copied: Callable[[], None] = lambda: None,
+        around_table: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> int:
         """Writes a checkpoint of the variables' present values and returns its global step.
 
         Values that other processes change during the write may be newer than that step.
 
         Args:
           session: a session of this graph.
-          copies: write the copies instead of the variables.
+          copies: write the snapshot instead of the variables.
+          when_copied: called when all but the snapshot's tables are written.
+          around_table: makes a context in which a part of the snapshot's tables is written.
 
         Raises:
           SaveError: the files could not be written.
@@ -222,7 +274,7 @@ class Checkpoints:
         path = path_of(self.directory, step)
         self.listeners.before(session, step)
         try:
-            self._write(session, saves.runs, {self._prefix: path, self._step_saved: step, self._run: list(self.run)})
+            self._write(session, saves, step, when_copied, around_table)
             self.written += 1
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
@@ -232,11 +284,46 @@ class Checkpoints:
             raise SaveError(f"checkpoint {path} could not be written ({cause_of(error)})") from None
         return step
 
-    def _write(self, session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
+    def _write(
+        self, session: v1.Session, saves: _Saves, step: int, when_copied: Callable[[], None], around_table: Any
+    ) -> None:
+        path = path_of(self.directory, step)
         os.makedirs(self.directory, exist_ok=True)  # the directory may have been removed
         for leftover in glob.glob(glob.escape(os.path.join(self.directory, NAME)) + "-*_temp"):
             shutil.rmtree(leftover, ignore_errors=True)  # from an unfinished save
-        _run_each(session, runs, feeds)
+        feeds = {self._prefix: path, self._step_saved: step, self._run: list(self.run)}
+        files = [f"_temp/part-{number:05}" for number in range(len(saves.copied) + len(saves.tables))]
+        if len(files) == 1 and not self._own_files:
+            files = [""]
+        else:
+            os.makedirs(f"{path}_temp", exist_ok=True)
+        named = zip([*saves.copied, *saves.tables], files, strict=True)
+        calls = [call._replace(feeds={**call.feeds, self._file: file}) for call, file in named]
+        self._run_all(session, calls[: len(saves.copied)], feeds)
+        when_copied()
+        self._run_all(session, calls[len(saves.copied) :], feeds, around_table)
+        if files[0]:
+            session.run(self._merge, {self._prefix: path, self._parts: [path + file for file in files]}, CHUNK_CALL)
+
+    def _run_all(
+        self,
+        session: v1.Session,
+        calls: Sequence[_Call],
+        feeds: Mapping[Any, Any],
+        around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """Makes the calls: those of each ps with its own files in their order, beside those of the chief."""
+        by_writer: dict[int, list[_Call]] = {}
+        for call in calls:
+            by_writer.setdefault(call.ps if call.ps in self._own_files else -1, []).append(call)
+
+        def make(writer: int) -> None:
+            for call in by_writer[writer]:
+                operation = call.by_chief if writer < 0 else call.by_ps
+                with around():
+                    session.run(operation, {**feeds, **call.feeds}, CHUNK_CALL)
+
+        run_beside(session, [functools.partial(make, writer) for writer in by_writer])
 
     def _forget_old(self, step: int) -> None:
         """Removes the run's older checkpoints; those of other runs, and higher numbers, are left alone."""
@@ -275,9 +362,11 @@ class Checkpoints:
             try:
                 kinds = read_kinds(path)
                 check_entries(path, self._entries, kinds)
+                calls = [one for one in selected if not one.optional_key or one.optional_key in kinds]
                 with glob_free(path) as readable:
-                    runs = [one.run for one in selected if not one.optional_key or one.optional_key in kinds]
-                    _run_each(session, runs, {self._prefix: readable})
+                    if readable != path:  # a path of this process alone
+                        calls = [call._replace(ps=-1) for call in calls]
+                    self._run_all(session, calls, {self._prefix: readable})
                 session.run(self._after_restore, options=CHUNK_CALL)
             except DAMAGED_ERRORS as error:
                 damage = damage or f"{os.path.basename(path)} is damaged: {cause_of(error)}"
@@ -314,15 +403,3 @@ class Checkpoints:
         with open(temporary, "w") as file:
             file.write("\n".join(lines) + "\n")
         os.replace(temporary, os.path.join(self.directory, "checkpoint"))
-
-
-def _run_each(session: v1.Session, runs: Sequence[_Run], feeds: Mapping[Any, Any]) -> None:
-    for operation, own_feeds in runs:
-        session.run(operation, {**feeds, **own_feeds}, CHUNK_CALL)
-
-
-def _by_ps(entries: Sequence[CheckpointEntry]) -> dict[int, list[CheckpointEntry]]:
-    found: dict[int, list[CheckpointEntry]] = {}
-    for entry in entries:
-        found.setdefault(ps_index(entry.variable), []).append(entry)
-    return found

@@ -18,6 +18,7 @@ from ps_train.engine.transport.vocabulary import Vocabulary, make_vocabularies
 from ps_train.engine.updates.base import UpdateMode
 from ps_train.engine.updates.run_counters import RunCounters
 from ps_train.engine.updates.staleness import BINS
+from ps_train.engine.variables.old_rows import tables_copied_on_write
 from ps_train.engine.variables.variables import make_variables, ps_device, zeros_variable
 
 
@@ -32,6 +33,7 @@ class PsState:
       versions: for each ps an int64 scalar there, read before the values of a step; see `UpdateMode.read_versions`.
       variables: slice name to variable of the model.
       vocabularies: slice name to vocabulary, for slices of tables with an open vocabulary.
+      keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
     """
 
     update_counts: list[Any]
@@ -39,6 +41,7 @@ class PsState:
     versions: list[tf.Tensor]
     variables: Mapping[str, Any]
     vocabularies: Mapping[str, Vocabulary]
+    keeps_rows: frozenset[str]
 
     @property
     def global_step(self) -> Any:
@@ -57,8 +60,9 @@ def make_ps_state(spec: GraphSpec, update: UpdateMode) -> PsState:
     update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(replica.count)
     versions = update.read_versions(update_counts, replica)
     variables = make_variables(model_variables, plan, job.seed)
-    vocabularies = make_vocabularies(model_variables, plan, variables, job.seed, training=True)
-    return PsState(update_counts, counters, versions, variables, vocabularies)
+    keeps_rows = tables_copied_on_write(model_variables, plan)
+    vocabularies = make_vocabularies(model_variables, plan, variables, job.seed, True, keeps_rows)
+    return PsState(update_counts, counters, versions, variables, vocabularies, keeps_rows)
 
 
 def _make_update_counts(num_ps: int) -> list[Any]:

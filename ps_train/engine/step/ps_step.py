@@ -29,6 +29,7 @@ from ps_train.engine.updates.residuals import Residuals
 from ps_train.engine.updates.shard_ownership import OwnershipTable
 from ps_train.engine.updates.shard_progress import ShardProgress
 from ps_train.engine.variables.initialization import initialize_ps
+from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, shared_entries
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
@@ -39,6 +40,7 @@ class PsStep(PsState):
 
     Attributes:
       entries: the checkpoint's variables; complete on replica 0 only.
+      old_rows: the large variables of which updates keep old rows for checkpoints.
       initialize: for each ps, the operation that initializes all variables there.
       initial_values: values that the chief writes into initialized variables, where no checkpoint is restored.
       uninitialized: bool [entries], True for each variable of `entries` that has no value.
@@ -47,6 +49,7 @@ class PsStep(PsState):
     """
 
     entries: list[CheckpointEntry]
+    old_rows: list[OldRows]
     initialize: list[tf.Operation]
     initial_values: InitialValues
     uninitialized: tf.Tensor
@@ -82,6 +85,10 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     return PsStep(
         **vars(state),
         entries=entries,
+        old_rows=[
+            *[old for one in state.vocabularies.values() for old in one.old_rows],
+            *[old for one in optimizers for old in one.old_rows.values()],
+        ],
         initialize=initialize,
         initial_values=initial_values,
         uninitialized=uninitialized,
@@ -109,7 +116,7 @@ def _make_optimizers(spec: GraphSpec, state: PsState, momenta: Collection[str]) 
     strict = [name for name, table in spec.variables.tables_by_name().items() if not table.allows_dense_updates]
     tables = frozenset(piece.name for name in strict for piece in spec.plan.slices_of(name))
     return [
-        PsOptimizer(ps, spec.job, model, state.variables, update_count, tables, state.vocabularies)
+        PsOptimizer(ps, spec.job, model, state.variables, update_count, tables, state.vocabularies, state.keeps_rows)
         for ps, update_count in enumerate(state.update_counts)
     ]
 

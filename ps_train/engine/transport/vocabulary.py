@@ -12,12 +12,13 @@ start from the same row.  If this step will admit an id, the pull returns the in
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.data.pipeline import derived_seed
+from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import ps_device
@@ -59,12 +60,23 @@ class Vocabulary:
       variables: the slice's variables by the part of their name after the table's name; "" for the rows.
       seed: seed of the table's initial values.
       training: True if pulls return the future rows of ids that the step will admit.
+      keeps_rows: True if updates keep old rows for checkpoints.
 
     Attributes:
       width: numbers in a key.
+      old_rows: the variables of which updates keep old rows.
     """
 
-    def __init__(self, piece: Slice, table: Table, variables: Mapping[str, Any], seed: int, training: bool) -> None:
+    def __init__(
+        self,
+        piece: Slice,
+        table: Table,
+        variables: Mapping[str, Any],
+        seed: int,
+        training: bool,
+        keeps_rows: bool = False,
+    ) -> None:
+        self.old_rows: list[OldRows] = []
         self._table, self._seed, self._training = table, seed, training
         self._rows, self._update_count = variables[""], variables[UPDATE_COUNT]
         self.width: int = variables[KEYS].shape[1]
@@ -72,13 +84,21 @@ class Vocabulary:
         """Row of the slice that is never assigned to an id."""
         groups = piece.begin // table.rows_per_group, piece.shape[0] // table.rows_per_group
         admitted = VocabularyVariables(variables[KEYS], variables[USED], self._update_count)
-        self._allocator = RowAllocator(piece.name, admitted, *groups, table)
+        keep = self._keep(piece, piece.name, [self._rows, admitted.keys, admitted.used]) if keeps_rows else None
+        self._allocator = RowAllocator(piece.name, admitted, *groups, table, keep)
         self._candidates: RowAllocator | None = None
         if table.admit_after > 1:
             candidates = VocabularyVariables(
                 variables[f"{CANDIDATES}/{KEYS}"], variables[f"{CANDIDATES}/{USED}"], self._update_count
             )
-            self._candidates = RowAllocator(f"{piece.name}/{CANDIDATES}", candidates, *groups, table)
+            name = f"{piece.name}/{CANDIDATES}"
+            keep = self._keep(piece, name, [candidates.keys, candidates.used]) if keeps_rows else None
+            self._candidates = RowAllocator(name, candidates, *groups, table, keep)
+
+    def _keep(self, piece: Slice, name: str, variables: list[Any]) -> Callable[[tf.Tensor], tf.Operation]:
+        old = OldRows(name, variables)
+        self.old_rows.append(old)
+        return lambda rows: keep_old_rows(piece.ps, [(old, rows)])
 
     def place_of(self, keys: tf.Tensor) -> tf.Tensor:
         """Returns the position in the whole table at which each key's group begins, int64 [n]."""
@@ -136,7 +156,8 @@ class Vocabulary:
         has_row = (status.alive | admitted) & (status.row >= 0)  # an expired id may still have its row
         readmitted = tf.where(has_row & ~status.alive)[:, 0]
         uses = tf.where(status.alive, status.uses + 1, self._table.admit_after)
-        reset = self._initialize(tf.gather(status.row, readmitted), tf.gather(keys, readmitted))
+        with tf.control_dependencies([self._allocator.keep(tf.gather(status.row, tf.where(has_row)[:, 0]))]):
+            reset = self._initialize(tf.gather(status.row, readmitted), tf.gather(keys, readmitted))
         with tf.control_dependencies([reset]):
             recorded = _record_use(self._allocator, has_row, status, uses, status.alive)
         new = tf.where(admitted & (status.row < 0))
@@ -165,7 +186,9 @@ class Vocabulary:
         if self._candidates is None or candidate is None:
             return []
         is_counted, remains = candidate.row >= 0, ~status.alive & ~admitted
-        recorded = _record_use(self._candidates, remains & is_counted, candidate, use_counts, candidate.alive)
+        recounted = remains & is_counted
+        with tf.control_dependencies([self._candidates.keep(tf.gather(candidate.row, tf.where(recounted)[:, 0]))]):
+            recorded = _record_use(self._candidates, recounted, candidate, use_counts, candidate.alive)
         with tf.control_dependencies([recorded]):
             freed = self._candidates.free(tf.gather_nd(candidate.row, tf.where(admitted & is_counted)))
         new = remains & ~is_counted & ~candidate.blocked
@@ -187,7 +210,12 @@ def _record_use(
 
 
 def make_vocabularies(
-    model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], seed: int, training: bool
+    model_variables: ModelVariables,
+    plan: Plan,
+    variables: Mapping[str, Any],
+    seed: int,
+    training: bool,
+    keeps_rows: Collection[str] = (),
 ) -> dict[str, Vocabulary]:
     """Returns all open vocabularies by slice name.
 
@@ -197,6 +225,7 @@ def make_vocabularies(
       variables: slice name to variable.
       seed: the job's seed.
       training: True if pulls return the future rows of ids that the step will admit.
+      keeps_rows: names of the slices whose old rows updates keep for checkpoints.
     """
     found = {}
     for name in model_variables.tables():
@@ -207,7 +236,8 @@ def make_vocabularies(
             parts = ["", *(other[len(name) + 1 :] for other in model_variables.variables if _belongs_to(other, name))]
             own = {part: variables[_slice_of(plan, f"{name}/{part}" if part else name, piece.index)] for part in parts}
             with tf.device(ps_device(piece.ps)):
-                found[piece.name] = Vocabulary(piece, table, own, derived_seed(seed, name), training)
+                seeded = derived_seed(seed, name)
+                found[piece.name] = Vocabulary(piece, table, own, seeded, training, piece.name in keeps_rows)
     return found
 
 

@@ -25,11 +25,14 @@ from ps_train.config.job import Job
 from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.engine.transport.vocabulary import Vocabulary
 from ps_train.engine.variables.global_step import overriding_global_step
+from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
 from ps_train.engine.variables.variables import ps_device
 from ps_train.modeling.tables.row_allocator import scatter_rows
 
 _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
 """Prefixes of the types of operations that read or write all rows of a table."""
+
+_WHOLE_WRITES = ("Assign", "ResourceApply")
 
 _COMPUTE_VALUES_FROM_SLOTS = (v1.train.FtrlOptimizer, v1.train.AdagradDAOptimizer)
 """Optimizers whose slots are sums of all gradients: the next step computes a value from them alone."""
@@ -83,9 +86,11 @@ class PsOptimizer:
       update_count: int64 variable on this ps, the number of updates made; the global step of its optimizers.
       tables: names of the slices of tables.
       vocabularies: slice name to vocabulary, for slices with an open vocabulary.
+      keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
 
     Attributes:
       slots: group to the variables that its optimizer has made, in order.
+      old_rows: slice name to those of its variables of which updates keep old rows here; a vocabulary keeps its own.
       key_of, slot_key_of: see `OptimizerGroups`.
     """
 
@@ -98,7 +103,10 @@ class PsOptimizer:
         update_count: tf.Variable,
         tables: frozenset[str] = frozenset(),
         vocabularies: Mapping[str, Vocabulary] | None = None,
+        keeps_rows: frozenset[str] = frozenset(),
     ) -> None:
+        self._ps, self._keeps_rows = ps, keeps_rows
+        self.old_rows: dict[str, OldRows] = {}
         self._vocabularies = vocabularies or {}
         self._job, self._model, self._variables, self._tables = job, model, variables, tables
         self._device, self._update_count = ps_device(ps), update_count
@@ -117,13 +125,21 @@ class PsOptimizer:
             }
             ready = tf.group(*[admission.done for admission in admitted.values()])
             pairs: dict[str, list[tuple[Any, Any]]] = {}
+            written: dict[str, tf.Tensor] = {}
             for name, gradient in to_indexed_slices(gradients).items():
                 gradient = admitted[name].gradient if name in admitted else gradient
+                if name in self._keeps_rows:
+                    written[name] = gradient.indices
                 pairs.setdefault(groups.group_of(name), []).append((gradient, self._variables[name]))
             with tf.control_dependencies([ready]):
                 done = [self._apply(groups.optimizers[group], group, some) for group, some in pairs.items()]
             # The slots are known only now that the optimizers have been built.
-            add_control_inputs(ready, [self._reset_slots(name, some.new_rows) for name, some in admitted.items()])
+            for name in written.keys() & admitted.keys():
+                written[name] = tf.concat([written[name], admitted[name].new_rows], 0)
+            kept = self._keep(written)
+            with tf.control_dependencies(kept):
+                reset = [self._reset_slots(name, some.new_rows) for name, some in admitted.items()]
+            add_control_inputs(ready, [*kept, *reset])
         self._check_tables(gradients)
         return tf.group(*done)
 
@@ -182,14 +198,37 @@ class PsOptimizer:
 
     def _reset_slots(self, name: str, fresh: tf.Tensor) -> tf.Operation:
         """Resets rows (int64 [k]) of a slice's slots to the slots' initial values."""
-        rows, done = self._variables[name].shape[0], []
-        for slot in (variable for slots in self.slots.values() for variable in slots):
-            if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]:
-                initial = slot.sparse_read(
-                    tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].unassigned_row, tf.int64))
-                )
-                done.append(scatter_rows(slot, fresh, initial))
+        done = []
+        for slot in self._slots_by_row(name):
+            initial = slot.sparse_read(
+                tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].unassigned_row, tf.int64))
+            )
+            done.append(scatter_rows(slot, fresh, initial))
         return tf.group(*done)
+
+    def _slots_by_row(self, name: str) -> list[Any]:
+        """Returns the slots of a slice that have its rows."""
+        rows = self._variables[name].shape[0]
+        slots = [variable for slots in self.slots.values() for variable in slots]
+        return [slot for slot in slots if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]]
+
+    def _keep(self, written: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
+        """Returns the operation that keeps old rows before an update; none if there is no large table.
+
+        Args:
+          written: slice name to the rows that the update writes, int32 or int64 [n].
+        """
+        pairs = []
+        for name, rows in written.items():
+            if name not in self.old_rows:
+                slots = [slot for slot in self._slots_by_row(name) if slot.dtype.base_dtype == tf.float32]
+                slots = [slot for slot in slots if not _writers_of_all_rows(slot)]
+                variables = [*([] if name in self._vocabularies else [self._variables[name]]), *slots]
+                if not variables:
+                    continue
+                self.old_rows[name] = OldRows(f"{name}/updated", variables)
+            pairs.append((self.old_rows[name], rows))
+        return [keep_old_rows(self._ps, pairs)] if pairs else []
 
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
         is_first = group not in self.slots
@@ -277,6 +316,12 @@ def _longest_prefix(name: str, groups: Mapping[str, Any]) -> str:
             'add one for the rest under "".'
         )
     return max(found, key=len)
+
+
+def _writers_of_all_rows(slot: Any) -> list[tf.Operation]:
+    """Returns the operations of the present graph that write a whole slot, except those made with it."""
+    readers = capture(v1.get_default_graph(), slot.handle).consumers()
+    return [one for one in readers if one.type.startswith(_WHOLE_WRITES) and one is not slot.initializer]
 
 
 def _of_the_variable(reader: tf.Operation, variable: Any) -> bool:

@@ -26,6 +26,8 @@ Files:
     model_variable.py      The object that a model is given for a trained variable: the pulled value with a variable's
                              interface
     mutex.py               The mutex of a ps, under which updates are made one at a time
+    old_rows.py            Old values of the rows of large tables, kept on their ps while a checkpoint is written (copy
+                             on write)
     pairwise_shapes.py     Check for shapes that broadcast a batch against itself: [batch, 1] with [batch] gives
                              [batch, batch]
     plain_graph.py         A model built in one process with ordinary variables, to score or export a checkpoint

@@ -54,12 +54,23 @@ class RowAllocator:
       first_group: first group of the table that the ps holds.
       groups: number of groups that the ps holds.
       table: the table.
+      keep: makes the operation that keeps rows (int64 [n]) for a checkpoint before they are written; None: no
+        operation.
 
     Attributes:
       index: the map from ids to rows.
     """
 
-    def __init__(self, name: str, variables: VocabularyVariables, first_group: int, groups: int, table: Table) -> None:
+    def __init__(
+        self,
+        name: str,
+        variables: VocabularyVariables,
+        first_group: int,
+        groups: int,
+        table: Table,
+        keep: Callable[[tf.Tensor], tf.Operation] | None = None,
+    ) -> None:
+        self._keep = keep
         self._variables, self._first_group, self._groups, self._table = variables, first_group, groups, table
         self._size = table.rows_per_group
         self.index = RowIndex(variables, self._size, table.expire_steps, f"ps_train/index/{name}")
@@ -86,8 +97,12 @@ class RowAllocator:
         """Returns the number of the current update in each row's group, int64 [n]."""
         return tf.gather(self._variables.update_count.read_value(), self.index.group(rows)) + 1
 
+    def keep(self, rows: tf.Tensor) -> tf.Operation:
+        """Keeps rows (int64 [n]) for a checkpoint, before they are written."""
+        return tf.no_op() if self._keep is None else self._keep(rows)
+
     def record_use(self, rows: tf.Tensor, uses: tf.Tensor, since: tf.Tensor) -> tf.Operation:
-        """Records that the current update uses rows.
+        """Records that the current update uses rows; to run after `keep`.
 
         Args:
           rows: int64 [n].
@@ -121,7 +136,9 @@ class RowAllocator:
         use_counts = tf.fill(tf.shape(assigned), tf.constant(uses, tf.int64))
         # The keys are written first: a pull by the earlier id then sees that the row is no longer its own.  The index
         # is written last: the new id must not find the row before it is initialized.
-        with tf.control_dependencies([scatter_rows(self._variables.keys, assigned, keys), row]):
+        with tf.control_dependencies([self.keep(assigned)]):
+            taken = scatter_rows(self._variables.keys, assigned, keys)
+        with tf.control_dependencies([taken, row]):
             ready = prepare(assigned, keys) if prepare else tf.no_op()
         with tf.control_dependencies([ready]):
             done = [
@@ -136,7 +153,8 @@ class RowAllocator:
         """Frees rows that ids have; each row must occur once."""
         group, top = self.index.group(rows), self._top.read_value()
         slot = group * self._size + tf.gather(top, group) + _rank(group, self._groups)
-        with tf.control_dependencies([self.index.remove(self._variables.keys.sparse_read(rows)), slot]):
+        removed = self.index.remove(self._variables.keys.sparse_read(rows))
+        with tf.control_dependencies([removed, slot, self.keep(rows)]):
             return tf.group(
                 scatter_rows(self._variables.used, rows, tf.zeros([tf.size(rows), 3], tf.int64)),
                 scatter_rows(self._free, slot, tf.cast(rows, tf.int32)),

@@ -111,7 +111,7 @@ def unsaved(status: Status, job: Job, task: str, value: float) -> str:
 
 def holds(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for checkpoints that hold pushes for long."""
-    return "save less often (--save_secs, --save_steps), or raise --max_snapshot_mib so that copies are written"
+    return "save less often (--save_secs, --save_steps), or raise --max_snapshot_mib so that training need not wait"
 
 
 def slow_worker(status: Status, job: Job, task: str, value: float) -> str:

@@ -34,7 +34,7 @@ from ps_train.engine.checkpoint.push_barrier import PushBarrier
 from ps_train.engine.checkpoint.run_files import read_run_id, set_aside
 from ps_train.engine.checkpoint.run_record import begin_generation
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
-from ps_train.engine.checkpoint.shadow_copies import ShadowCopies, bytes_by_ps
+from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.step.train_step import TrainStep
 
 log = logging.getLogger(__name__)
@@ -56,27 +56,13 @@ def make_savers(
       The checkpoints and their saver.
     """
     stored = [one for one in step.ps.entries if not one.follower]
-    shadows = ShadowCopies(stored) if _is_small(job, bytes_by_ps(stored)) else None
-    copies = shadows.entries if shadows else ()
-    checkpoints = Checkpoints(directory, job.keep_checkpoints, step.ps.entries, device, copies, listeners)
+    snapshot = Snapshot(stored, step.ps.old_rows, len(step.ps.update_counts), job.max_snapshot_mib << 20)
+    checkpoints = Checkpoints(
+        directory, job.keep_checkpoints, step.ps.entries, device, snapshot, listeners, job.checkpoint_writers
+    )
     return checkpoints, AsyncSaver(
-        checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), shadows
+        checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), snapshot
     )
-
-
-def _is_small(job: Job, sizes: dict[int, int]) -> bool:
-    largest = max(sizes, key=sizes.__getitem__)
-    mebibytes = sizes[largest] / (1 << 20)
-    if mebibytes <= job.max_snapshot_mib:
-        return True
-    log.info(
-        "ps:%d holds %.0f MiB, more than max_snapshot_mib=%d: it is not copied, and pushes are held while a "
-        "checkpoint is written",
-        largest,
-        mebibytes,
-        job.max_snapshot_mib,
-    )
-    return False
 
 
 _POLL_SECS, _RETURN_SECS = 0.05, 2.0

@@ -136,6 +136,7 @@ class ChiefTraining(WorkerTraining):
         """Initializes or restores the model, and opens the input; returns the global step."""
         self._snapshots.begin_session()
         session.run(self.step.ps.uninitialized)  # connects to every ps
+        self._checkpoints.find_writers(session)
         gc_control.resume()
         # Written again in every session: a restarted ps 0 has lost it.
         self.joined.stores[0].set(records.DESCRIPTION, json.dumps(self.prepared.description))
