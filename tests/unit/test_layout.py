@@ -24,6 +24,7 @@ COVERED_BY = {
     # Parts of a graph that can be judged only in a whole graph.
     "engine/step/train_step.py": "tests/cluster/test_modes.py",
     "engine/step/ps_step.py": "tests/cluster/test_modes.py",
+    "engine/step/ps_state.py": "tests/cluster/test_modes.py",
     "engine/step/worker_step.py": "tests/cluster/test_modes.py",
     "engine/step/backward.py": "tests/cluster/test_gradients.py",
     "engine/step/metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",

@@ -276,7 +276,7 @@ class _Hold:
 
 
 class _Slowness:
-    """Whether the old rows of one checkpoint take too much memory, which is logged once.
+    """Test of the memory that the old rows of one checkpoint take; too much is logged once.
 
     Args:
       limit_bytes: the bytes that they may take on a ps.

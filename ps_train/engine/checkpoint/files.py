@@ -22,6 +22,7 @@ import os
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -240,7 +241,11 @@ class Checkpoints:
         """
         if self._directory_probe is None:
             return
-        found, refused = self._directory_probe.find(session, self.directory)
+        try:
+            found, refused = self._directory_probe.find(session, self.directory)
+        except OSError as error:  # the next checkpoint reports it
+            log.debug("checkpoints: the chief cannot write to %s (%s)", self.directory, cause_of(error))
+            found, refused = frozenset(), ""
         if refused and self._writers == "ps":
             raise ConfigError(
                 f"checkpoint_writers=ps, but {refused}: share the directory among the chief and all ps, or use "
@@ -292,11 +297,13 @@ class Checkpoints:
         for leftover in glob.glob(glob.escape(os.path.join(self.directory, NAME)) + "-*_temp"):
             shutil.rmtree(leftover, ignore_errors=True)  # from an unfinished save
         feeds = {self._prefix: path, self._step_saved: step, self._run: list(self.run)}
-        files = [f"_temp/part-{number:05}" for number in range(len(saves.copied) + len(saves.tables))]
+        # A random name: a ps may still write a part for a chief that died during a save of the same step.
+        parts = f"_{uuid.uuid4().hex}_temp"
+        files = [f"{parts}/part-{number:05}" for number in range(len(saves.copied) + len(saves.tables))]
         if len(files) == 1 and not self._own_files:
             files = [""]
         else:
-            os.makedirs(f"{path}_temp", exist_ok=True)
+            os.makedirs(path + parts)
         named = zip([*saves.copied, *saves.tables], files, strict=True)
         calls = [call._replace(feeds={**call.feeds, self._file: file}) for call, file in named]
         self._run_all(session, calls[: len(saves.copied)], feeds)

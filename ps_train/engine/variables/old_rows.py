@@ -115,7 +115,7 @@ class _Stored(NamedTuple):
     Attributes:
       values: for each variable its old rows, [places, ...].
       places: the place of each row among the old rows; int32 [rows], -1 for none.
-      counts: the number of rows that were read, and of places that are taken; int64 [2].
+      counts: the first row that may still be read, and the number of places that are taken; int64 [2].
     """
 
     values: list[tf.Tensor]
@@ -238,9 +238,9 @@ class OldRows:
                 for stored, one in zip(self._stored.values, self.variables, strict=True)
             ]
             values = [tf.tensor_scatter_nd_update(*one) for one in zip(values, [which] * len(old), old, strict=True)]
-            with tf.control_dependencies(values):
-                end = tf.cast(end, tf.int64)[tf.newaxis]
-                moved = tf.raw_ops.ResourceScatterUpdate(resource=self._stored.counts, indices=[0], updates=end)
+            # Rows before the first one are read for good.  These may be read again, if a task refuses the call.
+            first = tf.cast(begin, tf.int64)[tf.newaxis]
+            moved = tf.raw_ops.ResourceScatterUpdate(resource=self._stored.counts, indices=[0], updates=first)
             with tf.control_dependencies([moved]):
                 return [tf.identity(value) for value in values]
 
