@@ -111,7 +111,7 @@ def test_with_checkpoint_writers_ps_a_ps_without_the_directory_is_an_error(
 ) -> None:
     cluster = made(tmp_path / "model", checkpoint_writers="ps")
     reads = cluster.checkpoints._directory_probe._reads
-    with pytest.raises(ConfigError, match="checkpoint_writers=ps, but ps:1 does not see the chief's .*/model: share"):
+    with pytest.raises(ConfigError, match=r"checkpoint_writers=ps, but ps:1 does not see the chief.s .*/model: share"):
         cluster.checkpoints.find_writers(Disks(cluster.sessions[0], {reads[1]: elsewhere}))
 
 

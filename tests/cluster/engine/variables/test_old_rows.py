@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pathlib
+import time
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,31 @@ def of_saves(graph: tf.Graph) -> list[tf.Operation]:
     found = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
     names = [op.get_attr("shared_name").decode() for op in found]
     return [op for op, name in zip(found, names, strict=True) if name.startswith(("ps_train/old", "ps_train/cut"))]
+
+
+def test_pushes_are_held_for_a_moment_and_updates_go_on_between_any_two_parts_of_a_table(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = made(Every(), tmp_path, 2, update="async")
+    session = cluster.sessions[0]
+    run, parts = session.run, []
+
+    def run_slowly(fetches: Any, *args: Any, **fields: Any) -> Any:
+        found = run(fetches, *args, **fields)
+        if getattr(fetches, "type", "") == "SaveV2":
+            before = cluster.global_step()
+            eventually(lambda: cluster.global_step() > before, 30, "an update during the write")
+            time.sleep(0.05)
+            parts.append(before)
+        return found
+
+    with training(cluster), monkeypatch.context() as patched:
+        cluster.snapshots.warm_up(session)
+        patched.setattr(session, "run", run_slowly)
+        cluster.snapshots.save(session)
+    report = cluster.snapshots.report()
+    assert len(parts) > 10
+    assert report["hold_secs_max"] < report["write_secs_mean"] / 3
 
 
 @pytest.mark.parametrize("admit_after", [1, 2])
