@@ -60,7 +60,7 @@ def test_a_chief_that_is_killed_while_it_holds_the_pushes_does_not_stop_the_work
     time.sleep(2.0)  # the other worker goes on alone
     chief = cluster.start("worker", 0, "--save_steps=100")
     chief.wait_for("the ps still hold the model: training continues at step", 60)
-    resumed = int(chief.output.split("training goes on at step ")[1].split()[0])
+    resumed = int(chief.output.split("training continues at step ")[1].split()[0])
     assert resumed > last + 50
     for process in (chief, workers[1], *servers):
         assert process.wait(90) == 0, process.output

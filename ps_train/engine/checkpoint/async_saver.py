@@ -4,6 +4,8 @@
     saver.start(session)                # holds all pushes while it takes the snapshot; a thread then writes it
     step = saver.poll()                 # the step of a checkpoint written since the last call, or None
 
+The thread pauses after each part, unless its end is awaited: a ps needs its cores for training.
+
 Where copies would take too much memory, pushes are held until the variables are written.  Where the old rows of tables
 take too much, pushes wait while each of the remaining parts is written.
 """
@@ -34,6 +36,9 @@ from ps_train.engine.checkpoint.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 _TAKE_SECS, _WRITE_SECS = 20.0, 3600.0
+_PAUSE = 2.0
+"""Length of the pause before a part of a checkpoint, as a multiple of the time of the part before it."""
+
 _QUICK = v1.RunOptions(timeout_in_ms=int(_TAKE_SECS * 1000))
 
 
@@ -45,6 +50,7 @@ class _SessionSaves:
       lock: lock under which one thread at a time makes a checkpoint.
       writer: the thread that writes, or wrote last.
       due: time.monotonic() by which the writer must end.
+      is_awaited: set while something waits for the end of the writer, which then makes no pauses.
       written: step of each written checkpoint of which the listeners do not know yet, or its error.
       told: the same for those of which they know, and which are not reported yet.
       telling: lock under which one thread at a time tells the listeners that a checkpoint is written.
@@ -54,6 +60,7 @@ class _SessionSaves:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     writer: threading.Thread | None = None
     due: float = 0.0
+    is_awaited: threading.Event = dataclasses.field(default_factory=threading.Event)
     written: collections.deque[int | PsTrainError] = dataclasses.field(default_factory=collections.deque)
     told: collections.deque[int | PsTrainError] = dataclasses.field(default_factory=collections.deque)
     telling: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -112,6 +119,7 @@ class AsyncSaver:
                 saves.written.append(error)
                 return
             saves.due = time.monotonic() + _WRITE_SECS
+            saves.is_awaited.clear()
             saves.writer = threading.Thread(target=self._write, args=[saves, session, hold], daemon=True, name="save")
             saves.writer.start()
 
@@ -141,6 +149,10 @@ class AsyncSaver:
                 if not isinstance(outcome, PsTrainError) and saves.session is not None:
                     self._checkpoints.listeners.after(saves.session, outcome)
 
+    def hurry(self) -> None:
+        """Ends the pauses of the checkpoint that is being written."""
+        self._saves.is_awaited.set()
+
     def wait(self, session: v1.Session) -> None:
         """Waits until nothing is being written.
 
@@ -151,6 +163,7 @@ class AsyncSaver:
     def wait_briefly(self, secs: float) -> None:
         """Waits until nothing is being written, for at most `secs` seconds."""
         if self._saves.writer is not None:
+            self.hurry()
             self._saves.writer.join(secs)
 
     def save(self, session: v1.Session) -> int:
@@ -216,8 +229,9 @@ class AsyncSaver:
         began = time.monotonic()
         try:
             try:
-                slowed = functools.partial(self._slowed, session, _Slowness(self._snapshot.limit_bytes))
-                saves.written.append(self._checkpoints.save(session, True, hold.close, slowed))
+                pace = _Pace(self._snapshot.limit_bytes)
+                around_part = functools.partial(self._around_part, saves, session, hold, pace)
+                saves.written.append(self._checkpoints.save(session, True, hold.close, around_part))
                 self._write_secs.append(time.monotonic() - began)
             except BaseException as error:
                 hold.fail(error)
@@ -230,10 +244,18 @@ class AsyncSaver:
             log.debug("a checkpoint is given up: %s", cause_of(error))
 
     @contextlib.contextmanager
-    def _slowed(self, session: v1.Session, slowness: _Slowness) -> Iterator[None]:
-        """Holds the pushes in the body if old rows take more memory than they may."""
-        if not slowness.is_over(session.run(self._snapshot.kept_bytes)):
+    def _around_part(
+        self, saves: _SessionSaves, session: v1.Session, hold: _Hold, pace: _Pace, writer: int
+    ) -> Iterator[None]:
+        """Makes way for training before a part is written; if old rows take too much memory, holds the pushes."""
+        if hold.is_on:
             yield
+            return
+        if not pace.is_exceeded(session.run(self._snapshot.kept_bytes)):
+            if saves.due - time.monotonic() > _WRITE_SECS / 2:
+                saves.is_awaited.wait(pace.pause_secs(writer))
+            with pace.measured(writer):
+                yield
             return
         with self._holding, contextlib.ExitStack() as stack:
             began = time.monotonic()
@@ -256,6 +278,11 @@ class _Hold:
         self._secs, self._stack = secs, contextlib.ExitStack()
         self._began: float | None = None
 
+    @property
+    def is_on(self) -> bool:
+        """True while the pushes are held."""
+        return self._began is not None
+
     def begin(self, held: contextlib.AbstractContextManager[None]) -> None:
         """Begins the hold."""
         self._began = time.monotonic()
@@ -275,8 +302,8 @@ class _Hold:
         self._stack.__exit__(type(error), error, error.__traceback__)
 
 
-class _Slowness:
-    """Test of the memory that the old rows of one checkpoint take; too much is logged once.
+class _Pace:
+    """The pace of writing one checkpoint, which makes way for training as long as old rows take little memory.
 
     Args:
       limit_bytes: the bytes that they may take on a ps.
@@ -284,9 +311,21 @@ class _Slowness:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit, self._is_logged = limit_bytes, False
+        self._part_secs: dict[int, float] = {}
 
-    def is_over(self, kept_bytes: np.ndarray[Any, Any]) -> bool:
-        """Returns True if more bytes (int64 [num_ps]) than the limit are kept on a ps."""
+    @contextlib.contextmanager
+    def measured(self, writer: int) -> Iterator[None]:
+        """Measures the writing of a part."""
+        began = time.monotonic()
+        yield
+        self._part_secs[writer] = time.monotonic() - began
+
+    def pause_secs(self, writer: int) -> float:
+        """Returns the length of the pause before the next part of a writer."""
+        return _PAUSE * self._part_secs.get(writer, 0.0)
+
+    def is_exceeded(self, kept_bytes: np.ndarray[Any, Any]) -> bool:
+        """Returns True if more bytes (int64 [num_ps]) than the limit are kept on a ps; logs it once."""
         ps = int(np.argmax(kept_bytes))
         if kept_bytes[ps] <= self._limit:
             return False
@@ -304,5 +343,6 @@ class _Slowness:
 
 def _wait(saves: _SessionSaves, session: v1.Session) -> None:
     if saves.writer is not None:
+        saves.is_awaited.set()
         with abandonable(session, max(0.0, saves.due - time.monotonic())):
             saves.writer.join()

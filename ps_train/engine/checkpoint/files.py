@@ -93,6 +93,9 @@ def prepare_directory(path: str) -> str:
     return absolute
 
 
+AroundPart = Callable[[int], contextlib.AbstractContextManager[Any]]
+
+
 class _Call(NamedTuple):
     """A call that saves or restores a chunk.
 
@@ -259,7 +262,7 @@ class Checkpoints:
         session: v1.Session,
         copies: bool = False,
         when_copied: Callable[[], None] = lambda: None,
-        around_table: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        around_part: AroundPart = contextlib.nullcontext,
     ) -> int:
         """Writes a checkpoint of the variables' present values and returns its global step.
 
@@ -269,7 +272,7 @@ class Checkpoints:
           session: a session of this graph.
           copies: write the snapshot instead of the variables.
           when_copied: called when all but the snapshot's tables are written.
-          around_table: makes a context in which a part of the snapshot's tables is written.
+          around_part: makes a context in which a part is written, from the index of its ps; -1 for the chief.
 
         Raises:
           SaveError: the files could not be written.
@@ -279,7 +282,7 @@ class Checkpoints:
         path = path_of(self.directory, step)
         self.listeners.before(session, step)
         try:
-            self._write(session, saves, step, when_copied, around_table)
+            self._write(session, saves, step, when_copied, around_part)
             self.written += 1
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
@@ -290,7 +293,7 @@ class Checkpoints:
         return step
 
     def _write(
-        self, session: v1.Session, saves: _Saves, step: int, when_copied: Callable[[], None], around_table: Any
+        self, session: v1.Session, saves: _Saves, step: int, when_copied: Callable[[], None], around_part: AroundPart
     ) -> None:
         path = path_of(self.directory, step)
         os.makedirs(self.directory, exist_ok=True)  # the directory may have been removed
@@ -306,9 +309,9 @@ class Checkpoints:
             os.makedirs(path + parts)
         named = zip([*saves.copied, *saves.tables], files, strict=True)
         calls = [call._replace(feeds={**call.feeds, self._file: file}) for call, file in named]
-        self._run_all(session, calls[: len(saves.copied)], feeds)
+        self._run_all(session, calls[: len(saves.copied)], feeds, around_part)
         when_copied()
-        self._run_all(session, calls[len(saves.copied) :], feeds, around_table)
+        self._run_all(session, calls[len(saves.copied) :], feeds, around_part)
         if files[0]:
             session.run(self._merge, {self._prefix: path, self._parts: [path + file for file in files]}, CHUNK_CALL)
 
@@ -317,7 +320,7 @@ class Checkpoints:
         session: v1.Session,
         calls: Sequence[_Call],
         feeds: Mapping[Any, Any],
-        around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        around: AroundPart = contextlib.nullcontext,
     ) -> None:
         """Makes the calls: those of each ps with its own files in their order, beside those of the chief."""
         by_writer: dict[int, list[_Call]] = {}
@@ -327,7 +330,7 @@ class Checkpoints:
         def make(writer: int) -> None:
             for call in by_writer[writer]:
                 operation = call.by_chief if writer < 0 else call.by_ps
-                with around():
+                with around(writer):
                     session.run(operation, {**feeds, **call.feeds}, CHUNK_CALL)
 
         run_beside(session, [functools.partial(make, writer) for writer in by_writer])

@@ -37,6 +37,9 @@ class Saves(Protocol):
     def busy(self) -> bool:
         """True while a checkpoint is being written."""
 
+    def hurry(self) -> None:
+        """Ends the pauses of the one that is being written, because another is due."""
+
     def start(self, session: v1.Session) -> None:
         """Starts a checkpoint."""
 
@@ -225,6 +228,7 @@ class SaveHook(v1.train.SessionRunHook):
         since = state.due_since = now if state.due_since is None else state.due_since
         if self._saves.busy:
             state.was_busy = True
+            self._saves.hurry()
             return
         due = self._every_steps * (self._tried // self._every_steps + 1) if by_step else None
         state.begun.append(_Begun(due, now - since, state.was_busy))

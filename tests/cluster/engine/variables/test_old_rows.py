@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train import Arrays, embeddings
-from ps_train.engine.checkpoint import files
+from ps_train.engine.checkpoint import async_saver, files
 from ps_train.engine.checkpoint.files import checkpoints_in
 from ps_train.engine.variables import old_rows
 from tests.support.cluster import InProcessCluster
@@ -165,6 +165,30 @@ def test_pushes_are_held_for_a_moment_and_updates_go_on_between_any_two_parts_of
     report = cluster.snapshots.report()
     assert len(parts) > 10
     assert report["hold_secs_max"] < report["write_secs_mean"] / 3
+
+
+def test_a_write_makes_way_for_training_until_its_end_is_awaited(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_saver, "_PAUSE", 1e6)
+    cluster = made(Every(), tmp_path, 1)
+    saver, session = cluster.snapshots, cluster.sessions[0]
+    run, parts = session.run, []
+
+    def noted(fetches: Any, *args: Any, **fields: Any) -> Any:
+        found = run(fetches, *args, **fields)
+        if getattr(fetches, "type", "") == "SaveV2":
+            parts.append(fetches)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "run", noted)
+        saver.start(session)
+        eventually(lambda: len(parts) == 2, 30, "the first part of each ps")
+        assert saver.busy
+        saver.hurry()
+        eventually(lambda: not saver.busy, 30, "the end of the write")
+    assert saver.poll() == 0 and len(parts) > 10
 
 
 @pytest.mark.parametrize("admit_after", [1, 2])
