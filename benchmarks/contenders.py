@@ -18,6 +18,9 @@ from benchmarks.errors import UsageError
 from benchmarks.link import DEVICE
 from benchmarks.processes import Program, free_ports
 from benchmarks.workloads import workload_class
+from ps_train.base.process_stats import available_cores
+from ps_train.cluster.addresses.environment import task_environment
+from ps_train.config.job import Job, Task
 
 _ENDLESS = 1 << 30
 
@@ -137,6 +140,30 @@ def _peer(
     return programs
 
 
+def _with_our_threads(
+    make: Callable[[Setting, Sequence[str]], list[Program]],
+) -> Callable[[Setting, Sequence[str]], list[Program]]:
+    """The same programs with the numbers of threads that our tasks get on this machine."""
+
+    def programs(setting: Setting, flags: Sequence[str]) -> list[Program]:
+        found = []
+        tasks = [*_tasks("ps", setting.num_ps), *_tasks("worker", setting.num_workers)]
+        hosts = [f"{setting.place(task).host}:{port}" for port, task in enumerate(tasks, 1)]  # the ports do not matter
+        job = Job(ps_hosts=tuple(hosts[: setting.num_ps]), worker_hosts=tuple(hosts[setting.num_ps :]))
+        for program in make(setting, flags):
+            environment = {**program.environment, **_our_threads(program.name, job)}
+            found.append(dataclasses.replace(program, environment=environment))
+        return found
+
+    return programs
+
+
+def _our_threads(task: str, job: Job) -> dict[str, str]:
+    kind, _, index = task.partition(":")
+    changes = task_environment(Task(kind, int(index)), job, {}, available_cores())
+    return {name: value for name, value in changes.items() if value and name.endswith("OP_THREADS")}
+
+
 def _single(processes: int, threads: int) -> Callable[[Setting, Sequence[str]], list[Program]]:
     def programs(setting: Setting, flags: Sequence[str]) -> list[Program]:
         command = [sys.executable, "-m", "benchmarks.peers.single", f"--workload={setting.workload}", *flags]
@@ -157,6 +184,7 @@ _ALL = [
     Contender("bare", "async", _peer("bare")),
     Contender("classic-async", "async", _peer("classic")),
     Contender("classic-sync", "sync", _peer("classic", "--sync"), replicas_per_step=0),
+    Contender("classic-threads", "async", _with_our_threads(_peer("classic"))),
     Contender("pss-1", "async", _peer("pss", "--steps_per_closure=1", chief=True)),
     Contender("pss-100", "async", _peer("pss", "--steps_per_closure=100", chief=True)),
     Contender("single-1x2", "none", _single(1, 2)),
@@ -164,7 +192,7 @@ _ALL = [
     Contender("ddp", "sync", _peer("ddp", num_ps=0), replicas_per_step=0),
 ]
 ALIASES: dict[str, tuple[str, ...]] = {"ours": ("ours-async", "ours-sync")}
-ALIASES |= {"classic": ("classic-async", "classic-sync")}
+ALIASES |= {"classic": ("classic-async", "classic-sync", "classic-threads")}
 ALIASES |= {"pss": ("pss-1", "pss-100"), "single": ("single-1x2", "single-2x1")}
 ALIASES |= {"dtypes": ("ours-async", "ours-async:compute_dtype=bfloat16", "ours-async:compute_dtype=float16")}
 _CODECS = (

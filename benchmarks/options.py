@@ -24,6 +24,7 @@ WHAT = {
     "startup": "from launch to the first step of all workers",
     "graph_size": "preparing models of many variables, tables, columns or products",
     "growth": "more and more workers, and a model of them",
+    "input": "rows per CPU second of each reader, and of plain tf.data",
     "modes": "the update modes with one slow worker of four",
     "slow": "the same with delay and a rate limit between tasks",
     "status": "what an open status page costs",

@@ -35,7 +35,7 @@ def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
         lines += ["", f"## {name}: {workload['about']}", "", _table(workload), *_remarks(workload)]
     if record.get("calibration"):
         lines += ["", "## Bound", "", *_bounds(record)]
-    found = [one for name, workload in record["workloads"].items() for one in judge(rates(workload), name)]
+    found = [one for name, workload in record["workloads"].items() for one in judge(comparable_rates(workload), name)]
     if judged and found:
         head = ["workload", "ours", "against", "ratio", "target", "reached"]
         lines += ["", "## Targets", "", markdown(head, [one.cells() for one in found])]
@@ -54,8 +54,29 @@ def rates(workload: dict[str, Any]) -> dict[str, list[float]]:
     return {name: [run["examples_per_sec"] for run in runs] for name, runs in workload["runs"].items() if runs}
 
 
+def comparable_rates(workload: dict[str, Any]) -> dict[str, list[float]]:
+    """The rates of which ratios may be quoted: without those of contenders whose loss check failed."""
+    unfit = {name for names in _disagreeing(workload).values() for name in names}
+    if workload["losses"]:  # a check was made: a contender that did not finish it has failed it
+        unfit |= workload["failures"].keys() - workload["losses"].keys()
+    return {name: found for name, found in rates(workload).items() if name not in unfit}
+
+
+def _losses(workload: dict[str, Any], update: str) -> dict[str, float]:
+    """The losses that must agree; a synchronous step is of several batches."""
+    alike = ("async", "none") if update == "async" else ("sync",)
+    return {name: loss for name, loss in workload["losses"].items() if workload["updates"][name] in alike}
+
+
+def _disagreeing(workload: dict[str, Any]) -> dict[str, list[str]]:
+    """Update to the contenders whose losses disagree with the others."""
+    tolerance = workload["tolerance"]
+    return {update: disagreeing(_losses(workload, update), tolerance) for update in ("async", "sync")}
+
+
 def _reference(name: str, workload: dict[str, Any]) -> list[float]:
-    return rates(workload).get("classic-sync" if workload["updates"][name] == "sync" else "classic-async", [])
+    classic = "classic-sync" if workload["updates"][name] == "sync" else "classic-async"
+    return comparable_rates(workload).get(classic, [])
 
 
 def _table(workload: dict[str, Any]) -> str:
@@ -67,7 +88,7 @@ def _row(name: str, runs: list[dict[str, Any]], workload: dict[str, Any]) -> lis
     shown_loss = "-" if loss is None else f"{loss:.3f}"
     if not runs:
         return [name, "failed", "-", "-", "-", "-", shown_loss]
-    ratio = ratio_of_medians(rates(workload)[name], _reference(name, workload))
+    ratio = ratio_of_medians(comparable_rates(workload).get(name, []), _reference(name, workload))
     peak = spread_of([run["ps_peak_bytes"] / 1e6 for run in runs]).median
     return [
         name,
@@ -82,19 +103,16 @@ def _row(name: str, runs: list[dict[str, Any]], workload: dict[str, Any]) -> lis
 def _remarks(workload: dict[str, Any]) -> list[str]:
     """What is not in the table: losses that disagree, failures, the best single process, skipped contenders."""
     lines = []
-    for update in ("async", "sync"):
-        alike = ("async", "none") if update == "async" else ("sync",)  # a synchronous step is of several batches
-        losses = {name: x for name, x in workload["losses"].items() if workload["updates"][name] in alike}
-        steps, tolerance = workload["check_steps"], workload["tolerance"]
-        wrong = disagreeing(losses, tolerance)
+    steps, tolerance = workload["check_steps"], workload["tolerance"]
+    for update, wrong in _disagreeing(workload).items():
         if wrong:
             lines.append(
                 f"ERROR: after {steps} {update} steps the test losses of {', '.join(wrong)} are further than "
-                f"{tolerance:.0%} from the median of all."
+                f"{tolerance:.0%} from the median of all: ratios to them are not given."
             )
-        elif len(losses) > 1:
+        elif len(_losses(workload, update)) > 1:
             lines.append(f"After {steps} {update} steps all test losses are within {tolerance:.0%} of their median.")
-    single = best_of(rates(workload), SINGLE)
+    single = best_of(comparable_rates(workload), SINGLE)
     if single:
         lines.append(f"Best single process: {single}.")
     lines += [f"FAILED: {name}: {_in_short(text)}" for name, text in workload["failures"].items()]
@@ -113,25 +131,30 @@ def _bounds(record: dict[str, Any]) -> list[str]:
     found = Calibration(**record["calibration"])
     rows = []
     for name, workload in record["workloads"].items():
-        single, ours = workload["runs"].get("single-2x1", []), workload["runs"].get("ours-async", [])
-        if not single or not ours:
+        fit = comparable_rates(workload)
+        reached = ratio_of_medians(fit.get("ours-async", []), fit.get("single-2x1", []))
+        if reached is None:
             continue
-        per_example = statistics.median(run["cpu_secs"]["workers"] for run in single) / 1000
-        compute = per_example * workload["batch_size"]
+        compute, spent = (_cpu_secs(workload, contender) for contender in ("single-2x1", "ours-async"))
         added = overhead_secs(found, workload["parameters"])
-        reached = ratio_of_medians(rates(workload)["ours-async"], rates(workload)["single-2x1"]) or 0.0
-        spent = statistics.median(sum(run["cpu_secs"].values()) for run in ours) / 1000 * workload["batch_size"]
+        most = compute / (compute + added)
         row = [name, *(f"{1e3 * secs:.2f}" for secs in (compute, added, spent)), f"{compute / added:.2f}"]
-        rows.append([*row, f"{compute / (compute + added):.2f}", f"{reached:.2f}", f"{(compute + added) / spent:.2f}"])
-    head = ["workload", "C, ms", "O, ms", "ours, ms", "C/O", "E_max", "ours / single-2x1", "ours of the bound, by CPU"]
+        rows.append([*row, f"{most:.2f}", f"{reached:.2f}", f"{reached / most:.2f}"])
+    head = ["workload", "C, ms", "O, ms", "ours, ms", "C/O", "E_max", "ours / single-2x1", "share of the bound"]
     costs = (
         f"CPU seconds of both sides: memcpy {found.memory * 1e9:.2f} ns/byte, loopback socket "
         f"{found.socket * 1e9:.2f} ns/byte, an empty run through a ps {found.run * 1e6:.0f} us, one more small tensor "
         f"{found.small_tensor * 1e6:.0f} us, a byte of a tensor of 1 MiB as TensorFlow sends it "
         f"{found.byte * 1e9:.2f} ns.  O = run + 2 small tensors + 8 P (socket + memcpy); E_max = C/(C+O); "
-        "C, O and ours are CPU milliseconds of a step, ours of the bound is (C+O)/ours."
+        "C, O and ours are CPU milliseconds of a step.  The share of the bound is the ratio of the rates over E_max."
     )
     return [costs, "", markdown(head, rows)]
+
+
+def _cpu_secs(workload: dict[str, Any], contender: str) -> float:
+    """CPU seconds of all processes for a batch, the median of the runs."""
+    runs = workload["runs"][contender]
+    return statistics.median(sum(run["cpu_secs"].values()) for run in runs) / 1000 * float(workload["batch_size"])
 
 
 def plot_of(record: dict[str, Any]) -> str:
@@ -139,7 +162,7 @@ def plot_of(record: dict[str, Any]) -> str:
     groups = {}
     for name, workload in record["workloads"].items():
         group = {}
-        for contender, values in rates(workload).items():
+        for contender, values in comparable_rates(workload).items():
             reference = _reference(contender, workload)
             if reference:
                 by = spread_of(reference).median

@@ -29,7 +29,7 @@ Files:
     malloc.py              Tuning of glibc's malloc: it keeps the memory that a step frees for the next step
     network_interfaces.py  The addresses of this machine's network interfaces, and the refusal to serve at a public
                              one
-    polling.py             Polling of a condition, with a deadline and a pause
+    polling.py             Polling of a condition, with a deadline and a pause; lines about a call that takes long
     private_tf.py          Private names of TensorFlow, and of Keras: each one that the package uses, although it is
                              not public API
     process_ids.py         Process identity across machines: a pid means something only within its host, boot and PID

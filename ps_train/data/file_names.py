@@ -10,6 +10,9 @@ from tensorflow.io import gfile
 
 from ps_train.base.errors import DataError
 
+INDEX_SUFFIX = ".ps_train_index"
+"""End of the names of indices (`record_index.py`), which lie beside data; no pattern matches them."""
+
 _HIDDEN = ("_", ".")
 """First characters of names that are not data, as `_SUCCESS`."""
 
@@ -27,6 +30,8 @@ def files_like(files: str | Sequence[str], below: bool = False) -> list[str]:
     patterns = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
     found: set[str] = set()
     for path in (path for pattern in patterns for path in gfile.glob(pattern)):
+        if path.endswith(INDEX_SUFFIX):
+            continue
         if not gfile.isdir(path):
             found.add(path)
         elif below:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ps_train.base.errors import DataError
+from ps_train.data.gzip_files import is_gzipped
 
 __all__ = ["load"]
 
@@ -42,7 +43,7 @@ def read(path: pathlib.Path, dimensions: int) -> np.ndarray[Any, Any]:
     """Returns the values of one IDX file of unsigned bytes, uint8.
 
     Args:
-      path: the file; gzipped if its name ends in .gz.
+      path: the file; plain or gzipped, as its first bytes say.
       dimensions: the number of dimensions that the file must have.
 
     Raises:
@@ -74,7 +75,7 @@ def _find(data_dir: str, name: str) -> pathlib.Path:
 
 def _bytes_of(path: pathlib.Path) -> bytes:
     try:
-        if path.suffix == ".gz":
+        if is_gzipped(path):
             with gzip.open(path) as file:
                 return file.read()
         return path.read_bytes()

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
+from ps_train.base.polling import told_while_running
+from ps_train.base.process_stats import available_cores
 from ps_train.base.user_code import user_code
 from ps_train.data.arrays import Arrays, Batched
 from ps_train.data.data_shard import WHOLE, DataShard
@@ -62,7 +66,7 @@ class DataSource:
         """Returns the value of the model's `data`: Arrays, or a dataset or Stream of the current graph."""
         if self._arrays is not None:
             return self._arrays
-        with user_code("data()"):
+        with user_code("data()"), told_while_running(self.name):
             data = self._load()
         if self._split is not None:
             split, self._split = self._split, None
@@ -311,7 +315,21 @@ def batches_of(
 def _without_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread costs more than it gains on such short pipelines
+    with warnings.catch_warnings():  # that options set by operations are not seen; a user sets them in Python
+        warnings.simplefilter("ignore", UserWarning)
+        own = dataset.options().threading.private_threadpool_size
+    options.threading.private_threadpool_size = own or input_threads()
     return dataset.with_options(options)
+
+
+def input_threads() -> int:
+    """Returns the number of threads that run the functions of a replica's input.
+
+    They are this process's share of the cores; TensorFlow would take all cores in each process.  Without autotuning,
+    AUTOTUNE stands for as many parallel calls, 16 at most.
+    """
+    given = os.environ.get("TF_NUM_INTEROP_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else available_cores()
 
 
 def _get_next(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,27 +25,138 @@ from ps_train.base.errors import DataError
 from ps_train.config.paths import scheme_of
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
+from ps_train.data.gzip_files import GZIP_START
+from ps_train.data.record_check import check_all_read
+from ps_train.data.record_index import FOOTER_BYTES, HEADER_BYTES, index_of, is_header
+from ps_train.data.record_parser import RecordParser, Records
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph
-from ps_train.data.text_lines import LineRange, line_blocks, line_dataset
+from ps_train.data.text_lines import LineRange, line_blocks, line_dataset, place_of_line
 
-_CHUNK = 256
+_CHUNK = 512
 """Records that are parsed together."""
 
+_ALL = np.iinfo(np.int64).max
+
 _OPEN_FILES = 4
-"""Files that are read at the same time for a random order."""
+"""Files, or parts of them, that are read at the same time for a random order."""
+
+_CUTS = 16
+"""Parts of a replica's records of one file, if the file has records of several replicas."""
+
+_BUFFER_BYTES = 256 << 10
+"""Bytes of one read, as in TFRecordDataset."""
+
+
+class Part(NamedTuple):
+    """Some records of a file: `take` of them, all for -1, after `skip` ones from byte `offset` on.
+
+    Attributes:
+      file: index of the file.
+      number: number of the first of these records in the file, counted from 0.
+      step, start: of these records, every `step`-th one counts, from the one at `start` on.
+    """
+
+    file: int
+    path: str
+    compression: str
+    offset: int = 0
+    skip: int = 0
+    take: int = -1
+    number: int = 0
+    step: int = 1
+    start: int = 0
+
+
+def _columns(parts: Sequence[Part]) -> tuple[Any, ...]:
+    """Returns an array [parts] of each field: strings, or int64."""
+    return tuple(
+        np.array([getattr(part, name) for part in parts], object if isinstance(default, str) else np.int64)
+        for name, default in zip(Part._fields, Part(0, "", ""), strict=True)
+    )
+
+
+def _cuts(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yields the ends of up to _CUTS runs from `start` to `stop`, for a random order among them."""
+    count = min(_CUTS, -(-(stop - start) // _CHUNK))
+    for number in range(count):
+        yield start + (stop - start) * number // count, start + (stop - start) * (number + 1) // count
+
+
+def _records_of(part: Part, has_selections: bool, chunk: int = _CHUNK) -> tf.data.Dataset:
+    """Returns the records of a Part of scalar tensors: elements `Records`, some of which may hold no record.
+
+    The reader's errors are left out, because they name no file.  The last element checks that all has been read.
+
+    Args:
+      part: the part.
+      has_selections: False for whole files, to which every selection would add time for each record.
+      chunk: most records in an element.
+    """
+    # TFRecordDataset cannot begin at an offset, and takes more time for each record.
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=part.path,
+        compression_type=part.compression,
+        buffer_size=tf.constant(_BUFFER_BYTES, tf.int64),
+        byte_offsets=part.offset,
+    )
+    records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+    if has_selections:
+        records = records.skip(part.skip).take(part.take)
+
+    def counted(before: tf.Tensor, batch: tf.Tensor) -> Any:
+        """Takes and returns the numbers of records and bytes so far, int64 [2]."""
+        count = tf.size(batch)
+        content = tf.reduce_sum(tf.cast(tf.strings.length(batch), tf.int64))
+        frames = tf.cast(count, tf.int64) * tf.constant([1, HEADER_BYTES + FOOTER_BYTES], tf.int64)
+        read = before + frames + tf.stack([0, content])
+        arguments = [part.path, part.compression, part.offset, part.skip, part.take, read]
+        checked = tf.cond(
+            tf.equal(count, 0), lambda: tf.numpy_function(_checked, arguments, tf.bool), lambda: tf.constant(True)
+        )
+        with tf.control_dependencies([checked]):
+            index = tf.range(count)
+        if has_selections:
+            first = tf.minimum(tf.cast((part.start - before[0]) % part.step, tf.int32), count)
+            index = tf.ensure_shape(index[first :: tf.cast(part.step, tf.int32)], [None])
+            batch = tf.gather(batch, index)
+        return read, Records(part.file, part.number + before[0], 1, index, batch)
+
+    end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+    batches = records.batch(chunk).ignore_errors().concatenate(end)
+    return batches.scan(tf.zeros([2], tf.int64), no_autograph(counted))
+
+
+def _checked(path: bytes, compression: bytes, offset: Any, skip: Any, take: Any, read: Any) -> Any:
+    check_all_read(path.decode(), compression.decode(), int(offset), int(skip), int(take), read)
+    return np.bool_(True)
+
+
+def _is_gzipped(path: str) -> bool:
+    """Returns True for a gzipped file.
+
+    A plain file may begin with the same bytes as gzip's, if its first record has 559,903 bytes, but then a checksum
+    follows.
+    """
+    try:
+        with gfile.GFile(path, "rb") as file:
+            start = file.read(HEADER_BYTES)
+    except tf.errors.OpError as error:
+        raise DataError(f"{path} cannot be read: {error.message}.") from None
+    return start.startswith(GZIP_START) and not is_header(start)
 
 
 class TFRecords(Stream):
     """The records of TFRecord files.
 
-    A replica reads files of its own.  With fewer files than replicas, each reads every n-th record of each file.  Under
+    A replica reads files of its own.  With fewer files than replicas, each reads an equal run of the records of all
+    plain files on local disks (see `record_index.py`), and every n-th record of each other file.  Under
     --sharding=dynamic a shard is one file, which a worker then has in memory.
 
     Args:
       files: one or several patterns of file names, on any file system of TensorFlow, as "data/train-*".
       parse: takes records, string [n], and returns (features, labels): nested tensors [n, ...], which may be ragged or
         sparse.
-      compression: "GZIP", "ZLIB" or ""; None: "GZIP" for the names that end with ".gz".
+      compression: "GZIP", "ZLIB" or ""; None: "GZIP" for files that begin as gzip's files do, whatever their names.
 
     Raises:
       DataError: no file has such a name, or the compression is unknown.
@@ -56,48 +167,85 @@ class TFRecords(Stream):
     ) -> None:
         if compression not in (None, "", "GZIP", "ZLIB"):
             raise DataError(f"compression={compression!r} is not known: use GZIP, ZLIB, an empty text or None.")
-        self._files, self._parse, self._compression = files_like(files), parse, compression
+        self._files, self._compression = files_like(files), compression
+        self._parser = RecordParser(parse, "record", self._place)
         self.description = f"{len(self._files)} files, {digest(map(os.path.basename, self._files))}"
+
+    def set_max_bad_lines(self, bad_lines: int) -> None:
+        """Sets how many records that cannot be parsed this process may skip."""
+        self._parser.bad.limit = bad_lines
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
-        has_own = shard.count <= len(self._files)
-        files = self._files[shard.index :: shard.count] if has_own else self._files
+        parts = self._parts(shard)
+        has_selections = any(part.take >= 0 or part.step > 1 for part in parts)
 
-        def records_of(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-            records = tf.data.TFRecordDataset(path, compression)
-            return records if has_own else records.shard(shard.count, shard.index)
+        def records(*columns: tf.Tensor) -> tf.data.Dataset:
+            return _records_of(Part(*columns), has_selections).filter(no_autograph(_not_empty))
 
-        paths = tf.data.Dataset.from_tensor_slices((files, list(map(self._compression_of, files))))
+        dataset = tf.data.Dataset.from_tensor_slices(_columns(parts))
         if seed is None:
-            records = paths.flat_map(no_autograph(records_of))
+            batches = dataset.flat_map(no_autograph(records))
         else:
-            paths = paths.shuffle(len(files), seed=seed)
-            records = paths.interleave(no_autograph(records_of), _OPEN_FILES, num_parallel_calls=2, deterministic=True)
-        return records.batch(_CHUNK).map(no_autograph(self._parse), num_parallel_calls=2)
+            # Whole batches are interleaved, because interleaving single records takes a third of the reader's time.
+            batches = dataset.shuffle(max(1, len(parts)), seed=seed).interleave(
+                no_autograph(records), _OPEN_FILES, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            )
+        return batches.map(no_autograph(self._parser), num_parallel_calls=tf.data.AUTOTUNE)
+
+    def _place(self, file: int, first: int, step: int, index: int) -> str:
+        return f"{self._files[file]} record {first + step * index}"
+
+    def _parts(self, shard: DataShard) -> list[Part]:
+        """Returns the parts of files that a replica reads, in the order of the data."""
+        files = [Part(number, path, self._compression_of(path)) for number, path in enumerate(self._files)]
+        if shard.count <= len(files):
+            return files[shard.index :: shard.count]
+        indices = {
+            file.path: index_of(file.path) for file in files if not file.compression and not scheme_of(file.path)
+        }
+        total = sum(index.count for index in indices.values())
+        first, last = (total * number // shard.count for number in (shard.index, shard.index + 1))
+        parts, before = [], 0
+        for file in files:
+            index = indices.get(file.path)
+            if index is None:
+                parts.append(file._replace(step=shard.count, start=shard.index))
+                continue
+            for start, stop in _cuts(max(first - before, 0), min(last - before, index.count)):
+                place = index.place(start)
+                parts.append(file._replace(offset=place.offset, skip=place.skip, take=stop - start, number=start))
+            before += index.count
+        return parts
 
     def pieces(self) -> RandomAccessChunks:
         """Returns the files, by index."""
-        compressions = list(map(self._compression_of, self._files))
+        columns = _columns([Part(number, path, self._compression_of(path)) for number, path in enumerate(self._files)])
 
         def read(number: tf.Tensor) -> Any:
-            records = tf.data.TFRecordDataset(tf.gather(self._files, number), tf.gather(compressions, number))
-            first = tf.data.Dataset.from_tensors("")  # an empty file would make no batch
-            return self._parse(first.concatenate(records).batch(np.iinfo(np.int64).max).get_single_element()[1:])
+            part = tuple(tf.gather(column, number) for column in columns)
+            # TensorFlow cannot serialize a dataset of a byte's offset, as `reduce` does, but for one in a function.
+            batches = tf.data.Dataset.from_tensors(part).flat_map(
+                no_autograph(lambda *values: _records_of(Part(*values), has_selections=False, chunk=_ALL))
+            )
+            records = batches.reduce(
+                tf.zeros([0], tf.string), no_autograph(lambda before, some: tf.concat([before, some.records], 0))
+            )
+            return self._parser(Records(number, tf.zeros([], tf.int64), 1, tf.range(tf.size(records)), records))
 
         sizes = [f"{os.path.basename(path)} {gfile.stat(path).length}" for path in self._files]
         return RandomAccessChunks(len(self._files), f"records_{digest(sizes)}", read)
 
     def _compression_of(self, path: str) -> str:
         if self._compression is None:
-            return "GZIP" if path.endswith(".gz") else ""
+            return "GZIP" if _is_gzipped(path) else ""
         return self._compression
 
 
 class TextLines(Stream):
     """The lines of text files on local disks, plain or gzipped; empty lines are left out.
 
-    Replicas read equal parts of plain files, cut by bytes.  A file whose name ends with ".gz" can only be read from its
+    Replicas read equal parts of plain files, cut by bytes.  A gzipped file can only be read from its
     beginning: a replica reads such files of its own, or every n-th line of each if there are fewer than replicas.
 
     Args:
@@ -113,16 +261,19 @@ class TextLines(Stream):
         names = files_like(files)
         if remote := [name for name in names if scheme_of(name)]:
             raise DataError(f"{remote[0]} is not on a local disk: copy it, or use TFRecords.")
-        self._files, self._parse, self._has_header = [pathlib.Path(name) for name in names], parse, has_header
+        self._files, self._has_header = [pathlib.Path(name) for name in names], has_header
+        self._parser = RecordParser(parse, "line", self._place)
         sizes = [path.stat().st_size for path in self._files]
         names_and_sizes = [f"{path.name} {size}" for path, size in zip(self._files, sizes, strict=True)]
         self.description = f"{len(names)} files, {sum(sizes)} bytes, {digest(names_and_sizes)}"
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
-        found = line_dataset(self._files, shard, seed).map(no_autograph(self._lines))
-        found = found.filter(no_autograph(lambda lines: tf.size(lines) > 0))
-        return found.map(no_autograph(self._parse), num_parallel_calls=2)
+        found = line_dataset(self._files, shard, seed)
+        found = found.map(no_autograph(self._lines), num_parallel_calls=tf.data.AUTOTUNE).filter(
+            no_autograph(_not_empty)
+        )
+        return found.map(no_autograph(self._parser), num_parallel_calls=tf.data.AUTOTUNE)
 
     def pieces(self) -> RandomAccessChunks | None:
         """Returns the blocks of plain files, by index; None if a file is gzipped."""
@@ -131,10 +282,25 @@ class TextLines(Stream):
             return None
         count, lines = found
         name = f"lines_{digest([self.description])}"
-        return RandomAccessChunks(count, name, lambda number: self._parse(self._lines(lines(number))))
+        return RandomAccessChunks(count, name, lambda number: self._parser(self._lines(lines(number))))
 
-    def _lines(self, found: LineRange) -> tf.Tensor:
-        lines = found.lines
+    def set_max_bad_lines(self, bad_lines: int) -> None:
+        """Sets how many lines that cannot be parsed this process may skip."""
+        self._parser.bad.limit = bad_lines
+
+    def _place(self, file: int, first: int, step: int, index: int) -> str:
+        return place_of_line(self._files[file], first, step, index)
+
+    def _lines(self, found: LineRange) -> Records:
+        """Returns the lines that are records."""
+        index, lines = tf.range(tf.size(found.lines)), found.lines
         if self._has_header:
-            lines = lines[tf.cast(tf.equal(found.first, 0), tf.int32) :]
-        return tf.boolean_mask(lines, tf.not_equal(lines, ""))
+            header = tf.cast(tf.equal(found.first, 0), tf.int32)
+            index, lines = index[header:], lines[header:]
+        kept = tf.not_equal(lines, "")
+        index, lines = tf.boolean_mask(index, kept), tf.boolean_mask(lines, kept)
+        return Records(found.file, found.first, found.step, index, lines)
+
+
+def _not_empty(some: Records) -> tf.Tensor:
+    return tf.size(some.records) > 0

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ps_train.base.errors import DataError
+from ps_train.data.parse_faults import fault_in
 
 T = TypeVar("T")
 
@@ -120,6 +121,11 @@ def assertion(condition: Any, parts: Sequence[Any]) -> tf.Operation:
     return tf.raw_ops.Assert(condition=tf.reduce_all(condition), data=texts)
 
 
+def is_pipeline_error(error: Exception) -> bool:
+    """Returns True for the error of a call in which a `pipeline_error` was raised."""
+    return _PREFIX in own_text(error)
+
+
 def own_text(error: Exception) -> str:
     """Returns an error's text without the recent log lines of other calls, which TensorFlow adds to it."""
     return str(error).partition("Recent warning and error logs:")[0]
@@ -128,7 +134,7 @@ def own_text(error: Exception) -> str:
 def data_error(error: Exception) -> DataError | None:
     """Returns the data's fault behind an error of `session.run`, or None if there is none.
 
-    It is that of a `pipeline_error`, that examples cannot be batched, or that a TFRecord file is damaged.
+    It is that of a `pipeline_error`, that examples cannot be batched or parsed, or that a TFRecord file is damaged.
     """
     text = own_text(error)
     if found := re.search(re.escape(_PREFIX) + r"([^\n]*?)\]?(\n|$)", text):  # an assertion adds brackets
@@ -138,6 +144,8 @@ def data_error(error: Exception) -> DataError | None:
             f"examples differ in shape, such as {found[1]} and {found[2]}: give all the same shape, or let the dataset "
             "end with .ragged_batch(64).unbatch(), which makes such values ragged."
         )
+    if fault := fault_in(text):
+        return DataError(f"an example cannot be parsed: {fault}: correct the data.")
     if found := _DAMAGED.search(text):
         return DataError(f"a TFRecord file is damaged, or compressed in another way ({found[0]}): replace it.")
     return None

@@ -1,5 +1,7 @@
 """Each replica's lines of a list of text files, plain or gzipped, read many lines at a time.
 
+A file is gzipped if its first bytes say so, whatever its name.  A byte order mark at its head is left out.
+
     lines = line_dataset(files, DataShard(index=0, count=2), seed=None)     # LineRange(file, first, step, lines)
 
 Plain files are cut by bytes: joined end to end they form one sequence, and every replica reads an equal run of it.  A
@@ -21,10 +23,19 @@ import tensorflow as tf
 
 from ps_train.base.errors import DataError
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.stream import no_autograph, pipeline_error
 
 BLOCK_BYTES = 1 << 18
 """Bytes of one read: enough to make the call's cost negligible, and few enough to shuffle blocks well."""
+
+
+_MARK = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8.  Positions of lines in the first block of such a file count from after it."""
+
+
+_COUNTED_BYTES = 1 << 30
+"""Lines are counted up to there, which takes a second or two."""
 
 
 class LineRange(NamedTuple):
@@ -104,6 +115,8 @@ def read_block(path: pathlib.Path, start: int, stop: int) -> tuple[int, bytes]:
             text, before = text[begin:], before + begin
         if text and not text.endswith(b"\n"):
             text += file.readline()
+    if not start:
+        text = text.removeprefix(_MARK)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
     if text and not text.endswith(b"\n"):
@@ -149,6 +162,8 @@ def read_gzip(
     r"""Yields every count-th line, beginning with line `index`: the first line's number, and lines each ended by \n."""
     before, rest = 0, b""
     with gzip.open(path) as file:
+        mark = file.peek(len(_MARK)).startswith(_MARK)
+        file.read(len(_MARK) if mark else 0)
         while text := file.read(block_bytes):
             whole, newline, rest = (rest + text).rpartition(b"\n")
             if newline:
@@ -165,11 +180,31 @@ def _every(lines: list[bytes], before: int, index: int, count: int) -> Iterator[
         yield before + skipped, b"".join(line.removesuffix(b"\r") + b"\n" for line in selected)
 
 
+def place_of_line(path: pathlib.Path, first: int, step: int, index: int) -> str:
+    """Returns the place of a line in words; the file is read up to `first`.
+
+    Args:
+      path: of the file.
+      first: of the line's LineRange.
+      step: of this range.
+      index: of the line in that range.
+    """
+    if step:
+        return f"{path} line {first + step * index + 1}"
+    if first > _COUNTED_BYTES:
+        return f"{path} line {index + 1} from byte {first} on"
+    before, rest = 0, first
+    with path.open("rb") as file:
+        while rest and (text := file.read(min(rest, BLOCK_BYTES))):
+            before, rest = before + text.count(b"\n"), rest - len(text)
+    return f"{path} line {before + index + 1}"
+
+
 def line_blocks(
     files: Sequence[pathlib.Path], block_bytes: int = BLOCK_BYTES
 ) -> tuple[int, Callable[[tf.Tensor], LineRange]] | None:
     """Returns the number of blocks of plain files and a reader of one block; None if any file is gzipped."""
-    if any(path.suffix == ".gz" for path in files):
+    if any(map(is_gzipped, files)):
         return None
     blocks = Blocks([_size_of(path) for path in files], WHOLE, block_bytes)
     return len(blocks), _block_reader(files, range(len(files)), blocks)
@@ -181,15 +216,15 @@ def line_dataset(
     """Returns the lines of a shard as LineRange elements.
 
     Args:
-      files: the text files; gzipped if their names end in .gz.
+      files: the text files, plain or gzipped.
       shard: the part to read.
       seed: int64 scalar tensor: blocks and gzipped files come in a random order that differs between epochs; None: in
         the order of the files.
       block_bytes: bytes of one read.
     """
     sizes = [_size_of(path) for path in files]
-    plain = [number for number, path in enumerate(files) if path.suffix != ".gz"]
-    gzipped = [number for number, path in enumerate(files) if path.suffix == ".gz"]
+    gzipped = [number for number, path in enumerate(files) if is_gzipped(path)]
+    plain = [number for number in range(len(files)) if number not in gzipped]
     blocks = Blocks([sizes[number] for number in plain], shard, block_bytes)
     parts = gzip_shares([sizes[number] for number in gzipped], shard)
     from_plain = _plain_lines([files[number] for number in plain], plain, blocks, seed)
@@ -206,7 +241,9 @@ def _plain_lines(
     paths: Sequence[pathlib.Path], numbers: Sequence[int], blocks: Blocks, seed: tf.Tensor | None
 ) -> tf.data.Dataset:
     reader = no_autograph(_block_reader(paths, numbers, blocks))
-    return _shuffled(len(blocks), seed).map(reader, num_parallel_calls=2).filter(no_autograph(_not_empty))
+    return (
+        _shuffled(len(blocks), seed).map(reader, num_parallel_calls=tf.data.AUTOTUNE).filter(no_autograph(_not_empty))
+    )
 
 
 def _block_reader(

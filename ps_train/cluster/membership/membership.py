@@ -107,7 +107,7 @@ class MembershipMonitor:
         """Returns how training goes on with the present members, for a log line."""
         present = len(self._membership.present)
         if present == 0:
-            return "no worker is left to train"
+            return "all input has been read" if self._membership.has_ended else "no worker is left to train"
         if self._job.update == "sync":
             return f"the quorum is now {max(1, present - self._job.backup_workers)}{self._of_declared} workers"
         return f"training goes on with {present}{self._of_declared} workers"
@@ -180,6 +180,12 @@ class Membership:
         """The expected or joined tasks that do not take part now."""
         return [task for task, member in self._members.items() if not member.present]
 
+    @property
+    def has_ended(self) -> bool:
+        """True if no member takes part, and the last state of each was that it had no input left, or left."""
+        states = [member.status.state for member in self._members.values() if member.status is not None]
+        return not self.present and bool(states) and all(state in (*_AWAY, TaskState.LEAVING) for state in states)
+
     def is_silent(self, status: TaskStatus) -> bool:
         """Returns whether a task had this very heartbeat at the last update, for longer than it may."""
         member = self._members.get(status.task)
@@ -226,6 +232,8 @@ class Membership:
             )
         if member.status.state in _AWAY:
             return _AWAY[member.status.state]
+        if member.status.state == TaskState.LEAVING and not member.present:
+            return "is leaving"  # it is not back: it has read how the job ended
         return (
             f"has said nothing for {self._lease_secs:g}s (heartbeat_timeout_secs)" if silent > self._lease_secs else ""
         )

@@ -5,8 +5,8 @@
 A line has a label (0 or 1), 13 integers and 26 hexadecimal numbers that stand for categories.  Each of the 39 features
 may be missing.  Examples are `({"integers", "present", "categories"}, label)`; see `reader.py`.
 
-The files are a directory's train* and test* (or only part* or day_*), or one file; see `files.py`.  They are plain, or
-gzipped if their names end in .gz.  Only the reader imports TensorFlow.
+The files are a directory's train* and test* (or only part* or day_*), or one file; see `files.py`.  They are plain or
+gzipped.  Only the reader imports TensorFlow.
 """
 
 from __future__ import annotations

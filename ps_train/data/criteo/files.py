@@ -21,6 +21,7 @@ import zlib
 
 from ps_train.base.errors import DataError
 from ps_train.data.criteo.format import COLUMNS
+from ps_train.data.gzip_files import is_gzipped
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ def _named(directory: pathlib.Path, prefixes: tuple[str, ...]) -> list[pathlib.P
 def _labelled(path: pathlib.Path) -> bool:
     """Returns False if the first line lacks exactly one column, the label; the reader reports all other faults."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
             columns = file.readline().count(b"\t") + 1
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}.") from None

@@ -12,17 +12,19 @@ An example is `(features, label)`:
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import DataError
-from ps_train.data.criteo.bad_lines import LINE, BadLines
+from ps_train.data.bad_records import MAX_BAD_RECORDS, BadRecords
+from ps_train.data.criteo.bad_lines import LINE, describe_error
 from ps_train.data.criteo.files import HOLD_OUT_EVERY, SplitFiles, SplitPart
-from ps_train.data.criteo.format import COLUMNS, INTEGERS, MAX_BAD_LINES
+from ps_train.data.criteo.format import COLUMNS, INTEGERS
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
-from ps_train.data.text_lines import BLOCK_BYTES, LineRange, line_blocks, line_dataset
+from ps_train.data.text_lines import BLOCK_BYTES, LineRange, line_blocks, line_dataset, place_of_line
 
 if TYPE_CHECKING:
     from ps_train.data.data_shard import DataShard
@@ -41,13 +43,11 @@ class Criteo(Stream):
     """
 
     def __init__(self, split: SplitFiles, max_bad_lines: int | None = None, block_bytes: int = BLOCK_BYTES) -> None:
-        if max_bad_lines is not None and max_bad_lines < 0:
-            raise DataError(f"max_bad_lines={max_bad_lines} is not valid: use a number of at least 0.")
         if not any(path.stat().st_size for path in split.files):
             raise DataError(f"{', '.join(map(str, split.files))}: no lines found; put data into the file.")
         self._split, self._block_bytes = split, block_bytes
         self._by_flag = max_bad_lines is None
-        self.bad_lines = BadLines(split.files, MAX_BAD_LINES if max_bad_lines is None else max_bad_lines)
+        self.bad_lines = BadRecords("line", MAX_BAD_RECORDS if max_bad_lines is None else max_bad_lines)
 
     def set_max_bad_lines(self, bad_lines: int) -> None:
         """Sets the limit, unless the constructor was given one."""
@@ -57,7 +57,9 @@ class Criteo(Stream):
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard; a chunk is the well-formed lines of the split in one block."""
         lines = line_dataset(self._split.files, shard, seed, self._block_bytes)
-        return lines.map(no_autograph(self._examples), num_parallel_calls=2).filter(no_autograph(_not_empty))
+        return lines.map(no_autograph(self._examples), num_parallel_calls=tf.data.AUTOTUNE).filter(
+            no_autograph(_not_empty)
+        )
 
     def pieces(self) -> RandomAccessChunks | None:
         """Returns the blocks of plain files, by index; None if a file is gzipped."""
@@ -80,10 +82,13 @@ class Criteo(Stream):
 
     def _skip(self, lines: LineRange, well_formed: tf.Tensor) -> tf.Tensor:
         def count(file: Any, first: Any, step: Any, texts: Any, good: Any) -> Any:
-            lengths = np.array([len(text) + 1 for text in texts])
-            offsets = np.arange(len(texts)) * step if step else np.cumsum(lengths) - lengths
-            for index in np.flatnonzero(~good):
-                message = self.bad_lines.add(int(file), int(first + offsets[index]), texts[index])
+            path = self._split.files[int(file)]
+
+            def describe(index: int) -> str:
+                return f"{place_of_line(path, int(first), int(step), index)}: {describe_error(texts[index])}"
+
+            for index in np.flatnonzero(~good).tolist():
+                message = self.bad_lines.add((int(file), int(first), index), functools.partial(describe, index))
                 if message:
                     raise pipeline_error(message)
             return good

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from ps_train.base import polling
 from ps_train.base.errors import RefusedError, UnreachableError
-from ps_train.base.polling import poll_until
+from ps_train.base.polling import poll_until, told_while_running
 from ps_train.cluster.membership import connect
 from ps_train.cluster.membership.connect import NotReadyError, retry_until
+from tests.support.processes import eventually
 
 
 class Clock:
@@ -119,3 +121,14 @@ def test_a_long_wait_is_logged_every_ten_seconds_but_not_when_it_is_given_up(
         retry_until(attempt_that_works_at(clock, math.inf), timeout_secs, "the tide")
     shown = [record.getMessage().partition(":")[0] for record in caplog.records]
     assert shown == [f"waiting for the tide ({secs})" for secs in logged]
+
+
+def test_a_call_that_takes_long_is_told_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    def tellers() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name == "told_while_running"]
+
+    with caplog.at_level(logging.INFO, "ps_train"):
+        logging.getLogger("ps_train").propagate = True
+        with told_while_running("data()", every_secs=0.01):
+            eventually(lambda: caplog.messages[:2] == ["data() has been running for 0s"] * 2, 10, "two lines")
+        eventually(lambda: not tellers(), 10, "the end of the thread")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks import contenders
 from benchmarks.contenders import Place, Setting, contender_of
 
 
@@ -24,3 +25,14 @@ def test_every_task_is_put_where_it_belongs():
 def test_a_synchronous_step_counts_for_all_workers():
     assert contender_of("ours-sync").batches_per_step(4) == 4
     assert contender_of("classic-async").batches_per_step(4) == 1
+
+
+def test_the_control_is_the_classic_recipe_with_our_numbers_of_threads(monkeypatch):
+    monkeypatch.setattr(contenders, "available_cores", lambda: 2)
+    plain = contender_of("classic-async").programs(Setting("tiny"))
+    control = contender_of("classic-threads").programs(Setting("tiny"))
+    assert [program.name for program in control] == [program.name for program in plain]
+    for program in control:
+        threads = {name: value for name, value in program.environment.items() if name.endswith("OP_THREADS")}
+        operations = "4" if program.name == "ps:0" else "1"
+        assert threads == {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": operations}, program.name

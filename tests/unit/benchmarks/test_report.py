@@ -62,3 +62,26 @@ def test_a_comparison_that_was_ended_early_says_how_many_rounds_it_made():
     whole["options"]["repeats"] = 5
     whole["workloads"]["small"]["runs"]["classic-async"] *= 2
     assert "1 to 2 interleaved repeats" in report.markdown_of(whole)
+
+
+def test_no_ratio_is_given_to_a_contender_whose_loss_check_failed():
+    whole = record({"ours-async": 1.0, "bare": 1.0, "classic-async": 2.0})
+    workload = whole["workloads"]["small"]
+    workload["updates"]["bare"], workload["runs"]["bare"] = "async", workload["runs"]["ours-async"]
+    text = report.markdown_of(whole)
+    assert "losses of classic-async are further" in text and "ratios to them are not given" in text
+    ours = next(line for line in text.splitlines() if line.startswith("| ours-async"))
+    assert "4.00" not in ours and "64" in ours, "its rate is shown, without a ratio"
+    assert "ours-async |    bare |" in text and "ours-async | classic-async" not in text, "among the targets"
+    assert "classic-async" not in report.comparable_rates(workload)
+
+
+def test_the_share_of_the_bound_is_the_ratio_of_the_rates_over_it():
+    whole = record({})
+    workload = whole["workloads"]["small"]
+    single = {**workload["runs"]["ours-async"][0], "examples_per_sec": 128.0, "cpu_secs": {"ps": 0.0, "workers": 0.1}}
+    workload["updates"]["single-2x1"], workload["runs"]["single-2x1"] = "none", [single]
+    whole["calibration"] = {"memory": 0.0, "socket": 0.0, "run": 0.0016, "small_tensor": 0.0024, "byte": 0.0}
+    row = next(line for line in report.markdown_of(whole).splitlines() if line.startswith("| small    |  6.40"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[-3:] == ["0.50", "0.50", "1.00"], "6.4 ms of compute, 6.4 ms of the ps, half of the rate"

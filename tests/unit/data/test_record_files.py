@@ -70,8 +70,7 @@ def read(make, most: int = 1000) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("shuffle_buffer", [0, 50])
-@pytest.mark.parametrize("replicas", [1, 2, 7])
+@pytest.mark.parametrize(("replicas", "shuffle_buffer"), [(1, 0), (7, 50), (2, 50), (7, 0), (1, 50), (2, 0)])
 @pytest.mark.usual(3)
 def test_the_shares_of_all_replicas_are_the_records(files: str, replicas: int, shuffle_buffer: int) -> None:
     shares = [
@@ -143,6 +142,26 @@ def test_files_may_be_on_any_file_system_of_tensorflow() -> None:
     assert read(lambda: evaluation_batches(TFRecords("ram://records/train-*", parse), 4)) == list(range(10))
 
 
+@pytest.mark.parametrize("length", [559_903, 559_903 + (1 << 24)])
+def test_a_first_record_whose_length_looks_like_gzip_is_a_record(tmp_path: pathlib.Path, length: int) -> None:
+    path = tmp_path / "train"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(bytes(length))
+        writer.write(b"last")
+    assert path.read_bytes()[:3] == gzip.compress(b"")[:3], "so that it could be mistaken"
+    lengths = TFRecords(str(path), lambda records: (tf.strings.length(records), tf.strings.length(records)))
+    with tf.Graph().as_default(), v1.Session() as session:
+        batches = evaluation_batches(lengths, 2)
+        session.run(batches.initializer)
+        assert session.run(batches.labels).tolist() == [length, 4]
+
+
+def test_a_gzipped_file_needs_no_name(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "train", range(10), "GZIP")
+    write(tmp_path / "train.gz", range(10, 20))
+    assert read(lambda: evaluation_batches(TFRecords(f"{tmp_path}/train*", parse), 4)) == list(range(20))
+
+
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 def test_the_compression_may_be_named(tmp_path: pathlib.Path, compression: str) -> None:
     write(tmp_path / "packed", range(10), compression)
@@ -164,19 +183,85 @@ def test_what_cannot_be_read_is_refused(patterns, compression: str | None, words
         TFRecords(patterns, parse, compression)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "packed", "not packed"])
-def test_a_damaged_file_is_a_fault_of_the_data(tmp_path: pathlib.Path, damage: str) -> None:
-    path = tmp_path / ("train.gz" if damage == "not packed" else "train")
-    write(path, range(100), "GZIP" if damage == "packed" else "")
-    content = bytearray(path.read_bytes())
-    if damage == "cut":
-        path.write_bytes(content[:-3])
-    elif damage == "changed":
-        content[len(content) // 2] ^= 255
-        path.write_bytes(content)
+DAMAGES = {
+    "within a record": (lambda whole: whole[:-3], "", "is cut off within record 699, at byte"),
+    "within a length": (
+        lambda whole: whole[: _last(whole) + 5],
+        "",
+        "is cut off within the length of record 699, at byte",
+    ),
+    "within the first length": (lambda whole: whole[:7], "", "is cut off within the length of record 0, at byte 0"),
+    "changed content": (lambda whole: _changed(whole, _last(whole) + 14), "", "is damaged: record 699, at byte"),
+    "changed length": (lambda whole: _changed(whole, _last(whole) + 3), "", "the length of record 699, at byte"),
+    "packed": (gzip.compress, "", "compressed in another way: the length of record 0, at byte 0, has a wrong checksum"),
+    "not packed": (lambda whole: whole, "GZIP", "cannot be read as GZIP: Not a gzipped file"),
+    "not zipped": (lambda whole: whole, "ZLIB", "cannot be read as ZLIB: "),
+    "cut gzip": (
+        lambda whole: gzip.compress(whole)[:-300],
+        None,
+        "cannot be read as GZIP: Compressed file ended before",
+    ),
+    "cut end of gzip": (lambda whole: gzip.compress(whole)[:-2], None, "cannot be read as GZIP: "),
+    "a cut one in gzip": (lambda whole: gzip.compress(whole[:-3]), None, "is cut off within record 699, at byte"),
+    "a cut length in gzip": (lambda whole: gzip.compress(whole[: _last(whole) + 1]), None, "the length of record 699"),
+}
+
+
+def _last(whole: bytes) -> int:
+    """Where the last of the 700 records begins: they all end with 4 bytes, and begin with 12."""
+    return len(whole) - len(record(699)) - 16
+
+
+def _changed(whole: bytes, position: int) -> bytes:
+    return whole[:position] + bytes([whole[position] ^ 255]) + whole[position + 1 :]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.usual(4)
+def test_a_damaged_file_is_named_with_its_fault(tmp_path: pathlib.Path, damage: str) -> None:
+    change, compression, words = DAMAGES[damage]
+    write(tmp_path / "train-0", range(10))
+    path = tmp_path / "train-1"
+    write(path, range(700))
+    path.write_bytes(change(path.read_bytes()))
+    pattern = str(path) if compression else f"{tmp_path}/train-*"
+    for make in (
+        lambda: training_batches(TFRecords(pattern, parse, compression), DataShard(0, 1), 10, 1, 100),
+        lambda: evaluation_batches(TFRecords(pattern, parse, compression), 10),
+    ):
+        with pytest.raises(tf.errors.OpError) as caught:
+            read(make)
+        message = str(data_error(caught.value))
+        assert message.startswith(f"{path} ") and words in message
+    with tf.Graph().as_default(), v1.Session() as session:
+        pieces = TFRecords(pattern, parse, compression).pieces()
+        with pytest.raises(tf.errors.OpError) as caught:
+            session.run(pieces.read(tf.constant(pieces.count - 1, tf.int64))[1])
+        assert words in str(data_error(caught.value))
+
+
+def test_a_record_that_is_damaged_is_found_in_a_part_of_a_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "train"
+    write(path, range(700))
+    whole = path.read_bytes()
+    path.write_bytes(_changed(whole, _last(whole) + 14))
+    assert read(lambda: training_batches(TFRecords(str(path), parse), DataShard(0, 2), 10, 1, 0)) == list(range(350))
     with pytest.raises(tf.errors.OpError) as caught:
-        read(lambda: training_batches(TFRecords(str(path), parse), DataShard(0, 1), 10, 1, 0))
-    assert str(data_error(caught.value)).startswith("a TFRecord file is damaged, or compressed in another way (")
+        read(lambda: training_batches(TFRecords(str(path), parse), DataShard(1, 2), 10, 1, 0))
+    assert f"{path} is damaged: the record at byte {_last(whole)}, has" in str(data_error(caught.value))
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+def test_joined_gzipped_files_are_whole(tmp_path: pathlib.Path, compression: str) -> None:
+    write(tmp_path / "first", range(10), compression)
+    write(tmp_path / "second", range(10, 700), compression)
+    if compression == "GZIP":
+        joined = (tmp_path / "first").read_bytes() + (tmp_path / "second").read_bytes()
+        (tmp_path / "first").write_bytes(joined)
+    files = TFRecords(
+        [f"{tmp_path}/first", *([f"{tmp_path}/second"] if compression == "ZLIB" else [])], parse, compression
+    )
+    assert read(lambda: evaluation_batches(files, 64)) == list(range(700))
 
 
 def parse_line(lines: tf.Tensor):

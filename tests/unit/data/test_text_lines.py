@@ -231,10 +231,22 @@ def corrupted(content):
     return bytes(changed)
 
 
-@pytest.mark.parametrize("spoil", [lambda c: c[:-6], lambda c: c[: len(c) // 2], corrupted, lambda c: b"no gzip"])
+@pytest.mark.parametrize("spoil", [lambda c: c[:-6], lambda c: c[: len(c) // 2], corrupted])
 def test_a_gzipped_file_that_is_cut_off_or_corrupted_is_named(store, spoil):
     path = store("x.gz", zlib.compress(bytes(range(256)) * 9) * 9)
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         read_all([path], block_bytes=1 << 18)
     assert f"{path} cannot be read" in str(data_error(caught.value))
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_gzip_is_known_by_its_bytes_and_a_byte_order_mark_is_left_out(tmp_path, replicas):
+    lines = [str(number).encode() for number in range(100)]
+    text = b"\xef\xbb\xbf" + b"\n".join(lines)
+    for name, content in {"packed": gzip.compress(text), "plain.gz": text}.items():
+        (tmp_path / name).write_bytes(content)
+        shards = [DataShard(index, replicas) for index in range(replicas)]
+        assert sorted(line for shard in shards for line in only_lines(read_all([tmp_path / name], shard))) == sorted(
+            lines
+        )

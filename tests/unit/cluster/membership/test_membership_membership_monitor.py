@@ -87,7 +87,19 @@ class TestMembershipMonitor:
         with caplog.at_level(logging.WARNING, "ps_train"):
             logging.getLogger("ps_train").propagate = True
             assert made.update([worker_status(index, 1, TaskState.INPUT_ENDED) for index in range(3)], 101.0) is None
-        assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; no worker is left to train"
+        assert caplog.messages[-1] == "worker:2 on host-b, pid 42 has no input left; all input has been read"
+        assert made.update([worker_status(index, 2, TaskState.LEAVING) for index in range(3)], 102.0) is None
+        assert made.update([worker_status(index, 3, TaskState.LEFT) for index in range(3)], 103.0) is None
+        assert len(caplog.messages) == 3, "a worker that reads the outcome is not back"
+
+    def test_workers_that_fell_silent_have_not_read_all_input(self, caplog):
+        made = monitor()
+        with caplog.at_level(logging.WARNING, "ps_train"):
+            logging.getLogger("ps_train").propagate = True
+            made.update([worker_status(0, 1, TaskState.INPUT_ENDED), worker_status(1, 0), worker_status(2, 0)], 111.0)
+        assert caplog.messages[-1].endswith(
+            "has said nothing for 10s (heartbeat_timeout_secs); no worker is left to train"
+        )
 
     @pytest.mark.parametrize(("field", "value", "most"), [("backup_workers", 3, 2), ("min_workers", 4, 3)])
     def test_more_than_there_are_workers_is_refused(self, field, value, most):

@@ -11,7 +11,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
-from ps_train.data.criteo.bad_lines import LINE, SHOWN, describe_error
+from ps_train.data.bad_records import SHOWN
+from ps_train.data.criteo.bad_lines import LINE, describe_error
 from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.data_shard import DataShard
@@ -90,7 +91,7 @@ def test_a_malformed_line_is_skipped_and_said_to_be_wrong(store, caplog, line):
         count, data = run(store([GOOD_LINE, line, GOOD_LINE]), limit=1)
     assert (count, data.bad_lines.count) == (2, 1)
     assert BAD[line] in caplog.text
-    assert f"train.txt at about byte {len(GOOD_LINE) + 1}: " in caplog.text
+    assert "train.txt line 2: " in caplog.text
 
 
 @pytest.mark.parametrize("line", ACCEPTED)
@@ -122,7 +123,7 @@ def test_one_line_more_than_the_limit_is_an_error_that_says_so(store, limit):
     message = str(caught.value)
     assert f"max_bad_lines={limit}" in message
     assert f"malformed line number {limit + 1}" in message
-    assert "train.txt at about byte" in message
+    assert f"train.txt line {4 * (limit + 1)}: " in message
     assert "1 columns instead of 40" in message
     assert "\n" not in message
     assert run(store(lines), limit + 1)[0] == 3 * (limit + 1)

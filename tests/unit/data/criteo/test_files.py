@@ -93,6 +93,6 @@ def test_a_data_dir_that_was_not_given_is_said_to_be_missing(tmp_path, monkeypat
 
 def test_a_test_file_that_cannot_be_read_is_named(store, tmp_path):
     directory = store(train_dot_txt=LABELLED)
-    (tmp_path / "test.txt.gz").write_text("no gzip")
+    (tmp_path / "test.txt.gz").write_bytes(gzip.compress(LABELLED.encode())[:12])
     with pytest.raises(DataError, match=r"test\.txt\.gz cannot be read"):
         files_of(directory, "test")

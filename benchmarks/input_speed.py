@@ -1,0 +1,115 @@
+"""`python -m benchmarks input`: rows per CPU second of each reader, against plain tf.data on the same rows.
+
+Both sides shuffle among as many rows, make batches of the same size and read ahead.  Every run is a new session of this
+process; both sides of all readers take turns.  CPU time counts all threads of the process, so that the work of other
+programs on the machine matters little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+from typing import Any
+
+from benchmarks import machine, results
+from benchmarks.summary import ratio_of_medians, spread_of
+from benchmarks.table import markdown
+
+ROWS, BATCH, SHUFFLED = 40_000, 1024, 10_000
+AT_LEAST = 0.9
+SIDES = ("ours", "plain")
+
+
+def run(options: argparse.Namespace) -> int:
+    from benchmarks.readers import READERS, rows_of
+
+    load = machine.load_average()
+    found: dict[str, dict[str, list[dict[str, float]]]] = {name: {side: [] for side in SIDES} for name in READERS}
+    with tempfile.TemporaryDirectory() as folder:
+        rows = rows_of(ROWS)
+        for name, reader in READERS.items():
+            (pathlib.Path(folder) / name).mkdir()
+            reader.write(pathlib.Path(folder) / name, rows)
+        for number in range(options.repeats):
+            for name in READERS:
+                for side in SIDES if number % 2 else reversed(SIDES):
+                    measured = measure(name, side, pathlib.Path(folder) / name, options.secs)
+                    found[name][side].append(measured)
+                    rate = measured["rows"] / measured["cpu_secs"]
+                    print(f"round {number + 1}  {name}  {side}  {rate:.0f} rows/CPU s", file=sys.stderr, flush=True)
+    record = {
+        "date": results.today(),
+        "machine": machine.machine(),
+        "load_before": load,
+        "load_after": machine.load_average(),
+        "secs": options.secs,
+        "readers": found,
+    }
+    text = report(record)
+    results.store("input", record, text, "", options.results)
+    print(text)
+    return 0
+
+
+def batches(name: str, side: str, directory: pathlib.Path, epochs: int, shuffled: int = SHUFFLED) -> tuple[Any, Any]:
+    """Returns the features and labels of a batch in the current graph, and what to run first with its feeds."""
+    import tensorflow as tf
+    import tensorflow.compat.v1 as v1
+
+    from benchmarks.readers import READERS
+    from ps_train.data.data_shard import WHOLE
+    from ps_train.data.pipeline import training_batches
+
+    if side == "ours":
+        made = training_batches(READERS[name].ours(directory), WHOLE, BATCH, epochs, shuffled)
+        return (made.features, made.labels), (made.initializer, made.feeds(seed=1))
+    examples, parse = READERS[name].plain(directory)
+    dataset = examples.shuffle(shuffled, seed=1).repeat(epochs or None).batch(BATCH)
+    if parse is not None:
+        dataset = dataset.map(tf.autograph.experimental.do_not_convert(parse), num_parallel_calls=tf.data.AUTOTUNE)
+    iterator = v1.data.make_initializable_iterator(dataset.prefetch(tf.data.AUTOTUNE))
+    return iterator.get_next(), (iterator.initializer, {})
+
+
+def measure(name: str, side: str, directory: pathlib.Path, secs: float) -> dict[str, float]:
+    """Returns the rows, CPU seconds and wall seconds of at least `secs` CPU seconds, after one pass over the rows."""
+    import tensorflow as tf
+    import tensorflow.compat.v1 as v1
+
+    with tf.Graph().as_default():
+        (_, labels), (initializer, feeds) = batches(name, side, directory, epochs=0)
+        with v1.Session() as session:
+            session.run(initializer, feeds)
+            step = session.make_callable(labels)
+            for _ in range(ROWS // BATCH):
+                step()
+            rows, wall, cpu = 0, time.perf_counter(), time.process_time()
+            while time.process_time() - cpu < secs:
+                for _ in range(4):
+                    rows += len(step())
+            return {"rows": rows, "cpu_secs": time.process_time() - cpu, "secs": time.perf_counter() - wall}
+
+
+def report(record: dict[str, Any]) -> str:
+    """One row for each reader."""
+    rows = []
+    for name, sides in record["readers"].items():
+        rates = {side: [run["rows"] / run["cpu_secs"] / 1e3 for run in runs] for side, runs in sides.items()}
+        ratio = ratio_of_medians(rates["ours"], rates["plain"]) or 0.0
+        cores = [statistics.median(run["cpu_secs"] / run["secs"] for run in sides[side]) for side in SIDES]
+        figures = [*(spread_of(rates[side]).text() for side in SIDES), f"{ratio:.2f}"]
+        rows.append([name, *figures, "yes" if ratio >= AT_LEAST else "NO", *(f"{used:.1f}" for used in cores)])
+    about = (
+        f"Thousand rows per CPU second, in shuffled batches of {BATCH}: medians (lowest - highest) of "
+        f"{len(sides['ours'])} interleaved runs of {record['secs']:g} CPU seconds, and the ratio of the medians. A row "
+        "is a click of Criteo's width: a label, 13 integers and 26 categories. Plain tf.data shuffles single examples "
+        "or lines, batches them, and parses whole batches in parallel calls."
+    )
+    head = ["reader", "ours", "plain tf.data", "ratio", f"at least {AT_LEAST:g}", "cores used, ours", "plain"]
+    load = f"; load average before and after: {record['load_before']}, {record['load_after']}"
+    title = f"# Rows per CPU second of each reader, {record['date']}"
+    return "\n".join([title, "", machine.text(record["machine"]) + load, "", about, "", markdown(head, rows), ""])
