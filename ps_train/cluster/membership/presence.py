@@ -238,7 +238,7 @@ class Limits:
       silent_secs: a task that ran and sends no heartbeat.
       restart_secs: a task that failed and may be restarted.
       absent_secs: a task that never came, counted from the end of all others.
-      startup_secs: all tasks, if none has come.
+      startup_secs: all tasks that train, if none of them has come.
       finish_secs: a task for which the chief waits at its end, from the last change of the global step on.
     """
 
@@ -286,19 +286,23 @@ class JobEndDetector:
             return ""
         self._others_over_at = self._others_over_at or now
         absent = [task for task in self._tasks if task not in statuses]
-        if absent and now - self._others_over_at < self._limits.absent_secs:
+        only_serve = all(statuses[task].state == TaskState.SERVING for task in come)
+        since, secs = (
+            (self._start, self._limits.startup_secs) if only_serve else (self._others_over_at, self._limits.absent_secs)
+        )
+        if absent and now - since < secs:
             return ""
         return self._outcome({task: statuses[task].state for task in come}, absent)
 
     def is_gone(self, status: TaskStatus, now: float) -> bool:
         """Returns whether a task has ended, or is silent for so long that it counts as gone."""
         silent_secs = self._tracker.silent_secs(status.task, (status.process_id, status.heartbeat, status.state), now)
-        allowed: dict[str, float] = {TaskState.LEFT: 0.0, TaskState.FAILED: self._limits.restart_secs}
+        allowed: dict[str, float] = {**dict.fromkeys(_ENDED, 0.0), TaskState.FAILED: self._limits.restart_secs}
         return silent_secs >= allowed.get(status.state, self._limits.silent_secs)
 
     @staticmethod
     def _outcome(states: Mapping[str, str], absent: Sequence[str]) -> str:
-        ended = [task for task, state in states.items() if state == TaskState.LEFT]
+        ended = [task for task, state in states.items() if state in _ENDED]
         others = [f"{task} failed" for task, state in states.items() if state == TaskState.FAILED]
         others += [f"{task} fell silent" for task, state in states.items() if state not in _LAST]
         others += [f"{task} never came" for task in absent]
@@ -307,7 +311,8 @@ class JobEndDetector:
         return f"the job is over: {', '.join([*(f'{task} ended' for task in ended), *others])}"
 
 
-_LAST = (TaskState.LEFT, TaskState.FAILED)
+_ENDED = (TaskState.LEFT, TaskState.SERVING)
+_LAST = (*_ENDED, TaskState.FAILED)
 
 
 def wait_for_end(

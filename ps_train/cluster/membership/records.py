@@ -53,7 +53,8 @@ class TaskState(str, enum.Enum):
     """A state of a training task.  Members equal their texts, which is what a record holds.
 
     A preparing task has not joined yet.  A recovering task has lost a ps.  A waiting task has no more steps.  A leaving
-    task has read the outcome.  The job goes on without a task that has left, or whose script has failed.
+    task has read the outcome.  The job goes on without a task that has left, or whose script has failed.  A serving
+    task of a script does work of other tasks only.
     """
 
     PREPARING = "preparing"
@@ -64,6 +65,7 @@ class TaskState(str, enum.Enum):
     INPUT_ENDED = "input ended"
     LEAVING = "leaving"
     LEFT = "left"
+    SERVING = "serving"
     FAILED = "failed"
 
 

@@ -28,7 +28,7 @@ from ps_train.compat.train.sync_replicas import optimizer_of
 log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.2
-_ENDED = (TaskState.INPUT_ENDED, TaskState.LEFT)
+_ENDED = (TaskState.INPUT_ENDED, TaskState.LEFT, TaskState.SERVING)
 
 
 class FinishHook(v1.train.SessionRunHook):

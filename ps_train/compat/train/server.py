@@ -29,6 +29,7 @@ from ps_train.cluster.addresses.environment import without_proxy
 from ps_train.cluster.addresses.ports import port_owner
 from ps_train.cluster.membership.connect import check_reachable, retry_until
 from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, ps_store, wait_for_end
+from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.sessions.server import serve_on_port
 from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.compat.train.process_end import end_process_after
@@ -174,7 +175,8 @@ class Server(v1.train.Server):
         if not self.cluster.hosts.get("ps"):
             super().join()
         if self.task is not None:
-            self.task.presence.leave()
+            presence = self.task.presence
+            presence.announce(TaskState.SERVING) if presence.state == TaskState.TRAINING else presence.leave()
         is_ps = self.cluster.job_name == "ps"
         own = self.cluster.task_index if is_ps else 0
         if is_ps:

@@ -31,7 +31,7 @@ _TENSORFLOWS_WAIT_SECS = 30
 LOOK_SECS = 5.0
 """Seconds of waiting for the chief's model after which a worker looks whether any task can make it."""
 
-_MAKES_NO_MODEL = (TaskState.PREPARING, TaskState.INPUT_ENDED, TaskState.LEFT)
+_MAKES_NO_MODEL = (TaskState.PREPARING, TaskState.INPUT_ENDED, TaskState.LEFT, TaskState.SERVING)
 """States of tasks that wait for the model, or have ended; one that failed may be started again."""
 
 

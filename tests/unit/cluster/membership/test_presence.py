@@ -19,7 +19,7 @@ from tests.support.processes import eventually
 from tests.support.statuses import task_status
 
 LIMITS = Limits(silent_secs=60, restart_secs=10, absent_secs=30, startup_secs=600)
-TRAINING, LEFT, FAILED = TaskState.TRAINING, TaskState.LEFT, TaskState.FAILED
+TRAINING, LEFT, FAILED, SERVING = TaskState.TRAINING, TaskState.LEFT, TaskState.FAILED, TaskState.SERVING
 
 
 class Ps:
@@ -165,6 +165,13 @@ def test_a_worker_that_never_came_is_waited_for_a_while_after_the_others():
     found = detector("worker:0", "worker:1")
     assert [found.update(some(w0=LEFT), now) for now in (500.0, 529.0)] == ["", ""]
     assert "worker:1 never came" in found.update(some(w0=LEFT), 530.0)
+
+
+def test_the_task_that_places_work_on_serving_ones_may_come_as_late_as_any_first_task():
+    found = detector("worker:0", "worker:1")
+    assert [found.update(some(w1=SERVING), now) for now in (1.0, 40.0, 599.0)] == ["", "", ""]
+    assert found.update(some(w0=TRAINING, w1=SERVING), 599.5) == ""
+    assert "worker:0 ended, worker:1 ended" in found.update(some(w0=LEFT, w1=SERVING), 650.0)
 
 
 def test_a_late_worker_starts_the_wait_again():

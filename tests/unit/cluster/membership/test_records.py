@@ -31,6 +31,7 @@ TEXTS = {
         "input ended",
         "leaving",
         "left",
+        "serving",
         "failed",
     },
     OutcomeKind: {"done", "failed", "stopped"},
