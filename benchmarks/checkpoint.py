@@ -95,8 +95,8 @@ def job(rows: int, num_ps: int, options: argparse.Namespace) -> dict[str, Any]:
             assert held is not None and written is not None
             found["hold_ms"].append(float(held[1]))
             found["write_secs"].append(float(written[1]))
-            found["without"].append(_rate([*before[-1:], *lines[:begin]]))
-            found["during"].append(_rate(lines[begin:]))
+            found["without"] += _rate([*before[-1:], *lines[:begin]])
+            found["during"] += _rate(lines[begin:])
             before = lines
         found["ps_bytes"] = processes.ps_peak_bytes()
     return found
@@ -113,12 +113,12 @@ def _until_written(running: Any, options: argparse.Namespace) -> list[Line]:
     return lines
 
 
-def _rate(lines: Sequence[Line]) -> float:
-    """Returns the steps per second between the first and the last line with a step."""
+def _rate(lines: Sequence[Line]) -> list[float]:
+    """Returns the steps per second between the first and the last line with a step; nothing for a single line."""
     steps = [line for line in lines if step_of(line) >= 0]
     if len(steps) < 2:
-        return 0.0
-    return (step_of(steps[-1]) - step_of(steps[0])) / (steps[-1].time - steps[0].time)
+        return []
+    return [(step_of(steps[-1]) - step_of(steps[0])) / (steps[-1].time - steps[0].time)]
 
 
 def report(record: dict[str, Any]) -> str:
@@ -128,9 +128,9 @@ def report(record: dict[str, Any]) -> str:
         size = row["gigabytes"]
         secs = statistics.median(row["write_secs"])
         cell = [f"{size:g} GB, {row['by']}", f"{secs:.2f}", f"{1000 * size / secs:.0f}"]
-        if "during" in row:
+        if row.get("during") and row["without"]:
             during, without = (statistics.median(row[name]) for name in ("during", "without"))
-            ratio = f"{during / without:.2f}" if without else "-"
+            ratio = f"{during / without:.2f}"
             hold = f"{statistics.median(row['hold_ms']):.0f} (at most {max(row['hold_ms']):.0f})"
             cell += [hold, f"{without:.1f}", f"{during:.1f}", ratio, f"{row['ps_bytes'] / 1e9:.2f}"]
         cells.append(cell + [""] * (8 - len(cell)))

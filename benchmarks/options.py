@@ -124,7 +124,9 @@ def _parser() -> argparse.ArgumentParser:
         "--observe_secs", type=float, default=30.0, help="graph_size: seconds observed after the first step [30]"
     )
     parser.add_argument("--gigabytes", default="0.5,2", help="checkpoint: comma-separated sizes of the table [0.5,2]")
-    parser.add_argument("--save_secs", type=float, default=15.0, help="checkpoint: seconds between saves [15]")
+    parser.add_argument(
+        "--save_secs", type=float, default=60.0, help="checkpoint: seconds between saves, more than a write takes [60]"
+    )
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
     parser.add_argument("--jobs", action="store_true", help="accumulators: train some as jobs of processes too")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")
