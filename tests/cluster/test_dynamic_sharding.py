@@ -47,7 +47,7 @@ def test_of_some_epochs_every_example_is_used_as_many_times(num_ps, num_workers,
 
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
-@pytest.mark.parametrize("run", [long("1"), "4"])
+@pytest.mark.parametrize("run", [long("1"), long("4")])
 def test_under_sync_too(num_ps, run):
     model = Recording(ones=True, count=600)
     cluster = InProcessCluster(model, num_ps, 2, update="sync", steps_per_run=run, **EPOCHS)

@@ -21,5 +21,6 @@ def test_a_damaged_checkpoint_gives_an_error_or_the_saved_values(kind: str) -> N
     assert checkpoints.run_cases(kind, 40, seed=1) == (40, [])
 
 
+@pytest.mark.long
 def test_an_index_whose_sizes_are_wrong_is_a_damaged_checkpoint() -> None:
     assert checkpoints.run_cases("checkpoint_index", 1, seed=9944) == (1, [])  # TensorFlow asked for too much memory

@@ -80,7 +80,7 @@ def test_other_names_and_lists_train(processes: Processes, model: str) -> None:
     assert json.loads((processes.directory / "m" / "result.json").read_text())["global_step"] == 20
 
 
-@pytest.mark.parametrize("update", ["async", long("sync")])
+@pytest.mark.parametrize("update", [long("async"), long("sync")])
 def test_layers_of_tensorflow_1_train_with_tf_keras(processes: Processes, update: str) -> None:
     pytest.importorskip("tf_keras")
     options = ["--model=tests.support.models:LegacyLayers", f"--update={update}", "--num_ps=2", "--num_workers=1"]

@@ -48,7 +48,7 @@ def test_the_phases_of_a_start_follow_each_other_until_the_first_step():
 
 
 @pytest.mark.parametrize(
-    ("model", "engine"), [("tables", "classic"), long("columns", "ours"), long("products", "single")]
+    ("model", "engine"), [long("tables", "classic"), long("columns", "ours"), long("products", "single")]
 )
 def test_a_run_of_a_graph_of_any_size_is_observed_after_its_first_step(model: str, engine: str):
     measured = observe(Case(model, 3), engine, secs=2.0)

@@ -75,6 +75,7 @@ def test_synchronous_training_goes_on_without_a_worker_that_leaves(processes):
     assert (weights, step, own) == ([5.0 + 25 * 2.0, 5.0], 30, 30)
 
 
+@pytest.mark.long
 def test_synchronous_training_goes_on_without_a_worker_that_dies(processes):
     ps, workers = start(processes, 2, 30, "die")
     assert workers[1].wait(200) == -9

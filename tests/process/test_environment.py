@@ -132,6 +132,7 @@ def test_two_tasks_that_start_together_install_once_and_the_next_start_says_noth
     assert run(clone, "./run_local.sh", "--max_steps=3") == (0, "trains ['--max_steps=3']\n")
 
 
+@pytest.mark.long
 def test_a_terminal_shows_bars_and_a_failed_installation_is_said_and_tried_again(clone) -> None:
     (clone / "broken").touch()
     code, output = run(clone, "./run_local.sh")

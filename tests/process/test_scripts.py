@@ -60,6 +60,7 @@ def test_point_87_the_supervised_program_runs(processes, flags):
     assert max(losses) < 2.3 * 143 / 2  # half of what equal probabilities give for the 143 validation digits
 
 
+@pytest.mark.long
 def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_of_a_cluster(processes):
     flags = ["--num_ps=2", "--num_workers=2", "--chief", "--evaluator", "--compat"]
     done = run(processes, *flags, str(SCRIPTS / "estimator_program.py"))
@@ -79,7 +80,7 @@ def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_
     [
         ("recurrent", "estimator", "net/deep/multi_rnn_cell/cell_0/lstm_cell/kernel/Momentum"),
         long("recurrent", "cluster", "net/bidirectional_rnn/fw/basic_lstm_cell/bias/Momentum"),
-        ("layers", "experiment", "net/deep/BatchNorm/moving_variance"),
+        long("layers", "experiment", "net/deep/BatchNorm/moving_variance"),
         long("layers", "cluster", "net/batch_normalization/gamma/Momentum"),
     ],
 )

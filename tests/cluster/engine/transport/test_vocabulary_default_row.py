@@ -61,7 +61,7 @@ def test_a_default_row_that_no_step_uses_keeps_its_initial_value(optimizer: str,
     assert (default_after(cluster, 3)[0][:DIMENSION] == FRESH).all()
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", long("ftrl"), long("lazy_adam")])
+@pytest.mark.parametrize("optimizer", [long("momentum"), long("ftrl"), long("lazy_adam")])
 def test_a_worker_that_uses_the_default_row_and_one_that_does_not_are_one_process_with_both_batches(
     optimizer: str,
 ) -> None:
