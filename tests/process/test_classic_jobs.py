@@ -65,7 +65,6 @@ def test_synchronous_training_of_one_step_needs_every_worker(processes):
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_synchronous_training_goes_on_without_a_worker_that_leaves(processes):
     ps, workers = start(processes, 2, 30, "leave")
     assert [worker.wait(200) for worker in workers] == [0, 0]
@@ -75,7 +74,6 @@ def test_synchronous_training_goes_on_without_a_worker_that_leaves(processes):
     assert (weights, step, own) == ([5.0 + 25 * 2.0, 5.0], 30, 30)
 
 
-@pytest.mark.long
 def test_synchronous_training_goes_on_without_a_worker_that_dies(processes):
     ps, workers = start(processes, 2, 30, "die")
     assert workers[1].wait(200) == -9
