@@ -61,6 +61,7 @@ def in_a_thread(job: Job, **codes: str) -> threading.Thread:
 def test_the_first_failure_is_the_cause_and_those_that_do_not_end_are_killed() -> None:
     job = Job()
     thread = in_a_thread(job, good="print('ready')", stubborn=IGNORES, bad="print('ready', flush=True); input()")
+    eventually(lambda: ("good", 0) in job.seen, 30, "the end of the task that ends well")
     job.children["bad"].process.stdin.close()
     thread.join(30)
     assert not thread.is_alive()
