@@ -153,6 +153,11 @@ def cause_of(error: BaseException) -> str:
     return f"{cause[: _MAX_LENGTH // 2]} ... {cause[-_MAX_LENGTH // 2 :]}"  # the reason may be the end, after a path
 
 
+def one_line(error: BaseException) -> str:
+    """Returns the whole text of an error in one line, without a full stop."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
 def headline(error: BaseException) -> str:
     """Returns an error's cause in one line, after the error's type if it is not a PsTrainError."""
     cause, name = cause_of(error), type(error).__name__

@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, one_line
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, parse_value, repeated_fields, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
@@ -197,16 +197,16 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
     try:
         rest = values(["ps_train", *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
-        text = _one_line(error).replace("Unknown command line flag", "unknown flag")
+        text = one_line(error).replace("Unknown command line flag", "unknown flag")
         raise ConfigError(f"{text} (from {where}); see --helpfull for all flags.") from None
     except flags.IllegalFlagValueError as error:
         found = re.match(r"flag --(\w+)=(.*?): ", str(error), re.DOTALL)
         if found and isinstance(values[found[1]].default, bool):
             text = f"{found[1]}={shown(found[2])} (from {where}) is not valid: use true or false."
             raise ConfigError(text) from None
-        raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
+        raise ConfigError(f"{one_line(error)} (from {where}); see --help.") from None
     except flags.Error as error:
-        raise ConfigError(f"{_one_line(error)} (from {where}); see --help.") from None
+        raise ConfigError(f"{one_line(error)} (from {where}); see --help.") from None
     if rest or "--" in arguments:
         first = shown(rest[0]) if rest else "--"
         raise ConfigError(
@@ -283,7 +283,3 @@ def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
 
 def _shown(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")

@@ -23,7 +23,7 @@ from tensorflow.io import gfile
 
 from ps_train.base.errors import DataError
 from ps_train.config.paths import scheme_of
-from ps_train.data.data_shard import DataShard
+from ps_train.data.data_shard import DataShard, equal_runs
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.gzip_files import GZIP_START
 from ps_train.data.record_check import check_all_read
@@ -204,18 +204,17 @@ class TFRecords(Stream):
         indices = {
             file.path: index_of(file.path) for file in files if not file.compression and not scheme_of(file.path)
         }
-        total = sum(index.count for index in indices.values())
-        first, last = (total * number // shard.count for number in (shard.index, shard.index + 1))
-        parts, before = [], 0
+        counts = [indices[file.path].count if file.path in indices else 0 for file in files]
+        runs = {number: run for number, *run in equal_runs(counts, shard)}
+        parts = []
         for file in files:
             index = indices.get(file.path)
             if index is None:
                 parts.append(file._replace(step=shard.count, start=shard.index))
                 continue
-            for start, stop in _cuts(max(first - before, 0), min(last - before, index.count)):
+            for start, stop in _cuts(*runs.get(file.file, (0, 0))):
                 place = index.place(start)
                 parts.append(file._replace(offset=place.offset, skip=place.skip, take=stop - start, number=start))
-            before += index.count
         return parts
 
     def pieces(self) -> RandomAccessChunks:

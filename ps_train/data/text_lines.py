@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ps_train.base.errors import DataError
-from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.data_shard import WHOLE, DataShard, equal_runs
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.stream import no_autograph, pipeline_error
 
@@ -74,7 +74,7 @@ class Blocks(Sequence[Block]):
 
     def __init__(self, sizes: Sequence[int], shard: DataShard, block_bytes: int = BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes
-        self._runs = list(_runs(sizes, shard))
+        self._runs = [Block(*run) for run in equal_runs(sizes, shard)]
         self._counts = [-(-(run.stop - run.start) // block_bytes) for run in self._runs]
 
     def __len__(self) -> int:
@@ -87,16 +87,6 @@ class Blocks(Sequence[Block]):
                 return Block(run.file, start, min(start + self._block_bytes, run.stop))
             index -= count
         raise IndexError(index)
-
-
-def _runs(sizes: Sequence[int], shard: DataShard) -> Iterator[Block]:
-    total, before = sum(sizes), 0
-    first, last = (total * index // shard.count for index in (shard.index, shard.index + 1))
-    for file, size in enumerate(sizes):
-        start, stop = max(first - before, 0), min(last - before, size)
-        if start < stop:
-            yield Block(file, start, stop)
-        before += size
 
 
 def read_block(path: pathlib.Path, start: int, stop: int) -> tuple[int, bytes]:
@@ -223,8 +213,10 @@ def line_dataset(
       block_bytes: bytes of one read.
     """
     sizes = [_size_of(path) for path in files]
-    gzipped = [number for number, path in enumerate(files) if is_gzipped(path)]
-    plain = [number for number in range(len(files)) if number not in gzipped]
+    gzipped: list[int] = []
+    plain: list[int] = []
+    for number, path in enumerate(files):
+        (gzipped if is_gzipped(path) else plain).append(number)
     blocks = Blocks([sizes[number] for number in plain], shard, block_bytes)
     parts = gzip_shares([sizes[number] for number in gzipped], shard)
     from_plain = _plain_lines([files[number] for number in plain], plain, blocks, seed)

@@ -286,11 +286,10 @@ class JobEndDetector:
             return ""
         self._others_over_at = self._others_over_at or now
         absent = [task for task in self._tasks if task not in statuses]
-        only_serve = all(statuses[task].state == TaskState.SERVING for task in come)
-        since, secs = (
-            (self._start, self._limits.startup_secs) if only_serve else (self._others_over_at, self._limits.absent_secs)
-        )
-        if absent and now - since < secs:
+        deadline = self._others_over_at + self._limits.absent_secs
+        if all(statuses[task].state == TaskState.SERVING for task in come):  # no task that trains has come
+            deadline = self._start + self._limits.startup_secs
+        if absent and now < deadline:
             return ""
         return self._outcome({task: statuses[task].state for task in come}, absent)
 

@@ -77,17 +77,20 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
 
     hparam = ContribModule(f"{_NAME}.training.hparam", {"HParams": HParams})
     parts: dict[str, tuple[Mapping[str, Any], Callable[[str], Any] | None]] = {
-        "crf": (_public(contrib_crf), None),
-        "data": (_public(contrib_data), _first_of(v1.data.experimental, v1.data)),
+        "crf": (public_names(contrib_crf), None),
+        "data": (public_names(contrib_data), _first_of(v1.data.experimental, v1.data)),
         "deprecated": (old_names.SUMMARIES, None),
         "estimator": ({}, of_estimator),
         "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
         "framework": (_framework(), legacy.slim),
-        "layers": (_public(contrib_layers) | _layers_of_tensorflow(), functools.partial(legacy.slim, part="layers")),
-        "lookup": (_public(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, _first_of(v1.lookup)),
+        "layers": (
+            public_names(contrib_layers) | _layers_of_tensorflow(),
+            functools.partial(legacy.slim, part="layers"),
+        ),
+        "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, _first_of(v1.lookup)),
         "losses": ({}, functools.partial(legacy.slim, part="losses")),
         "metrics": (contrib_metrics.METRICS, functools.partial(legacy.slim, part="metrics")),
-        "predictor": (_public(contrib_predictor), None),
+        "predictor": (public_names(contrib_predictor), None),
         "rnn": (_rnn(), functools.partial(legacy.name, "rnn_cell")),
         "training": ({"HParams": HParams, "hparam": hparam}, None),
         "util": (_util(), None),
@@ -122,7 +125,8 @@ class HParams:
         return self.__dict__.get(name, default)
 
 
-def _public(module: Any) -> dict[str, Any]:
+def public_names(module: Any) -> dict[str, Any]:
+    """Returns the names that a module lists, with their values."""
     return {name: getattr(module, name) for name in module.__all__}
 
 
@@ -192,7 +196,7 @@ def _learn() -> ContribModule:
     }
     export = module("utils.saved_model_export_utils", make_export_strategy=contrib_learn.make_export_strategy)
     modules = {
-        "datasets": module("datasets", mnist=module("datasets.mnist", **_public(mnist_input))),
+        "datasets": module("datasets", mnist=module("datasets.mnist", **public_names(mnist_input))),
         "estimators": module(
             "estimators",
             model_fn=module("estimators.model_fn", ModeKeys=contrib_learn.ModeKeys),

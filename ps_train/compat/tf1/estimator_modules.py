@@ -24,7 +24,7 @@ from ps_train.compat.estimator.spec.stock_package import package_locations
 from ps_train.compat.estimator.train_and_evaluate import check_eval_spec
 from ps_train.compat.estimator.training_executor import TrainingExecutor
 from ps_train.compat.tf1.absent_names import refusal
-from ps_train.compat.tf1.contrib import ContribModule
+from ps_train.compat.tf1.contrib import ContribModule, public_names
 from ps_train.compat.tf1.moved_modules import estimator_export
 
 _PACKAGE = "tensorflow_estimator"
@@ -42,18 +42,18 @@ class TaskType:
     WORKER = "worker"
 
 
-def _of(module: Any, chosen: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns names of a module; all that it lists where none is chosen."""
-    return {name: getattr(module, name) for name in chosen or module.__all__}
+def _of(module: Any, chosen: Iterable[str]) -> dict[str, Any]:
+    """Returns some names of a module."""
+    return {name: getattr(module, name) for name in chosen}
 
 
 _OWN: dict[str, Mapping[str, Any]] = {
     "early_stopping": _of(early_stopping, set(experimental.__all__)),
     "estimator": {**_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]), "EstimatorV2": names.Estimator},
     "estimator_export": {"estimator_export": estimator_export},
-    "estimator_lib": {**_of(names), "export": export, "inputs": inputs},
-    "export.export": _of(export),
-    "export.export_lib": _of(export),
+    "estimator_lib": {**public_names(names), "export": export, "inputs": inputs},
+    "export.export": public_names(export),
+    "export.export_lib": public_names(export),
     "export.export_output": _of(export, [name for name in export.__all__ if name.endswith("Output")]),
     "exporter": {
         **_of(names, ["BestExporter", "Exporter", "FinalExporter", "LatestExporter"]),
@@ -61,7 +61,7 @@ _OWN: dict[str, Mapping[str, Any]] = {
         "_loss_smaller": best_exporter.loss_smaller,
     },
     "extenders": _of(names, ["add_metrics"]),
-    "inputs.inputs": _of(inputs),
+    "inputs.inputs": public_names(inputs),
     "inputs.numpy_io": _of(inputs, ["numpy_input_fn"]),
     "inputs.pandas_io": _of(inputs, ["pandas_input_fn"]),
     "mode_keys": _of(names, ["ModeKeys"]),

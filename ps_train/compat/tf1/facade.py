@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.tf1 import layers, legacy, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal
-from ps_train.compat.tf1.contrib import ContribModule, make_contrib
+from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_names
 from ps_train.compat.tf1.estimator_modules import EstimatorModules
 from ps_train.compat.tf1.moved_modules import MovedModules
 from ps_train.compat.train import names
@@ -248,8 +248,7 @@ def _nn() -> Any:
 
 
 def _layers() -> Any:
-    own = {name: getattr(layers, name) for name in layers.__all__}
-    return ContribModule(f"{_NAME}.layers", own, functools.partial(legacy.name, "layers"))
+    return ContribModule(f"{_NAME}.layers", public_names(layers), functools.partial(legacy.name, "layers"))
 
 
 def _examples() -> Any:
@@ -257,7 +256,7 @@ def _examples() -> Any:
     modules = {}
     for own, module in (("input_data", mnist_input), ("mnist", mnist_network)):
         modules[own] = types.ModuleType(f"{name}.{own}", module.__doc__)
-        modules[own].__dict__.update({each: getattr(module, each) for each in module.__all__})
+        modules[own].__dict__.update(public_names(module))
     tutorials = ContribModule(f"{_NAME}.examples.tutorials", {"mnist": ContribModule(name, modules)})
     return ContribModule(f"{_NAME}.examples", {"tutorials": tutorials})
 

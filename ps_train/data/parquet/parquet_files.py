@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError, DataError
+from ps_train.base.errors import ConfigError, DataError, one_line
 from ps_train.config.paths import scheme_of
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.parquet.columns import MissingValueError, column_of, is_text
-from ps_train.data.parquet.footers import RowGroup, one_line, read_footers
+from ps_train.data.parquet.footers import RowGroup, read_footers
 from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ps_train.data.data_shard import DataShard
+from ps_train.data.data_shard import DataShard, equal_runs
 
 
 class RowRun(NamedTuple):
@@ -32,14 +32,7 @@ def runs_of_share(rows: Sequence[int], shard: DataShard) -> list[RowRun]:
       rows: the number of rows of each row group, in the order of the data.
       shard: the replica.
     """
-    total, before, runs = sum(rows), 0, []
-    first, last = (total * index // shard.count for index in (shard.index, shard.index + 1))
-    for group, count in enumerate(rows):
-        start, stop = max(first - before, 0), min(last - before, count)
-        if start < stop:
-            runs.append(RowRun(group, start, stop - start))
-        before += count
-    return runs
+    return [RowRun(group, start, stop - start) for group, start, stop in equal_runs(rows, shard)]
 
 
 def limited_runs(rows: Sequence[int], most: Sequence[int]) -> Iterator[RowRun]:

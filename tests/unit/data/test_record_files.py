@@ -15,11 +15,10 @@ from ps_train import ConfigError, DataError, Job, TextLines, TFRecords
 from ps_train.data import record_files
 from ps_train.data.data_shard import DataShard
 from ps_train.data.pipeline import DataSource, evaluation_batches, training_batches
-from ps_train.data.shards.shard_batches import ShardedBatches
-from ps_train.data.shards.shard_layout import Assignment, progress_value
 from ps_train.data.shards.shard_readers import described_shards, reader_of
 from ps_train.data.stream import data_error
 from ps_train.data.text_lines import line_blocks
+from tests.support.batches import labels_of, labels_of_shards
 
 
 def record(number: int) -> bytes:
@@ -54,20 +53,13 @@ def files(tmp_path: pathlib.Path) -> str:
 
 def read(make, most: int = 1000) -> list[int]:
     """The labels of batches until their end; the lists of each example are checked."""
-    seen: list[int] = []
-    with tf.Graph().as_default(), v1.Session() as session:
-        batches = make()
-        session.run(batches.initializer, batches.feeds(3))
-        while len(seen) < most:
-            try:
-                features, labels = session.run((batches.features, batches.labels))
-            except tf.errors.OutOfRangeError:
-                break
-            rows = features["ids"].indices[:, 0]
-            assert labels[rows].tolist() == features["ids"].values.tolist()
-            assert len(rows) == sum(label % 3 for label in labels)
-            seen += labels.tolist()
-    return seen
+    return labels_of(make, check, most)
+
+
+def check(features, labels) -> None:
+    rows = features["ids"].indices[:, 0]
+    assert labels[rows].tolist() == features["ids"].values.tolist()
+    assert len(rows) == sum(label % 3 for label in labels)
 
 
 @pytest.mark.parametrize(("replicas", "shuffle_buffer"), [(1, 0), (7, 50), (2, 50), (7, 0), (1, 50), (2, 0)])
@@ -95,20 +87,8 @@ def test_evaluation_reads_them_in_order(files: str) -> None:
 
 def test_a_file_is_a_shard_under_dynamic_sharding(files: str) -> None:
     job = Job(sharding="dynamic", batch_size=32, shuffle_buffer=100)
-    seen: list[int] = []
-    with tf.Graph().as_default(), v1.Session() as session:
-        sharded = ShardedBatches(reader_of(TFRecords(files, parse), job), 32)
-        assert sharded.count == 5
-        for shard in range(5):
-            sharded.assign(Assignment(shard, progress_value(0), progress_value(1)))
-        batches = sharded.batches
-        session.run(batches.initializer)
-        fetches = (batches.features, batches.labels, batches.examples, batches.progress)
-        while (found := session.run(fetches))[3][0] >= 0:
-            features, labels, examples, _ = found
-            if examples:
-                assert labels[features["ids"].indices[:, 0]].tolist() == features["ids"].values.tolist()
-                seen += labels.tolist()
+    count, seen = labels_of_shards(lambda: TFRecords(files, parse), check, job)
+    assert count == 5
     assert sorted(seen) == list(range(700)) and seen != sorted(seen)
 
 

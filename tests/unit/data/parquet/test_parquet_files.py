@@ -14,10 +14,8 @@ from ps_train import ConfigError, DataError, Job, Parquet
 from ps_train.data.data_shard import DataShard
 from ps_train.data.parquet import parquet_files
 from ps_train.data.pipeline import evaluation_batches, training_batches
-from ps_train.data.shards.shard_batches import ShardedBatches
-from ps_train.data.shards.shard_layout import Assignment, progress_value
-from ps_train.data.shards.shard_readers import reader_of
 from ps_train.data.stream import data_error
+from tests.support.batches import labels_of, labels_of_shards
 from tests.support.rows import table, write_rows
 
 pa = pytest.importorskip("pyarrow")
@@ -40,18 +38,7 @@ def files(tmp_path: pathlib.Path) -> str:
 
 def read(make: Any, most: int = 1000) -> list[int]:
     """The labels of batches until their end; the lists and texts of each example are checked."""
-    seen: list[int] = []
-    with tf.Graph().as_default(), v1.Session() as session:
-        batches = make()
-        session.run(batches.initializer, batches.feeds(3))
-        while len(seen) < most:
-            try:
-                features, labels = session.run((batches.features, batches.labels))
-            except tf.errors.OutOfRangeError:
-                break
-            check(features, labels)
-            seen += labels.tolist()
-    return seen
+    return labels_of(make, check, most)
 
 
 def check(features: Any, labels: Any) -> None:
@@ -98,20 +85,8 @@ def test_a_row_group_or_a_part_of_it_is_a_shard_under_dynamic_sharding(
     monkeypatch.setattr(parquet_files, "_PIECE_BYTES", piece_bytes)
     monkeypatch.setattr(parquet_files, "_CHUNK_ROWS", 50)  # a shard is several reads
     job = Job(sharding="dynamic", batch_size=32, shuffle_buffer=100)
-    seen: list[int] = []
-    with tf.Graph().as_default(), v1.Session() as session:
-        sharded = ShardedBatches(reader_of(Parquet(files, label="number"), job), 32)
-        assert sharded.count >= shards if shards > 7 else sharded.count == shards
-        for shard in range(sharded.count):
-            sharded.assign(Assignment(shard, progress_value(0), progress_value(1)))
-        batches = sharded.batches
-        session.run(batches.initializer)
-        fetches = (batches.features, batches.labels, batches.examples, batches.progress)
-        while (found := session.run(fetches))[3][0] >= 0:
-            features, labels, examples, _ = found
-            if examples:
-                check(features, labels)
-                seen += labels.tolist()
+    count, seen = labels_of_shards(lambda: Parquet(files, label="number"), check, job)
+    assert count >= shards if shards > 7 else count == shards
     assert sorted(seen) == list(range(700)) and seen != sorted(seen)
 
 
