@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from ps_train.base.errors import DataError
+from ps_train.base.errors import DataError, one_line
 from ps_train.data.parquet.columns import plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+"""A value of a path's column that is an integer."""
 
 _THREADS = 8
 """Footers that are read at the same time: a remote file system takes long for each."""
@@ -98,11 +102,6 @@ def _footer(path: str) -> pq.FileMetaData:
         raise DataError(f"{path} cannot be read as a Parquet file: {one_line(error)}.") from None
 
 
-def one_line(error: Exception) -> str:
-    """Returns an error's text without line ends and without a full stop."""
-    return " ".join(str(error).split()).rstrip(".")
-
-
 def _fields(schema: pa.Schema) -> dict[str, pa.DataType]:
     """Returns name to type; fields of structs have names with dots."""
     import pyarrow as pa
@@ -122,16 +121,18 @@ def _columns_of_paths(paths: Sequence[str]) -> list[dict[str, pa.Scalar]]:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    if not any("=" in path for path in paths):
-        return [{} for _ in paths]
-    try:
-        found = ds.dataset(list(paths), format="parquet", partitioning="hive")
-        keys = [ds.get_partition_keys(fragment.partition_expression) for fragment in found.get_fragments()]
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"the columns of paths such as {paths[0]} cannot be read: {one_line(error)}.") from None
-    texts = {name for values in keys for name, value in values.items() if isinstance(value, str)}
-    kinds = {True: pa.string(), False: pa.int64()}
-    return [{name: pa.scalar(value, kinds[name in texts]) for name, value in values.items()} for values in keys]
+    names = dict.fromkeys(part.partition("=")[0] for path in paths for part in path.split("/")[:-1] if "=" in part)
+    partitions = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names if name]))
+    found = [ds.get_partition_keys(partitions.parse(path)) for path in paths]
+    texts = {
+        name for values in found for name, text in values.items() if text is not None and not _INTEGER.fullmatch(text)
+    }
+
+    def scalar(name: str, text: str | None) -> pa.Scalar:
+        kind = pa.string() if name in texts else pa.int64()
+        return pa.scalar(text if text is None or name in texts else int(text), kind)
+
+    return [{name: scalar(name, values[name]) for name in names if name in values} for values in found]
 
 
 def _types(values: Mapping[str, pa.Scalar]) -> dict[str, pa.DataType]:
