@@ -176,6 +176,7 @@ def test_accumulated_batches_equal_one_larger_batch_and_are_sent_once(update: st
         np.testing.assert_allclose(values[1][name], value, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothing_after_it(update: str) -> None:
     cluster = InProcessCluster(
@@ -194,6 +195,7 @@ def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothin
         assert cluster.global_step() == 2
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_a_batch_after_the_end_of_the_input_is_not_counted_as_skipped(update: str) -> None:
     model = SomeNan(count=3)

@@ -189,6 +189,7 @@ class Overflows(Steep):
         return super().forward(features, training) * 60000.0 * 60000.0
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("on_nan", ["stop", "skip"])
 def test_a_loss_that_is_not_finite_is_for_on_nan(on_nan: str) -> None:
     cluster = cluster_of(Overflows(), "float16", on_nan=on_nan)

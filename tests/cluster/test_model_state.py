@@ -80,6 +80,7 @@ def test_it_moves_as_in_a_plain_session_for_any_number_of_steps_in_a_call(fields
     check(cluster, batches_of(model, BATCH, STEPS))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("run", [1, 4])
 def test_every_batch_of_an_accumulated_push_moves_it(run: int) -> None:
     model = Averaged()
@@ -131,6 +132,7 @@ class Broken(Averaged):
         return super().loss(outputs, labels) / tf.math.floormod(number, 2.0)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_a_step_that_is_left_out_leaves_no_trace_in_it(update: str) -> None:
     """`seen` stands at 0 whenever a step is left out: the next one reads 1 and is made, and the one after it not."""

@@ -62,6 +62,7 @@ def test_a_worker_that_is_left_alone_equals_a_plain_session(mode: dict, num_ps: 
     assert cluster.global_step() == 20
 
 
+@pytest.mark.usual(1)
 @every_mode
 @one_or_two_ps
 def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, num_ps: int) -> None:
@@ -122,6 +123,7 @@ def test_a_worker_that_comes_back_takes_part_again(mode: dict, num_ps: int) -> N
     assert least <= added <= 4 * 20, added
 
 
+@pytest.mark.usual(1)
 @every_mode
 def test_every_worker_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -> None:
     cluster = cluster_of(2, mode, model=Linear(count=43), epochs=1, max_steps=1000)  # 22 and 21 examples
@@ -175,6 +177,7 @@ def test_a_gradient_that_is_no_number_is_never_applied(mode: dict) -> None:
     assert 0 < cluster.global_step() < 6
 
 
+@pytest.mark.usual(1)
 @every_mode
 @one_or_two_ps
 def test_a_gradient_that_is_no_number_is_skipped_and_counted_if_so_wished(mode: dict, num_ps: int) -> None:

@@ -14,6 +14,7 @@ from tests.support.vocabularies import Visits
 RATE, STEPS = 0.05, 6
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_an_argument_reaches_the_updates_of_every_ps(update) -> None:
     arguments = ("momentum=0.5", "use_nesterov=true")

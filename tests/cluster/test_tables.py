@@ -64,6 +64,7 @@ def assert_tables(found: dict, expected: dict, tolerance: float) -> None:
         np.testing.assert_allclose(found[name], expected[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("optimizer", [one if one in QUICK else long(one) for one in OPTIMIZERS])
 def test_every_optimizer_and_combiner_equal_numpy(cluster_of, optimizer: str) -> None:
     cluster, initial = cluster_of(2, 1, optimizer=optimizer)
@@ -74,6 +75,7 @@ def test_every_optimizer_and_combiner_equal_numpy(cluster_of, optimizer: str) ->
     assert all({0, ROWS - 1} <= set(some.ravel()) for some, _ in ids), "ids must be at the edges"
 
 
+@pytest.mark.long
 def test_ftrl_with_both_penalties_equals_numpy(cluster_of) -> None:
     class Penalised(Bags):
         def optimizer(self, name, learning_rate):

@@ -65,6 +65,7 @@ def test_steps_beyond_max_steps_change_nothing(update: str) -> None:
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("update", ["async", "bounded", "sync"])
 def test_a_worker_that_slept_makes_no_step_beyond_max_steps(update: str) -> None:
     """Its steps were handed out again while it slept."""

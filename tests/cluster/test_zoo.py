@@ -85,7 +85,7 @@ def train_with_one_worker(shape: Shape, num_ps: int, lengths: list[int]) -> None
 
 
 @of_every_kind
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_one_worker_makes_the_steps_of_a_plain_session(shape: Shape) -> None:
     """Alone and eight in a run, one kind after the other."""
     train_with_one_worker(shape, 2, [RUN, 1, RUN, 1])

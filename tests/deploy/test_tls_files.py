@@ -76,6 +76,7 @@ def test_a_ca_that_is_ended_while_it_is_made_leaves_no_key(tmp_path: pathlib.Pat
     assert list((tmp_path / "place").iterdir()) == []
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize("name", ["*.example", "a/b", "../x", "a b", "", "a:1", "x" * 64, "-a", "a,DNS:b", "é"])
 def test_a_name_that_is_no_host_is_refused(pki: pathlib.Path, name: str) -> None:
     refused(script("ca.py", "issue", pki, "--", name), "is not a host")
@@ -141,6 +142,7 @@ def test_tunnels_have_the_same_loopback_ports_on_every_host(pki: pathlib.Path, t
     assert "ip6 saddr" not in (tmp_path / "out/tunnels.nft").read_text()
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize(
     ("options", "flags", "text"),
     [

@@ -251,16 +251,19 @@ def rows(table: list[tuple[str, ...]]) -> list:
     return [pytest.param(row[0], row[1:], id=row[0][:60] or "none") for row in table]
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize(("arguments", "words"), rows(FLAGS))
 def test_a_wrong_flag(processes: Processes, folder: pathlib.Path, arguments: str, words: tuple[str, ...]) -> None:
     check_refusal(processes, arguments, words)
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(("arguments", "words"), rows(ADDRESSES))
 def test_a_wrong_address(processes: Processes, folder: pathlib.Path, arguments: str, words: tuple[str, ...]) -> None:
     check_refusal(processes, arguments, words)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(
     ("config", "arguments", "words"),
     [pytest.param(row[0], row[1], row[2:], id=f"{number}") for number, row in enumerate(TF_CONFIGS)],
@@ -271,6 +274,7 @@ def test_a_wrong_tf_config(
     check_refusal(processes, arguments, words, config if isinstance(config, str) else json.dumps(config))
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(("arguments", "words"), rows(DIRECTORIES))
 def test_a_wrong_directory(processes: Processes, folder: pathlib.Path, arguments: str, words: tuple[str, ...]) -> None:
     check_refusal(processes, arguments, words)

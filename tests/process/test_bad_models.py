@@ -73,6 +73,7 @@ def test_labels_that_a_binary_cross_entropy_cannot_use_are_warned_of_and_train(p
     assert "gets labels from -1 to 1 and needs 0 to 1" in run.output and "bad_models.py, line " in run.output
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("model", ["OtherNames", "Lists"])
 def test_other_names_and_lists_train(processes: Processes, model: str) -> None:
     run = processes.run(MODELS + model, f"--model_dir={processes.directory}/m", "--max_steps=20", "--num_workers=1")

@@ -72,6 +72,7 @@ def test_an_address_of_ipv6_alone_is_refused_too(processes):
         assert process.wait(120) == 2 and "2600::1 (eth0)" in process.output
 
 
+@pytest.mark.long
 def test_the_override_trains_with_a_warning(processes, public_host):
     process = ps_train(processes, public_host, "--allow_public_ports", "--max_steps=20", "--model_dir=m")
     assert process.wait(200) == 0, process.output

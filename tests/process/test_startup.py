@@ -120,11 +120,11 @@ def test_a_chief_that_needs_longer_to_build_its_model_than_others_wait_for_it_is
     processes: Processes,
 ) -> None:
     cluster = TestCluster(
-        processes, 1, 2, "--model=tests.support.models:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=15"
+        processes, 1, 2, "--model=tests.support.models:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=25"
     )
     ps = cluster.start("ps", 0)
     ps.wait_for("serves")
-    workers = [cluster.start("worker", index, env={"BUILD_SECS": "24"} if index == 0 else {}) for index in range(2)]
+    workers = [cluster.start("worker", index, env={"BUILD_SECS": "36"} if index == 0 else {}) for index in range(2)]
     for process in (*workers, ps):
         assert process.wait(90) == 0, process.output
     assert "lost" not in ps.output

@@ -34,6 +34,7 @@ def write(folder, name, text="OWN = True\n"):
     return path
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("name", ["queue", "random", "typing", "logging", "socket", "weakref", "argparse", "absl"])
 def test_a_command_ends_with_one_line_and_exit_code_2(tmp_path, name):
     path = write(tmp_path, f"{name}.py")

@@ -40,6 +40,7 @@ def read(name: str, side: str, folder: pathlib.Path) -> np.ndarray:
     return whole[np.lexsort(whole.T)]
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("name", READERS)
 def test_both_sides_read_every_row_once(name: str, written: pathlib.Path) -> None:
     rows = rows_of(COUNT)

@@ -68,6 +68,7 @@ def labels_of(found: list[Any]) -> list[int]:
     return [int(label) for batch in found for label in batch["labels"]]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("data", [arrays, dataset, ragged, sparse, lambda: Numbers(COUNT)],
                          ids=["arrays", "dataset", "ragged", "sparse", "stream"])  # fmt: skip
 def test_each_batch_has_the_size_of_its_step_and_the_examples_keep_their_order(data: Any) -> None:
@@ -94,6 +95,7 @@ def test_features_of_any_structure_belong_to_their_labels() -> None:
         assert batch["features"].indices[:, 1].tolist() == (batch["labels"] % 5).tolist()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("ahead", [False, True])
 def test_in_some_shuffled_epochs_each_example_is_used_as_many_times_also_in_shards(ahead: bool) -> None:
     seen = []

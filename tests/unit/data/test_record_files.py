@@ -63,7 +63,7 @@ def check(features, labels) -> None:
 
 
 @pytest.mark.parametrize(("replicas", "shuffle_buffer"), [(1, 0), (7, 50), (2, 50), (7, 0), (1, 50), (2, 0)])
-@pytest.mark.usual(3)
+@pytest.mark.usual(1)
 def test_the_shares_of_all_replicas_are_the_records(files: str, replicas: int, shuffle_buffer: int) -> None:
     shares = [
         read(lambda i=i: training_batches(TFRecords(files, parse), DataShard(i, replicas), 32, 1, shuffle_buffer))
@@ -197,7 +197,7 @@ def _changed(whole: bytes, position: int) -> bytes:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.usual(4)
+@pytest.mark.usual(2)
 def test_a_damaged_file_is_named_with_its_fault(tmp_path: pathlib.Path, damage: str) -> None:
     change, compression, words = DAMAGES[damage]
     write(tmp_path / "train-0", range(10))
@@ -267,7 +267,7 @@ def texts(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 50])
 @pytest.mark.parametrize("replicas", [1, 5])
-@pytest.mark.usual(4)
+@pytest.mark.usual(2)
 def test_the_shares_of_all_replicas_are_the_lines(texts: str, replicas: int, shuffle_buffer: int) -> None:
     def share(index: int) -> list[int]:
         data = lambda: TextLines(texts, parse_line, has_header=True)  # noqa: E731

@@ -150,7 +150,7 @@ CONTENTS = {
     "suffixes", [("", "", "", ""), long((".gz",) * 4), ("", ".gz", "", ".gz"), long((".gz", "", ".gz", ""))]
 )
 @pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.usual(4)
+@pytest.mark.usual(2)
 def test_the_shares_of_files_of_all_sizes_are_disjoint_and_complete(store, count, suffixes, seed):
     items = list(zip(CONTENTS.items(), suffixes, strict=True))
     files = [store(name + suffix, text_of(lines)) for (name, lines), suffix in items]
@@ -160,6 +160,7 @@ def test_the_shares_of_files_of_all_sizes_are_disjoint_and_complete(store, count
     )
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("name", ["x", "x.gz"])
 def test_a_file_with_fewer_lines_than_replicas_is_read_once(store, name):
     file = store(name, b"first\nsecond")
@@ -167,6 +168,7 @@ def test_a_file_with_fewer_lines_than_replicas_is_read_once(store, name):
     assert sorted(found) == [b"first", b"second"]
 
 
+@pytest.mark.usual(4)
 @pytest.mark.parametrize("name", ["x", "x.gz"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [long(True), False])
@@ -240,6 +242,7 @@ def test_a_gzipped_file_that_is_cut_off_or_corrupted_is_named(store, spoil):
     assert f"{path} cannot be read" in str(data_error(caught.value))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_gzip_is_known_by_its_bytes_and_a_byte_order_mark_is_left_out(tmp_path, replicas):
     lines = [str(number).encode() for number in range(100)]

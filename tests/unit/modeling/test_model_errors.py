@@ -385,6 +385,7 @@ ROWS = {
 }  # fmt: skip
 
 
+@pytest.mark.usual(40)
 @pytest.mark.parametrize("row", ROWS)
 def test_a_mistake_in_a_model_is_one_clear_line(row, monkeypatch):
     kind, texts = ROWS[row]

@@ -49,6 +49,7 @@ def by_name(name: str, *given: str) -> v1.train.Optimizer:
     return make_optimizer(Job(optimizer=name, optimizer_arg=given).optimizer_name("sgd"), RATE)
 
 
+@pytest.mark.usual(20)
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name in ARGUMENTS for key in ARGUMENTS[name]])
 @pytest.mark.parametrize("gradients", [GRADIENTS, OF_ROWS], ids=["dense", "rows"])
 def test_an_argument_has_the_effect_that_it_has_in_the_class(name, key, gradients):

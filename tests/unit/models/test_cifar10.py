@@ -70,6 +70,7 @@ def test_the_convolutional_network_has_six_convolutions_of_its_width(width):
     assert kernels == [(3, 3, *pair) for pair in pairs]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("training", [False, True])
 def test_outputs_are_logits_of_ten_classes(kind, training):
@@ -83,6 +84,7 @@ def test_outputs_are_logits_of_ten_classes(kind, training):
         assert np.isfinite(session.run(loss))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_and_evaluation_have_the_same_variables(kind):
     def names(training):

@@ -70,7 +70,7 @@ TRAINING = [minimize, clipped, two_optimizers, two_adams, some_variables, scaled
 
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("train", TRAINING, ids=lambda train: train.__name__)
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_point_66_and_69_the_values_are_those_of_tensorflow(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)
 

@@ -76,6 +76,7 @@ def train(directory: pathlib.Path, engine: str, input_fn: Callable[[], Any] = es
     return estimators.Estimator(estimators.model_fn, config=config).train(input_fn, max_steps=12, **more)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("method", "error"),
@@ -105,6 +106,7 @@ def test_the_exception_of_a_listener_is_raised_as_it_is(tmp_path: pathlib.Path, 
     assert raised.value is error
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("method", "error", "steps"),

@@ -259,7 +259,7 @@ REFUSED = [
     [case if case[0] in (every_third, accumulated, by_hooks, clipped_values) else long(*case) for case in REFUSED],
     ids=lambda value: getattr(value, "__name__", "-"),
 )
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_what_depends_on_a_condition_is_trained_by_tensorflow_with_the_line(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: pathlib.Path,
@@ -277,6 +277,7 @@ def test_what_depends_on_a_condition_is_trained_by_tensorflow_with_the_line(
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.usual(6)
 @pytest.mark.parametrize(
     ("train", "reason"),
     [case for case in REFUSED if case[0] is not clipped_values and case[0] is not by_hooks]
@@ -351,6 +352,6 @@ RECORDED = [masked, gradients_of_branches, slices_of_branches, state_of_branches
 @pytest.mark.parametrize(
     "train", [*RECORDED, long(gradients_of_branches_of_tensorflow_1)], ids=lambda train: train.__name__
 )
-@pytest.mark.usual(3)
+@pytest.mark.usual(1)
 def test_conditions_before_the_update_are_recorded(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)

@@ -46,6 +46,7 @@ def test_a_wait_for_a_checkpoint_that_is_never_written_is_given_up(
     silent.set()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("where", ["_take", "_write"])
 def test_a_thread_that_hangs_in_a_checkpoint_of_its_session_keeps_the_next_one_from_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, where: str

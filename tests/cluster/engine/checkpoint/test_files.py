@@ -51,7 +51,7 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_ps_that_has_made_fewer_updates_than_another_keeps_its_own_count_of_them(
     tmp_path: pathlib.Path, lost: int, chunked: bool
 ) -> None:
@@ -77,6 +77,7 @@ def test_a_ps_that_has_made_fewer_updates_than_another_keeps_its_own_count_of_th
     assert updates() == expected
 
 
+@pytest.mark.usual(1)
 def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(
     tmp_path: pathlib.Path, chunked: bool
 ) -> None:

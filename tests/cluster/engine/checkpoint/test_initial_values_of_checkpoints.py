@@ -91,7 +91,7 @@ FORMS: dict[str, tuple[Callable[[dict[str, Any]], Any], str, set[str]]] = {
 
 @pytest.mark.parametrize("num_ps", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.usual(4)
+@pytest.mark.usual(2)
 def test_variables_begin_with_the_values_of_another_checkpoint(old: str, form: str, num_ps: int) -> None:
     assignment, scope, begun = FORMS[form]
     cluster = started(lambda v: v1.train.init_from_checkpoint(old, assignment(v)), num_ps, scope=scope)

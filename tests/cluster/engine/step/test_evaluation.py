@@ -67,6 +67,7 @@ def test_metrics_of_clicks_are_those_of_the_whole_stream(tmp_path: pathlib.Path,
     assert sorted(whole) == ["auc", "calibration", "log_loss"]
 
 
+@pytest.mark.long
 def test_tensorflows_metrics_are_those_of_all_arrays() -> None:
     cluster = InProcessCluster(Everything(), 1, 2)
     cluster.start()
@@ -136,6 +137,7 @@ def kept(outputs, labels):
     }
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_maximum_a_minimum_and_a_sum_are_put_together_as_such(count: int) -> None:
     found, whole = scored(kept, count)
@@ -161,6 +163,7 @@ NOT_TOTALS = {
 }
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("name", NOT_TOTALS)
 def test_another_assignment_is_scored_by_the_chief_alone(name: str) -> None:
     cluster = InProcessCluster(Numbers(lambda outputs, labels: {"a": NOT_TOTALS[name](outputs)}), 1, 1)

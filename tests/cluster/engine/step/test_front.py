@@ -87,7 +87,7 @@ def reads_of(cluster, scope):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("num_ps", [long(1), 2])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_every_batch_is_used_once_in_calls_of_any_length_and_steps_with_hooks(model, divided, num_ps) -> None:
     cluster = cluster_of(model, num_ps)
     assert bool(reads_of(cluster, "pull_1")) == divided
@@ -114,7 +114,7 @@ def test_a_session_begins_with_a_batch_and_rows_of_its_own() -> None:
     assert np.flatnonzero(uses).tolist() == [*range(2 * BATCH), *range(3 * BATCH, 5 * BATCH)]
 
 
-@pytest.mark.parametrize("length", [1, long(3)])
+@pytest.mark.parametrize("length", [long(1), 3])
 def test_rows_belong_to_the_ids_for_which_they_were_pulled_also_if_these_are_drawn(length: int) -> None:
     cluster = cluster_of(Drawn(), learning_rate=0.5)
     assert reads_of(cluster, "pull_1")
@@ -134,6 +134,7 @@ def test_an_open_vocabulary_gives_its_rows_too() -> None:
     assert values["t"].sum() == 2 * 20 * BATCH and (values["t"] <= 1).all()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("fields", [{"epochs": 2}, {"epochs": 1, "sharding": "dynamic"}, {"batch_size": "4..8"}])
 def test_a_batch_is_not_read_for_the_next_call_where_the_input_ends_or_batches_grow(fields) -> None:
     cluster = InProcessCluster(
@@ -146,7 +147,7 @@ def test_a_batch_is_not_read_for_the_next_call_where_the_input_ends_or_batches_g
 @pytest.mark.usual(1)
 def test_rows_are_kept_as_they_travel(codec: str) -> None:
     cluster = cluster_of(Drawn(), learning_rate=0.5, pull_codec=codec, push_codec=codec)
-    cluster.train(600, run=2)
+    cluster.train(600, run=LONGEST)
     assert np.abs(rows_of(cluster) - np.arange(COUNT)).mean() < 10
 
 

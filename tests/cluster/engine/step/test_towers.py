@@ -201,6 +201,7 @@ class Collected(Linear):
         return tf.add_n(v1.get_collection(self.own))
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("own", ["", "losses", long("my_losses")])
 @pytest.mark.parametrize(("fields", "batch"), [({"towers": "2"}, 6), ({"towers": "1", "accumulate": 3}, 18)])
 def test_a_loss_in_a_collection_is_that_of_its_own_device_or_batch(fields: dict, batch: int, own: str) -> None:

@@ -257,6 +257,7 @@ def test_a_replica_that_is_removed_within_a_call_goes_on_and_does_not_hold_the_o
     assert not alone.is_alive() and cluster.global_step() == RUN
 
 
+@pytest.mark.usual(1)
 @every_mode_of_one
 @one_or_two_ps
 def test_steps_are_copied_when_a_longer_call_is_first_made_in_a_session_that_trains(mode: dict, num_ps: int) -> None:

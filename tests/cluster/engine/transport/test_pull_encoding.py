@@ -27,6 +27,7 @@ def decoded(vector, versions, ps=0, number=0):
         return np.stack([session.run(found, {version: one}) for one in versions])
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("size", [5000, 1, 255])
 def test_values_are_right_in_the_mean_over_the_versions_of_a_ps(size):
     vector = np.random.default_rng(1).normal(size=size).astype(np.float32)
@@ -91,7 +92,8 @@ class OfItsDtype(Linear):
 @pytest.mark.parametrize(
     ("update", "fields"),
     [
-        ("sync", {}),
+        ("sync", {"steps_per_run": "4"}),
+        long("sync", {}),
         ("async", {"prefetch_pulls": True, "steps_per_run": "4"}),
         long("bounded", {}),
         long("sync", {"accumulate": 2, "clip_global_norm": 5.0}),

@@ -93,6 +93,7 @@ class OneRow(Visits):
         return tf.reduce_mean(outputs)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("clip", ["clip_norm", "clip_global_norm"])
 def test_the_decay_of_an_unused_default_row_does_not_count_in_a_norm(clip: str) -> None:
     model = OneRow(ids_of([7, 7, 7, 7]), capacity=10, initializer=100.0)

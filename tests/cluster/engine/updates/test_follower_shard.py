@@ -36,7 +36,7 @@ def rounds(cluster):
 
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.parametrize("comes_back", [True, False])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_push_that_reached_the_first_ps_alone_is_not_awaited_by_the_other(is_last: bool, comes_back: bool) -> None:
     cluster, model = made(2)
     w = cluster.values()["w"]

@@ -83,7 +83,7 @@ def test_a_push_that_only_one_ps_got_is_used_by_the_other_when_its_examples_are_
 
 @pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("keeps_own", [True, False])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_checkpoint_taken_after_one_ps_went_back_has_the_used_examples_of_each(
     tmp_path: pathlib.Path, lost: int, keeps_own: bool
 ) -> None:

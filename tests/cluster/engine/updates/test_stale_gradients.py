@@ -91,6 +91,7 @@ def test_staleness_lr_divides_the_learning_rate_by_the_staleness() -> None:
     assert cluster.global_step() == BETWEEN + 1
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("strength", [0.5, 2.0])
 def test_delay_compensation_corrects_the_gradient_by_what_moved_since_the_pull(strength: float) -> None:
     cluster, values = play(delay_compensation=strength)
@@ -101,6 +102,7 @@ def test_delay_compensation_corrects_the_gradient_by_what_moved_since_the_pull(s
     assert not any("pulled" in name for name in cluster.values()), "backups are not part of a checkpoint"
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize(("limit", "made"), [(BETWEEN - 1, 0), (BETWEEN, 1)])
 def test_max_staleness_drops_what_is_older_and_counts_it(limit: int, made: int) -> None:
     cluster, values = play(max_staleness=limit)

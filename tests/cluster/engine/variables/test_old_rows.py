@@ -65,9 +65,9 @@ AHEAD = {"steps_per_run": "4", "prefetch_pulls": 1}
 
 MODES = [
     pytest.param("async", {}, id="async"),
-    pytest.param("async", AHEAD, id="async, pulling ahead"),
+    pytest.param("async", AHEAD, id="async, pulling ahead", marks=pytest.mark.long),
     pytest.param("async", {"steps_per_run": "8"}, id="async in runs", marks=pytest.mark.long),
-    pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded"),
+    pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded", marks=pytest.mark.long),
     pytest.param("sync", {}, id="sync"),
     pytest.param("sync", {"backup_workers": 1}, id="sync with a backup", marks=pytest.mark.long),
 ]
@@ -83,11 +83,11 @@ def test_every_checkpoint_of_a_large_table_is_the_state_at_one_global_step(
     assert [len(one.variables) for one in step.ps.old_rows] == [2, 2], "on each ps a slice and its momentum"
     with training(cluster):
         eventually(lambda: cluster.global_step() > 0, 30, "an update")
-        for _ in range(5):
+        for _ in range(3):
             saved = cluster.snapshots.save(cluster.sessions[0])
             eventually(lambda saved=saved: cluster.global_step() > saved, 30, "an update after the save")
     found = checkpoints_in(str(tmp_path))
-    assert len(found) == 5
+    assert len(found) == 3
     for number, path in found:
         momentum, value = 0.0, 0.0
         for _ in range(number):
@@ -191,6 +191,7 @@ def test_a_write_makes_way_for_training_until_its_end_is_awaited(
     assert saver.poll() == 0 and len(parts) > 10
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("admit_after", [1, 2])
 @pytest.mark.parametrize("optimizer", ["adagrad", long("sgd"), long("ftrl")])
 def test_an_open_vocabulary_is_saved_as_it_was_while_ids_are_admitted_and_evicted(
@@ -224,6 +225,7 @@ def test_an_open_vocabulary_is_saved_as_it_was_while_ids_are_admitted_and_evicte
         np.testing.assert_array_equal(reader.get_tensor(name), value, err_msg=name)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("limit", [0, 1])
 def test_updates_wait_where_old_rows_take_more_memory_than_they_may_and_a_line_says_so(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, limit: int

@@ -27,6 +27,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "GRACE_SECS", 0.2)
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("fields", [{}, {"sharding": "dynamic"}], ids=["static", "dynamic"])
 def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_while_it_reads_ahead(fields: dict) -> None:
     cluster = InProcessCluster(Linear(count=4096), 1, 1, batch_size=1, **fields)

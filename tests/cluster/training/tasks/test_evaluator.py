@@ -335,6 +335,7 @@ def test_without_the_flag_each_checkpoint_is_scored(model_dir: Directory, meanwh
     assert model_dir.scored() == [10, 20, 100]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(("export", "expected"), [("latest", [40, 100]), ("best", [40, 100]), ("best:-bias", [40])])
 def test_evaluated_models_are_exported(
     model_dir: Directory, meanwhile: Any, tmp_path: pathlib.Path, export: str, expected: list[int]

@@ -16,6 +16,7 @@ from tests.support.tf1_names import PROGRAMS, ROWS, table
 PROCESSES = 2
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("number", range(PROCESSES))
 def test_a_program_of_each_row_runs_and_checks_its_numbers(tmp_path, number):
     pytest.importorskip("tf_keras")

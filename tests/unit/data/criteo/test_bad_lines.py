@@ -94,6 +94,7 @@ def test_a_malformed_line_is_skipped_and_said_to_be_wrong(store, caplog, line):
     assert "train.txt line 2: " in caplog.text
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("line", ACCEPTED)
 def test_a_well_formed_line_is_kept(store, line):
     count, data = run(store([line]), limit=0)
@@ -115,6 +116,7 @@ def test_a_gzipped_file_is_named_with_the_number_of_the_line(store, caplog):
     assert "train.txt.gz line 7: 1 columns" in caplog.text
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("limit", [0, 3])
 def test_one_line_more_than_the_limit_is_an_error_that_says_so(store, limit):
     lines = ([GOOD_LINE] * 3 + ["x"]) * (limit + 1)

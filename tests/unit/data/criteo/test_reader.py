@@ -80,6 +80,7 @@ def as_float32(examples):
     return [(label, np.float32(integers).tolist(), present, ids) for label, integers, present, ids in examples]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("name", ["train.txt", "train.txt.gz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [long(True), False])
@@ -153,6 +154,7 @@ def test_evaluation_reads_every_line_in_order(store):
         assert examples_of(evaluation_batches(whole(store("test.txt", lines))(), 8)) == as_float32(map(parsed, lines))
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("name", ["train.txt", "train.txt.gz"])
 def test_what_is_held_out_is_a_tenth_and_the_same_for_any_number_of_replicas(store, tmp_path, name):
     lines = made_lines(1000)

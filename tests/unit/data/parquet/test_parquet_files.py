@@ -48,7 +48,7 @@ def check(features: Any, labels: Any) -> None:
 
 @pytest.mark.parametrize("shuffle_buffer", [0, 50])
 @pytest.mark.parametrize("replicas", [1, 2, 7, 900])
-@pytest.mark.usual(5)
+@pytest.mark.usual(2)
 def test_the_shares_of_all_replicas_are_the_rows(files: str, replicas: int, shuffle_buffer: int) -> None:
     def share(index: int) -> list[int]:
         data = Parquet(files, label="number")

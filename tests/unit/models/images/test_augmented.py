@@ -84,6 +84,7 @@ def epochs_of(shard=WHOLE, seed=1, epochs=1, shuffle_buffer=10_000, graph_seed=1
     return list(zip(np.split(images, epochs), np.split(labels, epochs), strict=True))
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("shuffle_buffer", [0, 10_000])
 @pytest.mark.parametrize("count", [1, 3])
 def test_shards_are_disjoint_and_together_all_images(shuffle_buffer, count):

@@ -50,7 +50,7 @@ class Decayed(Perceptron):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("model", [Perceptron(), Normalized(), Digits(), WideAndDeep(), DeepFM(), LogisticRegression()])
-@pytest.mark.usual(6)
+@pytest.mark.usual(2)
 def test_models_that_take_the_dtype_of_their_variables_pass(model: Model, dtype: str) -> None:
     check(model, dtype)
 
@@ -71,6 +71,7 @@ def test_rows_of_an_open_vocabulary_are_given_in_the_compute_dtype(dtype: tf.DTy
     assert model.dtype == dtype
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("model", [Linear(), SomeCasts(), Decayed()])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_another_dtype_is_one_line_with_the_place_and_what_to_do(model: Model, dtype: str) -> None:

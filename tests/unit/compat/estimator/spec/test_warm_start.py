@@ -43,6 +43,7 @@ def test_point_64_a_path_starts_all_trainable_variables(tmp_path):
     assert started(tmp_path, str(tmp_path / "old")) == {"a": 11, "b": 12, "state": 3}
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [

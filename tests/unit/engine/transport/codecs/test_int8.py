@@ -24,6 +24,7 @@ def test_an_error_is_below_one_unit_of_the_blocks_scale(length, is_known):
     assert (np.abs(decoded - vector) <= scales_of(vector) * 1.001).all()
 
 
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("length", [300, 2 * 4096], ids=["some blocks", "whole groups"])
 def test_the_mean_of_many_encodings_is_the_vector(length):
     vector = np.random.default_rng(3).normal(size=length).astype(np.float32)

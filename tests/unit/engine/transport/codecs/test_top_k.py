@@ -33,6 +33,7 @@ def test_large_values_may_all_be_at_one_place(begin):
     assert np.flatnonzero(decoded).tolist() == list(range(begin, begin + 1000))
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("columns", [16, 100, 128, 256])
 def test_large_values_may_all_be_in_one_column_of_a_variable(columns: int) -> None:
     gradients = np.random.default_rng(columns).normal(size=(1 << 21) // columns * columns).astype(np.float32)
