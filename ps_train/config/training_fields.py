@@ -76,6 +76,12 @@ class TrainingFields:
     shuffle_buffer: int = job_field(
         10_000, "data", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
     )
+    max_batch_wait_secs: float = job_field(
+        5.0,
+        "data",
+        "Data without an end: seconds that a row waits for others, before a batch is smaller than batch_size.",
+        at_least(0),
+    )
     max_bad_lines: int = job_field(100, "data", "Malformed lines or records that one process may skip.", at_least(0))
 
     scale_learning_rate: str = job_field(

@@ -14,6 +14,7 @@ Files:
                           separated by tabs
     parquet/            Parquet files, divided by rows: row groups as shards, columns as tensors
     shards/             Dynamic sharding: the cut of the data into shards, their assignment, and reading them
+    unbounded/          Data without an end: Kafka, growing directories, and sources of users
     arrays.py           Data in memory
     bad_records.py      Malformed records of the input: counted, shown, and refused above a limit
     data_shard.py       The part of the data that one replica reads under static sharding
@@ -46,5 +47,6 @@ from __future__ import annotations
 
 from ps_train.data import criteo, digits, idx
 from ps_train.data.stream import RandomAccessChunks, Stream, pipeline_error
+from ps_train.data.unbounded.source import Row, UnboundedSource
 
-__all__ = ["RandomAccessChunks", "Stream", "criteo", "digits", "idx", "pipeline_error"]
+__all__ = ["RandomAccessChunks", "Row", "Stream", "UnboundedSource", "criteo", "digits", "idx", "pipeline_error"]

@@ -29,8 +29,8 @@ class Records(NamedTuple):
       file: int64 scalar, index of the file.
       first: int64 scalar: in a plain text file the byte offset of a line, else the number of a record, counted from 0.
       step: int64 scalar: 0 in a plain text file, else the difference between the numbers of successive records.
-      index: int32 [n]: record i is the `index[i]`-th one after the first.
-      records: string [n].
+      index: int32 or int64 [n]: record i is the `index[i]`-th one after the first.
+      records: string [n], or [n, k] for records of k fields, of which the first is shown in errors.
     """
 
     file: Any
@@ -90,7 +90,8 @@ class RecordParser:
 
             def describe() -> str:
                 where = self._where(place[0], place[1], int(step), place[2])
-                return f"{where}: {_fault(error, records[row])}"
+                first = records[row] if records.ndim == 1 else records[row][0]
+                return f"{where}: {_fault(error, first)}"
 
             if message := self.bad.add(place, describe):
                 raise pipeline_error(message)

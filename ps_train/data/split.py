@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError, ModelError
 from ps_train.data.arrays import Arrays
+from ps_train.data.unbounded.source import UnboundedSource
 
 UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 INFINITE = tf.data.experimental.INFINITE_CARDINALITY
@@ -35,12 +36,14 @@ class Split:
       data_dir: the job's --data_dir.
       batch_size: examples that the job puts into a batch.
       epochs: number of epochs; 0 means no end.
+      has_shards: True if the job assigns shards, --sharding=dynamic.
     """
 
     name: str
     data_dir: str
     batch_size: int = 32
     epochs: int = 0
+    has_shards: bool = True
 
     def __str__(self) -> str:
         return f"data({self.name!r}, data_dir={self.data_dir!r})"
@@ -57,11 +60,24 @@ class Split:
                 f"{self} returned a dataset that is batched already ({_shown(data.element_spec)}): remove .batch() "
                 "from data(), because ps_train makes batches of --batch_size examples itself."
             )
+        if isinstance(data, UnboundedSource):
+            self._check_unbounded(data)
         count = number_of(data)
         if count == 0 and self.name == "train":
             raise no_examples(str(self))
         if count == INFINITE and (self.epochs or self.name == "test"):
             raise endless(str(self), self.epochs)
+
+    def _check_unbounded(self, source: UnboundedSource) -> None:
+        if self.name == "test":
+            raise ModelError(
+                f"{self} returned {source.name}, which has no end, so it could never be scored: return data that end."
+            )
+        if not self.has_shards:
+            raise ModelError(
+                f"{self} returned {source.name}, which grows while it is read: use --sharding=dynamic, which keeps the "
+                "place of each partition."
+            )
 
 
 def no_examples(name: str) -> DataError:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 def training_source(model: Model, job: Job) -> DataSource:
     """Returns the training split."""
-    split = Split("train", job.data_dir, job.min_batch_size, job.epochs)
+    split = Split("train", job.data_dir, job.min_batch_size, job.epochs, job.is_dynamic)
     return DataSource(lambda: model.data("train", job.data_dir), job.max_bad_lines, split)
 
 

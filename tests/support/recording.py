@@ -13,7 +13,7 @@ from ps_train import Arrays, Model
 from ps_train.data.stream import RandomAccessChunks, Stream
 from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.loop import TrainingLoop
-from ps_train.training.loop.shard_client import ShardClient
+from ps_train.training.loop.partition_client import shard_client_of
 from ps_train.training.loop.step_sources import StepSource
 from tests.support.cluster import InProcessCluster
 
@@ -135,7 +135,7 @@ class SharingWorker:
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
         restart = self.step.worker.batches.initializer
-        self.shares = ShardClient(
+        self.shares = shard_client_of(
             self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart)
         )
         rhythm = BurstScheduler.of(cluster.job)

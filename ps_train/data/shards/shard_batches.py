@@ -37,13 +37,14 @@ class ShardedBatches:
 
     Attributes:
       batches: the batches of the assigned shards.
+      reader: the reader of the shards.
       count: number of shards.
       name: identifies the layout; cursors are comparable only between equal names.
     """
 
     def __init__(self, reader: Reader, batch_size: int | DynamicBatches) -> None:
         self.count, self.name = reader.count, reader.name
-        self._reader, self._dynamic = reader, batch_size if isinstance(batch_size, DynamicBatches) else None
+        self.reader, self._dynamic = reader, batch_size if isinstance(batch_size, DynamicBatches) else None
         self._batch_size = batch_size if isinstance(batch_size, int) else batch_size.upper
         self._assigned: deque[Assignment] = deque()
         headers = tf.data.Dataset.range(_ENDLESS).map(no_autograph(self._header))
@@ -63,7 +64,7 @@ class ShardedBatches:
 
         If their size is chosen at run time, it is the smallest possible number.
         """
-        return max(1, -(-(self._reader.length(assignment) or 0) // self._batch_size))
+        return max(1, -(-(self.reader.length(assignment) or 0) // self._batch_size))
 
     def _header(self, number: tf.Tensor) -> tf.Tensor:
         """Returns the header (see `readers.py`) of the next assignment.
@@ -78,7 +79,7 @@ class ShardedBatches:
             except IndexError:
                 assignment = _NO_ASSIGNMENT
             return np.array(
-                [assignment.shard, assignment.begin, assignment.end, self._reader.piece(assignment)], np.int64
+                [assignment.shard, assignment.begin, assignment.end, self.reader.piece(assignment)], np.int64
             )
 
         return tf.ensure_shape(tf.numpy_function(take, [number], tf.int64), [4])

@@ -1,4 +1,4 @@
-"""Readers of assigned examples: Arrays can be read at any index, a Stream piece by piece.
+"""Readers of assigned examples: Arrays are read at any index, a Stream by pieces, an unbounded source by partitions.
 
     reader = reader_of(source.get(), job)      # raises ConfigError if the data have no random access
     examples, counts = reader.read(header)     # in the pipeline: (features, labels) of the whole assignment
@@ -9,6 +9,7 @@ A header is int64 [4]: shard, begin and end of an assignment (`layout.py`), and 
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ps_train.data.pipeline import DataSource, derived_seed
 from ps_train.data.shards.shard_layout import EPOCH, Assignment, ShardLayout, default_shard_size, order_name, order_of
 from ps_train.data.split import Split, no_examples
 from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.data.unbounded.source import Row, UnboundedSource
 from ps_train.data.wrong_data import wrong_data
 
 
@@ -133,6 +135,59 @@ class PiecesReader(Reader):
         return total
 
 
+class PartitionReader(Reader):
+    """A reader of an unbounded source, whose partitions are the shards.
+
+    An assignment is one batch, whose rows have been read before.  A cursor is one more than an offset, and 0 before
+    a partition is begun.
+
+    Args:
+      source: the source.
+
+    Attributes:
+      source: the source.
+    """
+
+    def __init__(self, source: UnboundedSource) -> None:
+        self.count, self.name = source.most_partitions, f"partitions_of_{source.name}"
+        self.source = source
+        self._held: dict[tuple[int, int], Sequence[Row]] = {}
+
+    def length(self, assignment: Assignment) -> int:
+        """Returns 1: an assignment is one batch."""
+        return 1
+
+    def piece(self, assignment: Assignment) -> int:
+        """Returns 0: the rows of an assignment are one piece."""
+        return 0
+
+    def hold(self, assignment: Assignment, rows: Sequence[Row]) -> None:
+        """Keeps the rows of an assignment until they are read."""
+        self._held[assignment.shard, assignment.begin] = rows
+
+    def forget(self) -> None:
+        """Drops all rows that are held."""
+        self._held.clear()
+
+    def read(self, header: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        """Returns the examples of an assignment; some of its rows may not be parsable."""
+        offsets, strings = tf.numpy_function(self._take, [header], [tf.int64, tf.string])
+        width = self.source.width
+        strings = tf.ensure_shape(strings, [None, width] if width else [None])
+        examples = self.source.examples(header[0], tf.ensure_shape(offsets, [None]), strings)
+        is_nonempty = count_of(examples) > 0
+        found = tf.cond(is_nonempty, lambda: examples, lambda: one_row_of_zeros(examples))
+        return found, is_nonempty
+
+    def _take(self, header: Any) -> tuple[Any, Any]:
+        rows = self._held.pop((int(header[0]), int(header[1])), ())
+        width = self.source.width
+        strings = np.empty((len(rows), width) if width else len(rows), object)
+        for number, row in enumerate(rows):
+            strings[number] = self.source.strings(row)
+        return np.array([row.offset for row in rows], np.int64), strings
+
+
 def reader_of(data: Any, job: Job) -> Reader:
     """Returns the reader of a job's data.
 
@@ -147,6 +202,8 @@ def reader_of(data: Any, job: Job) -> Reader:
         return ArraysReader(data, ShardLayout(len(data), size, seed))
     if not isinstance(data, Stream | tf.data.Dataset | Batched):
         raise wrong_data(data)
+    if isinstance(data, UnboundedSource):
+        return _reader_of_partitions(data, job)
     pieces = data.pieces() if isinstance(data, Stream) else None
     if pieces is None:
         raise ConfigError(
@@ -163,10 +220,25 @@ def reader_of(data: Any, job: Job) -> Reader:
     return PiecesReader(pieces, seed)
 
 
+def _reader_of_partitions(source: UnboundedSource, job: Job) -> PartitionReader:
+    for name in ("epochs", "shard_examples"):
+        if getattr(job, name):
+            raise ConfigError(f"{described(job, name)} is for data that end, but data() returned {source.name}.")
+    if job.batch_sizes.is_range:
+        raise ConfigError(
+            f"{described(job, 'batch_size')} is not possible with {source.name}, whose batches are cut while it is "
+            "read: use one number."
+        )
+    return PartitionReader(source)
+
+
 def described_shards(job: Job, source: DataSource) -> dict[str, str]:
     """Returns what describes the data and their cut, on which all tasks must agree; `source` has loaded the data."""
     described = {"data": source.description} if source.description else {}
     if not job.is_dynamic:
         return described
     with tf.Graph().as_default():  # a dataset is made in the current graph
-        return {**described, "shards": reader_of(source.get(), job).name}
+        data = source.get()
+        if isinstance(data, UnboundedSource):
+            data.check()
+        return {**described, "shards": reader_of(data, job).name}

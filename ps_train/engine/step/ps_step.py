@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shards.shard_batches import ShardedBatches
+from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.engine.checkpoint.initial_values import InitialValues
 from ps_train.engine.step.ps_state import PsState
 from ps_train.engine.step.spec import GraphSpec
@@ -74,7 +75,7 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     with tf.device(spec.device):
         apply = [optimizer.apply_residuals for optimizer in optimizers]
         residuals = Residuals(worker.encodings, apply, update.scaled) if worker.encodings else None
-    ownership = _make_ownership(worker.assigned, progress, state.global_step)
+    ownership = _make_ownership(worker.assigned, progress, state.global_step, spec.replica.count)
     if ownership is not None:
         ops = _with_release(ops, ownership)
     entries = _all_entries(spec, state, optimizers, worker, progress)
@@ -160,10 +161,13 @@ def _make_progress(assigned: ShardedBatches | None, received: Sequence[ReceivedP
 
 
 def _make_ownership(
-    assigned: ShardedBatches | None, progress: Mapping[int, ShardProgress], global_step: Any
+    assigned: ShardedBatches | None, progress: Mapping[int, ShardProgress], global_step: Any, replicas: int
 ) -> OwnershipTable | None:
+    if assigned is None:
+        return None
     variables = [on_ps.progress for on_ps in progress.values()]
-    return OwnershipTable(assigned.count, variables, global_step) if assigned else None
+    seats = replicas if isinstance(assigned.reader, PartitionReader) else 0
+    return OwnershipTable(assigned.count, variables, global_step, seats)
 
 
 def _with_release(ops: StepOps, ownership: OwnershipTable) -> StepOps:

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.variables.mutex import with_mutex
+from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, ps_index, zeros_variable
 
 _LOCK = "ps_train_lock/holders"
@@ -30,21 +30,34 @@ class OwnershipTable:
       shards: number of shards.
       progress: variable of each ps that receives pushes; see `ShardProgress`.
       global_step: variable of the global step.
+      seats: number of replicas that may show by a seat that they share the shards; seats are owned like shards, and
+        follow them.  0 for none.
 
     Attributes:
-      read: fetches `owners` int64 [shards], `progress` int64 [ps, shards] and `step` int64 scalar.
+      read: fetches `owners` int64 [shards + seats], `progress` int64 [ps, shards] and `step` int64 scalar.
       compare_and_set: fetches the same after the fed changes; a replica that lost a race reads the other owner.
+      begin: fetches the same after cursors that are 0 are set to the fed ones (`begin_feeds`) on all ps; None without
+        seats.  The first ps decides if several replicas do so at once.
     """
 
-    def __init__(self, shards: int, progress: Sequence[Any], global_step: Any) -> None:
+    def __init__(self, shards: int, progress: Sequence[Any], global_step: Any, seats: int = 0) -> None:
         self._progress, self._global_step = progress, global_step
         self._shards = v1.placeholder(tf.int64, [None], "swapped_shards")
         self._before = v1.placeholder(tf.int64, [None], "swapped_before")
         self._after = v1.placeholder(tf.int64, [None], "swapped_after")
         with tf.device(ps_device(0)):
-            self._owners = zeros_variable("ps_train/holders", tf.int64, [shards])
+            self._owners = zeros_variable("ps_train/holders", tf.int64, [shards + seats])
         self.read = self._snapshot(self._owners.read_value(), [])
         self.compare_and_set = self._compare_and_set()
+        self._cursors = v1.placeholder(tf.int64, [shards], "begun_cursors") if seats else None
+        self.begin = None if self._cursors is None else self._begin(self._cursors)
+
+    def begin_feeds(self, cursors: Mapping[int, int]) -> dict[Any, Any]:
+        """Returns the feeds of `begin`: the first cursors of some shards."""
+        assert self._cursors is not None, "the table has seats"
+        fed = np.zeros(self._cursors.shape, np.int64)
+        fed[[*cursors]] = [*cursors.values()]
+        return {self._cursors: fed}
 
     def feeds(self, changes: Mapping[int, tuple[int, int]]) -> dict[Any, Any]:
         """Returns the feeds of `compare_and_set`.
@@ -66,6 +79,26 @@ class OwnershipTable:
         with tf.device(ps_device(0)):
             owner_on_ps = tf.identity(owner)
             return with_mutex(_LOCK, [owner_on_ps], body)[0]
+
+    def _begin(self, cursors: tf.Tensor) -> dict[str, tf.Tensor]:
+        for variable in self._progress:
+            with tf.device(ps_device(ps_index(variable))):
+                cursors = self._begin_on(variable, tf.identity(cursors))
+        with tf.device(ps_device(0)), tf.control_dependencies([cursors]):
+            owners = self._owners.read_value()
+        return self._snapshot(owners, [owners])
+
+    def _begin_on(self, variable: Any, wanted: tf.Tensor) -> tf.Tensor:
+        """Sets the cursors that are 0 on one ps, under the mutex of its updates; returns those that were wanted."""
+
+        def body() -> tuple[list[tf.Operation], tf.Tensor]:
+            present = variable.read_value()
+            after = tf.where(tf.equal(present, 0), wanted, present)
+            return [variable.assign(after, read_value=False)], tf.where(wanted > 0, after, tf.zeros_like(after))
+
+        done, begun = with_mutex(mutex_of(ps_index(variable)), [wanted], body)
+        with tf.control_dependencies([done]):
+            return tf.identity(begun)
 
     def _compare_and_set(self) -> dict[str, tf.Tensor]:
         with tf.device(ps_device(0)):

@@ -40,6 +40,7 @@ from ps_train.observe.progress.summaries import SummaryHook, text_of
 from ps_train.observe.status.result import RunSummary
 from ps_train.observe.status.run_end import advice, check_trained, report_end
 from ps_train.training.loop.loop import LoopExit
+from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.recovery import Recovery, make_savers
 from ps_train.training.loop.session import ready_records
 from ps_train.training.tasks.final_evaluation import EvalCoordinator
@@ -195,7 +196,8 @@ class ChiefTraining(WorkerTraining):
             is_over = step >= job.max_steps or self.has_ended
             if not others.training and (is_over or self._input_exhausted(others)):
                 return False
-            if step > last_step:
+            waits_for_rows = isinstance(self.shard_client, PartitionClient) and not others.training
+            if step > last_step or waits_for_rows:
                 last_step, deadline = step, time.monotonic() + job.finish_timeout_secs
             if time.monotonic() > deadline:
                 log.warning("no longer waiting for %s (finish_timeout_secs)", ", ".join(others.training))

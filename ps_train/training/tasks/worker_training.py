@@ -43,6 +43,7 @@ from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
+from ps_train.training.loop.partition_client import PartitionClient, shard_client_of
 from ps_train.training.loop.session import (
     ClusterSessions,
     agree_with_chief,
@@ -88,7 +89,7 @@ class WorkerTraining:
       console: where the chief writes.
 
     Attributes:
-      shard_client: the client of dynamic sharding; None under static sharding.
+      shard_client: the client of dynamic sharding; None under static sharding, and before the graph is built.
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.
       loop: the loop of the present session; None before it.
@@ -108,6 +109,7 @@ class WorkerTraining:
         self._sessions_without_step = 0
         self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
+        self.shard_client: ShardClient | PartitionClient | None = None
         self._eval_worker = EvalWorker(prepared, joined)
         self.model_hooks = NO_HOOKS
         self.profile = profile = Profile(
@@ -133,11 +135,7 @@ class WorkerTraining:
             server.target, own_config(cluster, task, job), self.step.worker.batches, self.step.worker.calls_begun
         )
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs, self._preparation_secs)
-        self.shard_client = (
-            ShardClient(self.step, replica, job, replica.declared, self._input.begin)
-            if self.step.worker.assigned
-            else None
-        )
+        self.shard_client = shard_client_of(self.step, replica, job, replica.declared, self._input.begin)
         with self.step.graph.as_default():
             report = None if self.shard_client is None else self.shard_client.step_done
             self.model_hooks = ModelHooks(prepared.model, self._end_training)
@@ -340,7 +338,9 @@ class WorkerTraining:
         return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
 
     def close(self) -> None:
-        """Ends the profile."""
+        """Ends the profile, and the reading of an unbounded source."""
+        if isinstance(self.shard_client, PartitionClient):
+            self.shard_client.close()
         self.profile.close()
 
     def park(self, within_secs: float) -> bool:

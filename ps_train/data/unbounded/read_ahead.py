@@ -1,0 +1,265 @@
+"""Rows that a worker has read ahead, and the batches that are cut from them.
+
+    ahead = ReadAhead(source, batch_size=64, max_wait_secs=5, patience_secs=120)
+    ahead.follow({0: 17, 3: 4000})          # the partitions to read, each with the offset of its next row
+    ahead.cut(3)                            # Cut(begin=4000, end=4064, rows=[...]), or None: too few rows yet
+    ahead.close()
+
+One thread reads all partitions of a worker, and asks for their number and their ends.  An error of the source is raised
+by the calls of the other thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ps_train.base.errors import DataError, UnreachableError, one_line
+from ps_train.data.unbounded.source import Row, UnboundedSource
+
+log = logging.getLogger(__name__)
+
+_ASK_SECS = 2.0
+"""Seconds between two questions for the number of partitions, their ends and their lags."""
+
+_PAUSE_SECS = 0.02
+"""Seconds between two rounds of reading, if no partition had rows."""
+
+_TELL_SECS = 30.0
+"""Seconds between two lines about missing rows."""
+
+_BATCHES_AHEAD = 4
+_LEAST_ROWS, _MOST_BYTES = 256, 64 << 20
+"""Rows to read at once even for small batches; bytes of rows of one partition after which no more are read ahead."""
+
+
+class Cut(NamedTuple):
+    """Successive rows of a partition for one batch.
+
+    Attributes:
+      begin: offset at which they begin.
+      end: offset after them.
+      rows: the rows that are trained on; they may be none.
+    """
+
+    begin: int
+    end: int
+    rows: list[Row]
+
+
+class _Partition:
+    """The rows of one partition that are read but not cut: from offset `head` up to offset `tail`."""
+
+    def __init__(self, offset: int) -> None:
+        self.head = self.tail = offset
+        self.rows: deque[tuple[Row, float]] = deque()  # with the time of its arrival
+        self.bytes = 0
+
+    def add(self, row: Row, now: float) -> None:
+        self.rows.append((row, now))
+        self.tail = row.after
+        self.bytes += len(row.value or b"")
+
+    def cut(self, most: int, end: float, before: float) -> Cut | None:
+        """Cuts a batch of `most` rows; of fewer, if the partition ends or a row arrived before a time."""
+        count, available, is_last = 0, 0, False
+        for row, _ in self.rows:
+            is_last = row.after > end
+            if is_last or count == most:
+                break
+            available += 1
+            count += row.value is not None
+        if available:
+            is_last |= self.rows[available - 1][0].after == end
+        if not is_last and not (available and (count == most or self.rows[0][1] <= before)):
+            return None
+        rows = [self.rows.popleft()[0] for _ in range(available)]
+        begin, self.head = self.head, int(end) if is_last else rows[-1].after
+        self.bytes -= sum(len(row.value or b"") for row in rows)
+        return Cut(begin, self.head, [row for row in rows if row.value is not None]) if begin < self.head else None
+
+
+class ReadAhead:
+    """The rows that one worker reads ahead.
+
+    Args:
+      source: the source.
+      batch_size: most rows in a batch.
+      max_wait_secs: seconds that a row waits for others before a smaller batch is cut.
+      patience_secs: seconds that the source may be unreachable.
+      clock: returns seconds of a monotonic clock.
+
+    Attributes:
+      count: number of partitions; 0 before it is known.
+      ends: offsets at which partitions end, as far as they are known.
+      lags: number of rows that are not used yet of the followed partitions, as far as it is known.
+    """
+
+    def __init__(
+        self,
+        source: UnboundedSource,
+        batch_size: int,
+        max_wait_secs: float,
+        patience_secs: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.count = 0
+        self.ends: dict[int, int] = {}
+        self.lags: dict[int, int] = {}
+        self._source, self._batch_size, self._clock = source, batch_size, clock
+        self._max_wait_secs, self._patience_secs = max_wait_secs, patience_secs
+        self._lock = threading.Lock()
+        self._calls = threading.Lock()  # only one thread calls the source
+        self._followed: dict[int, _Partition] = {}
+        self._error: BaseException | None = None
+        self._reached = self._told = self._arrived = clock()
+        self._asked = -math.inf
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def follow(self, offsets: Mapping[int, int]) -> None:
+        """Reads these partitions, each from an offset on, and no others."""
+        with self._lock:
+            left = [partition for partition in self._followed if partition not in offsets]
+            for partition in left:
+                del self._followed[partition]
+            for partition, offset in offsets.items():
+                known = self._followed.get(partition)
+                if known is None or known.head != offset:
+                    self._followed[partition] = _Partition(offset)
+        for partition in left:
+            with self._calls:
+                self._source.release(partition)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True, name="read_ahead")
+            self._thread.start()
+
+    def head(self, partition: int) -> int | None:
+        """Returns the offset at which the next batch begins; None if the partition is not followed."""
+        with self._lock:
+            return self._followed[partition].head if partition in self._followed else None
+
+    def cut(self, partition: int, end: float = math.inf) -> Cut | None:
+        """Cuts the next batch of a partition; None if it has too few rows yet.
+
+        Args:
+          partition: its number.
+          end: an offset that the batch must not go beyond.
+        """
+        self.check()
+        with self._lock:
+            known = self._followed.get(partition)
+            end = min(end, self.ends.get(partition, math.inf))
+            return None if known is None else known.cut(self._batch_size, end, self._clock() - self._max_wait_secs)
+
+    def has_rows(self, partition: int) -> bool:
+        """Returns True if a batch of the partition could be cut now or soon."""
+        self.check()
+        with self._lock:
+            known = self._followed.get(partition)
+            return known is not None and bool(known.rows)
+
+    def first_offset(self, partition: int, is_new: bool) -> int | None:
+        """Returns the offset at which the run begins to read a partition; None if it cannot be asked for now."""
+        self.check()
+        try:
+            with self._calls:
+                return self._source.first_offset(partition, is_new)
+        except OSError:
+            return None
+
+    def check(self) -> None:
+        """Raises the error of the source, or of its absence."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Ends reading."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join(5)
+        self._source.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._ask()
+                found = self._read_all()
+                self._reached = self._clock()
+            except OSError as error:
+                found = False
+                if self._clock() - self._reached > self._patience_secs:
+                    self._error = UnreachableError(
+                        f"{self._source.name} could not be reached for {self._patience_secs:g}s "
+                        f"(recovery_timeout_secs): {one_line(error)}."
+                    )
+                    return
+                self._tell(f"{self._source.name} cannot be reached ({one_line(error)}); it is waited for")
+            except BaseException as error:
+                self._error = error
+                return
+            if not found:
+                self._closed.wait(_PAUSE_SECS)
+
+    def _ask(self) -> None:
+        """Asks for the number of partitions, their ends and their lags, now and then."""
+        if self._clock() - self._asked < _ASK_SECS:
+            return
+        with self._calls:
+            count = self._source.partitions()
+        if count > self._source.most_partitions:
+            raise DataError(
+                f"{self._source.name} has {count} partitions, but a source may have {self._source.most_partitions}: "
+                "set most_partitions, in another --model_dir."
+            )
+        for partition in range(count):
+            if partition not in self.ends:
+                with self._calls:
+                    end = self._source.end_offset(partition)
+                if end is not None:
+                    self.ends[partition] = end
+        with self._lock:
+            heads = {number: partition.head for number, partition in self._followed.items()}
+        lags = {}
+        for partition, head in heads.items():
+            with self._calls:
+                if (lag := self._source.lag(partition, head)) is not None:
+                    lags[partition] = lag
+        self.lags, self.count, self._asked = lags, max(count, self.count), self._clock()
+
+    def _read_all(self) -> bool:
+        """Reads some rows of each followed partition; returns True if there were any."""
+        found, most = False, max(_LEAST_ROWS, _BATCHES_AHEAD * self._batch_size)
+        with self._lock:
+            followed = list(self._followed.items())
+        is_full = False
+        for number, partition in followed:
+            if len(partition.rows) >= most or partition.bytes >= _MOST_BYTES:
+                is_full = True
+                continue
+            with self._calls:
+                rows = self._source.read(number, partition.tail, most)
+            now = self._clock()
+            with self._lock:
+                for row in rows:
+                    partition.add(row, now)
+            found |= bool(rows)
+        if found or is_full:
+            self._arrived = self._told = self._clock()
+        elif followed:
+            numbers = ", ".join(str(number) for number, _ in followed[:10]) + (", ..." if len(followed) > 10 else "")
+            waited = self._clock() - self._arrived
+            self._tell(
+                f"{self._source.name} has had no new rows for {waited:.0f}s in the partitions {numbers}; waiting"
+            )
+        return found
+
+    def _tell(self, line: str) -> None:
+        if self._clock() - self._told >= _TELL_SECS:
+            self._told = self._clock()
+            log.info("%s", line)

@@ -1,0 +1,253 @@
+"""Client of an unbounded source: a worker owns partitions, and makes a step for each batch that has been read.
+
+    client = PartitionClient(step, replica, job, restart=input.begin)
+    client.begin(session, source)                # whenever the loop begins
+    client.take(20, global_step=100)             # a StepSource: at most as many steps as batches are there
+    client.step_done([3, before, after])         # the progress of the last step of a burst
+
+It has the methods of a `ShardClient`.  A shard is read to its end and given back.  A partition has no end, so a replica
+keeps it until others want their share.  Rows are read ahead by a thread, so a step never waits for a row: a replica
+without rows leaves the rounds and comes back when there are some.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.polling import poll_until
+from ps_train.config.job import Job
+from ps_train.data.shards import partition_policy as policy
+from ps_train.data.shards.shard_layout import Assignment
+from ps_train.data.shards.shard_policy import FREE, owner_of
+from ps_train.data.shards.shard_readers import PartitionReader
+from ps_train.data.unbounded.read_ahead import ReadAhead
+from ps_train.engine.step.train_step import TrainStep
+from ps_train.engine.updates.base import Replica
+from ps_train.training.loop.shard_client import OwnershipSnapshot, ShardClient
+from ps_train.training.loop.step_sources import StepSource
+
+_WAIT_SECS, _POLL_SECS = 0.1, 0.01
+"""Seconds for rows to arrive before a replica leaves the rounds; others may wait for it."""
+
+
+class PartitionClient:
+    """The partitions that one replica owns; a `StepSource` limited by the batches that have been read.
+
+    Args:
+      step: the training graph, whose data are an unbounded source.
+      replica: the replica of this worker.
+      job: the job.
+      restart: restarts the input.
+    """
+
+    def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
+        assert step.worker.assigned is not None and step.ps.ownership is not None, "the sharding is dynamic"
+        self._batches, self._ownership = step.worker.assigned, step.ps.ownership
+        assert isinstance(self._batches.reader, PartitionReader), "the source is unbounded"
+        self._reader, self._restart = self._batches.reader, restart
+        self._partitions = self._reader.count
+        self._owner, self._seat, self._job = owner_of(replica.index), self._partitions + replica.index, job
+        self._ahead = ReadAhead(
+            self._reader.source, job.max_batch_size, job.max_batch_wait_secs, job.recovery_timeout_secs
+        )
+        self._session: v1.Session | None = None
+        self._source: StepSource | None = None
+        self._held: deque[Assignment] = deque()
+        self._kept: list[int] = []
+        self._progress: Sequence[int] | None = None
+        self._snapshot: OwnershipSnapshot
+
+    def begin(self, session: v1.Session, source: StepSource) -> None:
+        """Restarts the input, without any batch; the `source` limits the steps beside the rows."""
+        self._session, self._source = session, source
+        self._read()
+        self.drop()
+
+    def drop(self) -> None:
+        """Forgets the batches that are not used yet."""
+        self._held.clear()
+        self._progress = None
+        self._reader.forget()
+        self._batches.reset()
+        self._restart()
+
+    def close(self) -> None:
+        """Ends reading."""
+        self._ahead.close()
+
+    def step_done(self, progress: Sequence[int]) -> None:
+        """Records that a step, and all steps before it, have been made."""
+        self._progress = progress
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Takes up to `wanted` steps for which batches are there; returns their number."""
+        assert self._source is not None, "begin() has been called"
+        ready = min(wanted, self._fetch(wanted))
+        return self._source.take(ready, global_step) if ready else 0
+
+    def give_back(self, count: int) -> None:
+        """Returns steps that were taken but not made."""
+        assert self._source is not None, "begin() has been called"
+        self._source.give_back(count)
+
+    def settle(self) -> None:
+        """Tells that the steps that were taken are made."""
+        assert self._source is not None, "begin() has been called"
+        self._source.settle()
+
+    def is_over(self) -> bool:
+        """Returns True if all partitions have an end, and all their rows are used."""
+        self._ahead.check()
+        count, ends = self._ahead.count, self._ahead.ends
+        if not count or len(ends) < count:
+            return False
+        self._read()
+        progress = self._snapshot.progress
+        return len(policy.begun_partitions(progress, count)) == count and not policy.open_partitions(
+            progress, count, ends
+        )
+
+    def has_work(self) -> bool:
+        """Returns True if a partition of this replica has rows, and steps are left; takes its share of them."""
+        self._held.clear()  # another loop begins with others
+        self._progress = None
+        self._read()
+        self._exchange()
+        return self._snapshot.step < self._job.max_steps and any(map(self._ahead.has_rows, self._kept))
+
+    def release_all(self) -> None:
+        """Does nothing: the partitions of a dead replica are freed when it is removed, and others wait for rows."""
+
+    def _fetch(self, wanted: int) -> int:
+        """Gets more batches if too few are there; returns their number."""
+        progress, self._progress = self._progress, None
+        is_known = progress is None or self._forget_used(progress)
+        self._exchange()
+        if not is_known or not self._is_unchanged():
+            self.drop()
+            self._follow()
+        self._cut(wanted)
+        if not self._held:
+            poll_until(lambda: self._cut(1) > 0, time.monotonic() + _WAIT_SECS, _POLL_SECS)
+        return len(self._held)
+
+    def _forget_used(self, progress: Sequence[int]) -> bool:
+        """Forgets the batches up to the one with this progress; returns False if it is not there."""
+        while self._held:
+            batch = self._held.popleft()
+            if (batch.shard, batch.end) == (progress[0], progress[2]):
+                return True
+        return False
+
+    def _is_unchanged(self) -> bool:
+        """Returns True if no step was left out, and the partitions of all batches are owned by this replica."""
+        begins = {batch.shard: batch.begin for batch in reversed(self._held)}
+        return all(
+            self._snapshot.owners[partition] == self._owner and self._snapshot.reached(partition) == begin
+            for partition, begin in begins.items()
+        )
+
+    def _cut(self, wanted: int) -> int:
+        """Assigns batches of all partitions in turn, until so many are there; returns their number."""
+        partitions = deque(self._kept)
+        while partitions and len(self._held) < wanted:
+            partition = partitions.popleft()
+            head = self._ahead.head(partition)
+            if head is None:
+                continue
+            # A batch must be new to a ps as a whole, or not at all.
+            ahead = [cursor - 1 for cursor in self._snapshot.progress[:, partition] if cursor - 1 > head]
+            cut = self._ahead.cut(partition, min(ahead, default=math.inf))
+            if cut is None:
+                continue
+            batch = Assignment(partition, cut.begin + 1, cut.end + 1)
+            self._reader.hold(batch, cut.rows)
+            self._batches.assign(batch)
+            self._held.append(batch)
+            partitions.append(partition)
+        return len(self._held)
+
+    def _exchange(self) -> None:
+        """Begins new partitions, gives back those beyond this replica's share, and takes free ones."""
+        self._ahead.check()
+        count = self._ahead.count
+        if count:
+            self._begin_partitions(count)
+        snapshot = self._snapshot
+        owners, held = snapshot.owners[: self._partitions], {batch.shard for batch in self._held}
+        usable = policy.open_partitions(snapshot.progress, count, self._ahead.ends)
+        keep, take = policy.shares(owners, usable, self._owner, snapshot.owners[self._partitions :])
+        own = [int(one) for one in np.flatnonzero(owners == self._owner)]
+        changes = dict.fromkeys([one for one in own if one not in keep and one not in held], FREE)
+        changes |= dict.fromkeys(take, self._owner)
+        if snapshot.owners[self._seat] != self._owner:
+            changes[self._seat] = self._owner
+        if changes:
+            self._change(changes)
+        else:
+            self._read()
+        self._kept = [one for one in (*keep, *take) if self._snapshot.owners[one] == self._owner]
+        self._follow()
+
+    def _follow(self) -> None:
+        """Reads the partitions of this replica ahead, from the rows on that it has no batches of yet."""
+        ends = {batch.shard: batch.end for batch in self._held}
+        followed = {*self._kept, *ends}
+        self._ahead.follow({one: ends.get(one, self._snapshot.reached(one)) - 1 for one in followed})
+
+    def _begin_partitions(self, count: int) -> None:
+        """Sets the first offsets of partitions that no replica has begun."""
+        progress = self._snapshot.progress
+        missing = [int(one) for one in np.flatnonzero(progress[:, :count].min(axis=0) == 0)]
+        if not missing:
+            return
+        is_new = bool(progress.any())
+        cursors = {}
+        for partition in missing:
+            cursors[partition] = int(progress[:, partition].max())
+            if not cursors[partition]:
+                first = self._ahead.first_offset(partition, is_new)
+                if first is None:  # all of them are begun at once
+                    return
+                cursors[partition] = first + 1
+        assert self._session is not None and self._ownership.begin is not None, "the source is unbounded"
+        self._snapshot = OwnershipSnapshot(
+            **self._session.run(self._ownership.begin, self._ownership.begin_feeds(cursors))
+        )
+
+    def _read(self) -> None:
+        assert self._session is not None, "begin() has been called"
+        self._snapshot = OwnershipSnapshot(**self._session.run(self._ownership.read))
+
+    def _change(self, owners: dict[int, int]) -> None:
+        """Changes owners that are still those of the last snapshot; reads a new one."""
+        assert self._session is not None, "begin() has been called"
+        changes = {shard: (int(self._snapshot.owners[shard]), after) for shard, after in owners.items()}
+        self._snapshot = OwnershipSnapshot(
+            **self._session.run(self._ownership.compare_and_set, self._ownership.feeds(changes))
+        )
+
+
+def shard_client_of(
+    step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
+) -> ShardClient | PartitionClient | None:
+    """Returns the client of a worker's shards or partitions; None under static sharding.
+
+    Args:
+      step: the training graph.
+      replica: the replica of this worker.
+      job: the job.
+      num_replicas: number of replicas that share the data.
+      restart: restarts the input.
+    """
+    if step.worker.assigned is None:
+        return None
+    if isinstance(step.worker.assigned.reader, PartitionReader):
+        return PartitionClient(step, replica, job, restart)
+    return ShardClient(step, replica, job, num_replicas, restart)
