@@ -43,6 +43,7 @@ COVERED_BY = {
     "engine/variables/initial_tensor.py": "tests/unit/engine/variables/test_user_variables.py",
     # Parts of a process that need real processes.
     "training/loop/session.py": "tests/process/test_recovery.py",
+    "training/loop/partition_client.py": "tests/cluster/test_unbounded_sources.py",
     "training/tasks/prepare.py": "tests/process/test_training.py",
     "training/loop/recovery.py": "tests/process/test_recovery.py",
     "training/tasks/final_evaluation.py": "tests/process/test_final_evaluation.py",

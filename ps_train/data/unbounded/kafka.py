@@ -47,6 +47,17 @@ _OWN = {
 }
 """Settings of the client on which exactness depends."""
 
+# Names of the client's errors.
+_PARTITION_EOF = "_PARTITION_EOF"
+_NO_OFFSET = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
+_LASTING = (
+    "_AUTHENTICATION",
+    "_SSL",
+    "SASL_AUTHENTICATION_FAILED",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+)
+
 Moment = str | float | datetime.datetime
 
 
@@ -177,13 +188,11 @@ class Kafka(UnboundedSource):
 
     def _poll(self) -> None:
         """Fetches messages of all partitions that are read."""
-        from confluent_kafka import KafkaError
-
         failed: dict[int, Any] = {}
         for message in self._call(lambda client: client.consume(_POLLED, _POLL_SECS)):
             partition, error = message.partition(), message.error()
             held = self._held.get(partition)
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            if error is not None and error.name() != _PARTITION_EOF:
                 failed[-1 if partition is None else partition] = error
             elif held is not None:
                 tail = held[-1].after if held else self._next[partition]
@@ -197,7 +206,7 @@ class Kafka(UnboundedSource):
             self._paused.update(full)
             self._call(lambda client: client.pause([self._place(one) for one in full]))
         for partition, error in failed.items():
-            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if error.name() in _NO_OFFSET:
                 self._lost(partition)
             else:
                 raise self._fault(error)
@@ -267,17 +276,8 @@ class Kafka(UnboundedSource):
 
     def _fault(self, error: Any) -> Exception:
         """Returns an error of the client as one of a source."""
-        from confluent_kafka import KafkaError
-
         text = " ".join(error.str().split()).rstrip(".")
-        lasting = (
-            KafkaError._AUTHENTICATION,
-            KafkaError._SSL,
-            KafkaError.SASL_AUTHENTICATION_FAILED,
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        )
-        if error.code() in lasting:
+        if error.name() in _LASTING:
             return DataError(f"topic {self._topic} of {self._servers} cannot be read: {text}.")
         return ConnectionError(f"the brokers {self._servers}: {text}")
 

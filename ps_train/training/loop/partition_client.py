@@ -5,7 +5,7 @@
     client.take(20, global_step=100)             # a StepSource: at most as many steps as batches are there
     client.step_done([3, before, after])         # the progress of the last step of a burst
 
-It has the methods of a `ShardClient`.  A shard is read to its end and given back.  A partition has no end, so a replica
+A shard is read to its end and given back.  A partition has no end, so a replica
 keeps it until others want their share.  Rows are read ahead by a thread, so a step never waits for a row: a replica
 without rows leaves the rounds and comes back when there are some.
 """
@@ -24,20 +24,20 @@ from ps_train.base.polling import poll_until
 from ps_train.config.job import Job
 from ps_train.data.shards import partition_policy as policy
 from ps_train.data.shards.shard_layout import Assignment
-from ps_train.data.shards.shard_policy import FREE, owner_of
+from ps_train.data.shards.shard_policy import FREE
 from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.data.unbounded.read_ahead import ReadAhead
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.base import Replica
-from ps_train.training.loop.shard_client import OwnershipSnapshot, ShardClient
+from ps_train.training.loop.shard_client import OwnershipClient, ShardClient
 from ps_train.training.loop.step_sources import StepSource
 
 _WAIT_SECS, _POLL_SECS = 0.1, 0.01
 """Seconds for rows to arrive before a replica leaves the rounds; others may wait for it."""
 
 
-class PartitionClient:
-    """The partitions that one replica owns; a `StepSource` limited by the batches that have been read.
+class PartitionClient(OwnershipClient):
+    """The partitions that one replica owns, and the batches that have been read of them.
 
     Args:
       step: the training graph, whose data are an unbounded source.
@@ -47,59 +47,31 @@ class PartitionClient:
     """
 
     def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
-        assert step.worker.assigned is not None and step.ps.ownership is not None, "the sharding is dynamic"
-        self._batches, self._ownership = step.worker.assigned, step.ps.ownership
+        super().__init__(step, replica, job, restart)
         assert isinstance(self._batches.reader, PartitionReader), "the source is unbounded"
-        self._reader, self._restart = self._batches.reader, restart
-        self._partitions = self._reader.count
-        self._owner, self._seat, self._job = owner_of(replica.index), self._partitions + replica.index, job
+        self._reader, self._partitions = self._batches.reader, self._batches.reader.count
+        self._seat = self._partitions + replica.index
         self._ahead = ReadAhead(
             self._reader.source, job.max_batch_size, job.max_batch_wait_secs, job.recovery_timeout_secs
         )
-        self._session: v1.Session | None = None
-        self._source: StepSource | None = None
         self._held: deque[Assignment] = deque()
         self._kept: list[int] = []
-        self._progress: Sequence[int] | None = None
-        self._snapshot: OwnershipSnapshot
 
     def begin(self, session: v1.Session, source: StepSource) -> None:
         """Restarts the input, without any batch; the `source` limits the steps beside the rows."""
         self._session, self._source = session, source
-        self._read()
+        self._read_ownership()
         self.drop()
 
     def drop(self) -> None:
         """Forgets the batches that are not used yet."""
         self._held.clear()
-        self._progress = None
         self._reader.forget()
-        self._batches.reset()
-        self._restart()
+        super().drop()
 
     def close(self) -> None:
         """Ends reading."""
         self._ahead.close()
-
-    def step_done(self, progress: Sequence[int]) -> None:
-        """Records that a step, and all steps before it, have been made."""
-        self._progress = progress
-
-    def take(self, wanted: int, global_step: int) -> int:
-        """Takes up to `wanted` steps for which batches are there; returns their number."""
-        assert self._source is not None, "begin() has been called"
-        ready = min(wanted, self._fetch(wanted))
-        return self._source.take(ready, global_step) if ready else 0
-
-    def give_back(self, count: int) -> None:
-        """Returns steps that were taken but not made."""
-        assert self._source is not None, "begin() has been called"
-        self._source.give_back(count)
-
-    def settle(self) -> None:
-        """Tells that the steps that were taken are made."""
-        assert self._source is not None, "begin() has been called"
-        self._source.settle()
 
     def is_over(self) -> bool:
         """Returns True if all partitions have an end, and all their rows are used."""
@@ -107,8 +79,7 @@ class PartitionClient:
         count, ends = self._ahead.count, self._ahead.ends
         if not count or len(ends) < count:
             return False
-        self._read()
-        progress = self._snapshot.progress
+        progress = self._read_ownership().progress
         return len(policy.begun_partitions(progress, count)) == count and not policy.open_partitions(
             progress, count, ends
         )
@@ -117,14 +88,14 @@ class PartitionClient:
         """Returns True if a partition of this replica has rows, and steps are left; takes its share of them."""
         self._held.clear()  # another loop begins with others
         self._progress = None
-        self._read()
+        self._read_ownership()
         self._exchange()
         return self._snapshot.step < self._job.max_steps and any(map(self._ahead.has_rows, self._kept))
 
     def release_all(self) -> None:
         """Does nothing: the partitions of a dead replica are freed when it is removed, and others wait for rows."""
 
-    def _fetch(self, wanted: int) -> int:
+    def _fetch_batches(self, wanted: int) -> int:
         """Gets more batches if too few are there; returns their number."""
         progress, self._progress = self._progress, None
         is_known = progress is None or self._forget_used(progress)
@@ -188,10 +159,7 @@ class PartitionClient:
         changes |= dict.fromkeys(take, self._owner)
         if snapshot.owners[self._seat] != self._owner:
             changes[self._seat] = self._owner
-        if changes:
-            self._change(changes)
-        else:
-            self._read()
+        self._change(snapshot, changes)
         self._kept = [one for one in (*keep, *take) if self._snapshot.owners[one] == self._owner]
         self._follow()
 
@@ -216,27 +184,12 @@ class PartitionClient:
                 if first is None:  # all of them are begun at once
                     return
                 cursors[partition] = first + 1
-        assert self._session is not None and self._ownership.begin is not None, "the source is unbounded"
-        self._snapshot = OwnershipSnapshot(
-            **self._session.run(self._ownership.begin, self._ownership.begin_feeds(cursors))
-        )
-
-    def _read(self) -> None:
-        assert self._session is not None, "begin() has been called"
-        self._snapshot = OwnershipSnapshot(**self._session.run(self._ownership.read))
-
-    def _change(self, owners: dict[int, int]) -> None:
-        """Changes owners that are still those of the last snapshot; reads a new one."""
-        assert self._session is not None, "begin() has been called"
-        changes = {shard: (int(self._snapshot.owners[shard]), after) for shard, after in owners.items()}
-        self._snapshot = OwnershipSnapshot(
-            **self._session.run(self._ownership.compare_and_set, self._ownership.feeds(changes))
-        )
+        self._take_snapshot(self._ownership.begin, self._ownership.begin_feeds(cursors))
 
 
 def shard_client_of(
     step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
-) -> ShardClient | PartitionClient | None:
+) -> OwnershipClient | None:
     """Returns the client of a worker's shards or partitions; None under static sharding.
 
     Args:

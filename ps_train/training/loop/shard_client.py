@@ -12,6 +12,7 @@ this worker.  The worker then releases all of its shards and acquires new ones.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,39 +47,52 @@ class OwnershipSnapshot:
         return int(self.progress[:, shard].min())
 
 
-class ShardClient:
-    """The shards that one replica holds; a `StepSource` limited by their batches.
+class OwnershipClient(abc.ABC):
+    """A `StepSource` of one replica that owns parts of the data, and is limited by their batches.
 
     Args:
       step: the training graph, built with dynamic sharding.
       replica: the replica of this worker.
-      num_replicas: number of replicas that share the data.
+      job: the job.
       restart: restarts the input.
     """
 
-    def __init__(
-        self, step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
-    ) -> None:
+    def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
         assert step.worker.assigned is not None and step.ps.ownership is not None, "the sharding is dynamic"
         self._batches, self._ownership = step.worker.assigned, step.ps.ownership
-        self._owner, self._job, self._num_replicas = policy.owner_of(replica.index), job, num_replicas
+        self._owner, self._job = policy.owner_of(replica.index), job
         self._restart = restart
         self._session: v1.Session | None = None
         self._source: StepSource | None = None
-        self._held: list[Assignment] = []
         self._progress: Sequence[int] | None = None
+        self._snapshot: OwnershipSnapshot
 
+    @abc.abstractmethod
     def begin(self, session: v1.Session, source: StepSource) -> None:
-        """Restarts the input, without any shard.
+        """Restarts the input, without any batch.
 
-        The `source` limits the steps beside the shards.
+        The `source` limits the steps beside the batches.
         """
-        self._session, self._source = session, source
-        self._release_own(self._read_ownership())
+
+    @abc.abstractmethod
+    def _fetch_batches(self, wanted: int) -> int:
+        """Acquires more batches if too few are held; returns the number of held batches."""
+
+    @abc.abstractmethod
+    def is_over(self) -> bool:
+        """Returns True if all data are used."""
+
+    @abc.abstractmethod
+    def has_work(self) -> bool:
+        """Returns True if there are data to acquire, and steps are left."""
+
+    @abc.abstractmethod
+    def release_all(self) -> None:
+        """Frees what dead replicas own; called when no replica trains."""
 
     def drop(self) -> None:
-        """Forgets the held shards, and discards batches that were read ahead."""
-        self._held, self._progress = [], None
+        """Forgets the held batches, and discards those that were read ahead."""
+        self._progress = None
         self._batches.reset()
         self._restart()
 
@@ -105,6 +119,61 @@ class ShardClient:
         """Tells that the steps that were taken are made."""
         assert self._source is not None, "begin() has been called"
         self._source.settle()
+
+    def close(self) -> None:  # noqa: B027 (shards need nothing beside the input)
+        """Ends what runs beside the input."""
+
+    def _read_ownership(self) -> OwnershipSnapshot:
+        return self._take_snapshot(self._ownership.read, {})
+
+    def _change(self, snapshot: OwnershipSnapshot, owners: dict[int, int]) -> None:
+        """Changes the owners of shards whose owner is still the one of the snapshot; reads a new snapshot.
+
+        Args:
+          snapshot: the snapshot from which the changes were chosen.
+          owners: new owner of each shard to change.
+        """
+        if not owners:
+            self._read_ownership()
+            return
+        changes = {shard: (int(snapshot.owners[shard]), after) for shard, after in owners.items()}
+        self._take_snapshot(self._ownership.compare_and_set, self._ownership.feeds(changes))
+
+    def _take_snapshot(self, fetches: Any, feeds: dict[Any, Any]) -> OwnershipSnapshot:
+        assert self._session is not None, "begin() has been called"
+        self._snapshot = OwnershipSnapshot(**self._session.run(fetches, feeds))
+        return self._snapshot
+
+
+class ShardClient(OwnershipClient):
+    """The shards that one replica holds.
+
+    Args:
+      step: the training graph, built with dynamic sharding.
+      replica: the replica of this worker.
+      num_replicas: number of replicas that share the data.
+      restart: restarts the input.
+    """
+
+    def __init__(
+        self, step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
+    ) -> None:
+        super().__init__(step, replica, job, restart)
+        self._num_replicas = num_replicas
+        self._held: list[Assignment] = []
+
+    def begin(self, session: v1.Session, source: StepSource) -> None:
+        """Restarts the input, without any shard.
+
+        The `source` limits the steps beside the shards.
+        """
+        self._session, self._source = session, source
+        self._release_own(self._read_ownership())
+
+    def drop(self) -> None:
+        """Forgets the held shards, and discards batches that were read ahead."""
+        self._held = []
+        super().drop()
 
     def is_over(self) -> bool:
         """Returns True if all epochs are finished."""
@@ -184,24 +253,3 @@ class ShardClient:
         self.drop()
         own = np.flatnonzero(snapshot.owners == self._owner)
         self._change(snapshot, {int(shard): policy.FREE for shard in own})
-
-    def _read_ownership(self) -> OwnershipSnapshot:
-        assert self._session is not None, "begin() has been called"
-        self._snapshot = OwnershipSnapshot(**self._session.run(self._ownership.read))
-        return self._snapshot
-
-    def _change(self, snapshot: OwnershipSnapshot, owners: dict[int, int]) -> None:
-        """Changes the owners of shards whose owner is still the one of the snapshot; reads a new snapshot.
-
-        Args:
-          snapshot: the snapshot from which the changes were chosen.
-          owners: new owner of each shard to change.
-        """
-        if not owners:
-            self._read_ownership()
-            return
-        assert self._session is not None, "begin() has been called"
-        changes = {shard: (int(snapshot.owners[shard]), after) for shard, after in owners.items()}
-        self._snapshot = OwnershipSnapshot(
-            **self._session.run(self._ownership.compare_and_set, self._ownership.feeds(changes))
-        )

@@ -43,14 +43,14 @@ from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
-from ps_train.training.loop.partition_client import PartitionClient, shard_client_of
+from ps_train.training.loop.partition_client import shard_client_of
 from ps_train.training.loop.session import (
     ClusterSessions,
     agree_with_chief,
     await_ready,
     monitored_training_session,
 )
-from ps_train.training.loop.shard_client import ShardClient
+from ps_train.training.loop.shard_client import OwnershipClient
 from ps_train.training.loop.step_sources import StepSource, step_source
 from ps_train.training.tasks.final_evaluation import EvalWorker
 from ps_train.training.tasks.join import Joined
@@ -109,7 +109,7 @@ class WorkerTraining:
         self._sessions_without_step = 0
         self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
-        self.shard_client: ShardClient | PartitionClient | None = None
+        self.shard_client: OwnershipClient | None = None
         self._eval_worker = EvalWorker(prepared, joined)
         self.model_hooks = NO_HOOKS
         self.profile = profile = Profile(
@@ -338,8 +338,8 @@ class WorkerTraining:
         return TrainingLoop(name, self.step, source, self._should_stop, first_step, bursts, wrappers)
 
     def close(self) -> None:
-        """Ends the profile, and the reading of an unbounded source."""
-        if isinstance(self.shard_client, PartitionClient):
+        """Ends the profile, and what the input runs beside the training."""
+        if self.shard_client is not None:
             self.shard_client.close()
         self.profile.close()
 

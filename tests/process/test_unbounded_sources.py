@@ -1,0 +1,73 @@
+"""A topic of Kafka's mock cluster, read by real processes that are killed at moments that a seed decides.
+
+Every use of a message adds one to its element of the model's variables.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.engine.checkpoint.files import checkpoints_in
+from tests.support.long import long
+from tests.support.processes import Processes, TestCluster, eventually
+
+pytest.importorskip("confluent_kafka")
+
+from tests.support.kafka import Brokers
+
+COUNT = 1000
+FLAGS = (
+    "--model=tests.support.kafka:RecordingMessages", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
+    "--model_arg=end=1", "--sharding=dynamic", "--batch_size=4", "--max_steps=100000", "--log_secs=0.1",
+    "--heartbeat_timeout_secs=3", "--startup_timeout_secs=40", "--save_secs=1", "--recovery_timeout_secs=60",
+    "--max_batch_wait_secs=0.2",
+)  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, *(long(seed) for seed in range(2, 21))])
+def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(processes: Processes, seed: int) -> None:
+    chance, brokers = random.Random(seed), Brokers(2)
+    update = ("async", "sync")[seed % 2]
+    numbers = list(range(COUNT))
+    brokers.send("numbers", [b"x", *numbers[:600], None, *numbers[600:]])
+    flags = (f"--update={update}", f"--model_arg=servers={brokers.servers}", *(["--model_arg=ones=true"] * (seed % 2)))
+    cluster = TestCluster(processes, 2, 3, *FLAGS, *flags)
+    names = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("worker", 2)]
+    tasks = {name: cluster.start(*name) for name in names}
+    started = [*tasks.values()]
+
+    def step() -> int:
+        shown = re.findall(r"^step (\d+)/", tasks["worker", 0].output, re.MULTILINE)
+        return int(shown[-1]) if shown else 0
+
+    def reach(wanted: int) -> None:
+        chief = tasks["worker", 0]
+        eventually(lambda: step() >= wanted or chief.process.poll() is not None, 90, f"step {wanted}")
+
+    reach(20)
+    eventually(lambda: checkpoints_in(str(cluster.model_dir)), 60, "a checkpoint")
+    for victim in chance.sample([("worker", 0), ("worker", 1), ("ps", chance.randrange(2))], 3):
+        reach(step() + chance.randint(5, 30))
+        time.sleep(chance.uniform(0, 0.3))
+        tasks[victim].kill()
+        tasks[victim] = cluster.start(*victim)
+        started.append(tasks[victim])
+        if victim[0] == "worker" and victim[1]:
+            continue
+        eventually(lambda: step() or tasks["worker", 0].process.poll() is not None, 90, "training goes on")
+    for name in (("worker", 0), ("ps", 0), ("ps", 1)):
+        assert tasks[name].wait(120) == 0, "\n".join(tasks["worker", 0].lines[-30:])
+    values = tf.train.load_checkpoint(str(cluster.model_dir))
+    for name in ("first", "second"):
+        np.testing.assert_array_equal(values.get_tensor(name), 1)
+    assert json.loads((cluster.model_dir / "result.json").read_text())["examples"] == COUNT
+    shown = "\n".join(process.output for process in started)
+    assert shown.count("topic numbers partition 0 offset 0: 'x', which is not a number; the row is skipped") >= 1
