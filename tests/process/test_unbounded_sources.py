@@ -37,10 +37,10 @@ def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(pro
     chance, brokers = random.Random(seed), Brokers(2)
     update = ("async", "sync")[seed % 2]
     numbers = list(range(COUNT))
-    brokers.send("numbers", [b"x", *numbers[:600], None, *numbers[600:]])
+    brokers.send("numbers", [b"x", *numbers[:300], None, *numbers[300:]])
     flags = (f"--update={update}", f"--model_arg=servers={brokers.servers}", *(["--model_arg=ones=true"] * (seed % 2)))
-    cluster = TestCluster(processes, 2, 3, *FLAGS, *flags)
-    names = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("worker", 2)]
+    cluster = TestCluster(processes, 2, 2, *FLAGS, *flags)
+    names = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]
     tasks = {name: cluster.start(*name) for name in names}
     started = [*tasks.values()]
 
@@ -56,6 +56,8 @@ def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(pro
     eventually(lambda: checkpoints_in(str(cluster.model_dir)), 60, "a checkpoint")
     for victim in chance.sample([("worker", 0), ("worker", 1), ("ps", chance.randrange(2))], 3):
         reach(step() + chance.randint(5, 30))
+        if tasks["worker", 0].process.poll() is not None:
+            break  # a ps that comes when the job is over has nothing to do
         time.sleep(chance.uniform(0, 0.3))
         tasks[victim].kill()
         tasks[victim] = cluster.start(*victim)

@@ -95,7 +95,7 @@ class PartitionClient(OwnershipClient):
     def release_all(self) -> None:
         """Does nothing: the partitions of a dead replica are freed when it is removed, and others wait for rows."""
 
-    def _fetch_batches(self, wanted: int) -> int:
+    def fetch_batches(self, wanted: int) -> int:
         """Gets more batches if too few are there; returns their number."""
         progress, self._progress = self._progress, None
         is_known = progress is None or self._forget_used(progress)

@@ -75,7 +75,7 @@ class OwnershipClient(abc.ABC):
         """
 
     @abc.abstractmethod
-    def _fetch_batches(self, wanted: int) -> int:
+    def fetch_batches(self, wanted: int) -> int:
         """Acquires more batches if too few are held; returns the number of held batches."""
 
     @abc.abstractmethod
@@ -107,7 +107,7 @@ class OwnershipClient(abc.ABC):
     def take(self, wanted: int, global_step: int) -> int:
         """Takes up to `wanted` steps for which batches are held; returns their number."""
         assert self._source is not None, "begin() has been called"
-        ready = min(wanted, self._fetch_batches(wanted))
+        ready = min(wanted, self.fetch_batches(wanted))
         return self._source.take(ready, global_step) if ready else 0
 
     def give_back(self, count: int) -> None:
@@ -190,7 +190,7 @@ class ShardClient(OwnershipClient):
         snapshot = self._read_ownership()
         self._change(snapshot, {int(shard): policy.FREE for shard in np.flatnonzero(snapshot.owners)})
 
-    def _fetch_batches(self, wanted: int) -> int:
+    def fetch_batches(self, wanted: int) -> int:
         """Acquires more shards if too few batches are held; returns the number of held batches."""
         progress, self._progress = self._progress, None
         if progress is not None:
