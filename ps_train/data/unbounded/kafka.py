@@ -165,10 +165,6 @@ class Kafka(UnboundedSource):
             return self._watermarks(partition)[1]
         return found if found >= 0 else None
 
-    def lag(self, partition: int, offset: int) -> int | None:
-        """Returns the number of offsets between the next row and the newest one."""
-        return max(0, self._watermarks(partition)[1] - offset)
-
     def release(self, partition: int) -> None:
         """Ends the fetching of a partition."""
         if self._next.pop(partition, None) is not None:

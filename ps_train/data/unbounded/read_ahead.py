@@ -25,7 +25,7 @@ from ps_train.data.unbounded.source import Row, UnboundedSource
 log = logging.getLogger(__name__)
 
 _ASK_SECS = 2.0
-"""Seconds between two questions for the number of partitions, their ends and their lags."""
+"""Seconds between two questions for the number of partitions and their ends."""
 
 _PAUSE_SECS = 0.02
 """Seconds between two rounds of reading, if no partition had rows."""
@@ -97,7 +97,6 @@ class ReadAhead:
     Attributes:
       count: number of partitions; 0 before it is known.
       ends: offsets at which partitions end, as far as they are known.
-      lags: number of rows that are not used yet of the followed partitions, as far as it is known.
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class ReadAhead:
     ) -> None:
         self.count = 0
         self.ends: dict[int, int] = {}
-        self.lags: dict[int, int] = {}
         self._source, self._batch_size, self._clock = source, batch_size, clock
         self._max_wait_secs, self._patience_secs = max_wait_secs, patience_secs
         self._lock = threading.Lock()
@@ -207,7 +205,7 @@ class ReadAhead:
                 self._closed.wait(_PAUSE_SECS)
 
     def _ask(self) -> None:
-        """Asks for the number of partitions, their ends and their lags, now and then."""
+        """Asks for the number of partitions and their ends, now and then."""
         if self._clock() - self._asked < _ASK_SECS:
             return
         with self._calls:
@@ -223,14 +221,7 @@ class ReadAhead:
                     end = self._source.end_offset(partition)
                 if end is not None:
                     self.ends[partition] = end
-        with self._lock:
-            heads = {number: partition.head for number, partition in self._followed.items()}
-        lags = {}
-        for partition, head in heads.items():
-            with self._calls:
-                if (lag := self._source.lag(partition, head)) is not None:
-                    lags[partition] = lag
-        self.lags, self.count, self._asked = lags, max(count, self.count), self._clock()
+        self.count, self._asked = max(count, self.count), self._clock()
 
     def _read_all(self) -> bool:
         """Reads some rows of each followed partition; returns True if there were any."""

@@ -123,10 +123,6 @@ class UnboundedSource(Stream):
         """Returns the offset at which a partition ends; None if it has no end, or the end is not known yet."""
         return None
 
-    def lag(self, partition: int, offset: int) -> int | None:
-        """Returns the number of rows from an offset on that are there already; None if it is not known."""
-        return None
-
     def release(self, partition: int) -> None:
         """Frees what was needed to read a partition; another worker reads it now."""
 

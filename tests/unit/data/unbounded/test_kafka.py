@@ -92,7 +92,6 @@ def test_a_run_begins_at_the_earliest_or_the_latest_message(brokers, topic_of):
     assert topic_of("start").first_offset(0, is_new=False) == 0
     assert topic_of("start", start="latest").first_offset(0, is_new=False) == 2
     assert topic_of("start", start="latest").first_offset(0, is_new=True) == 0
-    assert topic_of("start").lag(0, 1) == 1
 
 
 def test_an_end_that_is_over_is_the_newest_message_and_a_later_one_is_not_known(brokers, topic_of):
