@@ -8,4 +8,5 @@ cd "$here"
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
+unset PYTHONDONTWRITEBYTECODE # or each of the many processes compiles the package again
 exec .venv/bin/python -m pytest "$@"

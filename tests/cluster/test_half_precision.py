@@ -153,7 +153,7 @@ def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("chunked")
 @pytest.mark.parametrize("dtype", ["float16", long("bfloat16"), long("float64")])
-@pytest.mark.usual(1)
+@pytest.mark.long
 def test_a_checkpoint_of_two_ps_restores_into_any_number_whatever_the_dtype(dtype: str, tmp_path: pathlib.Path) -> None:
     first = trained(dtype, tmp_path, 2)
     expected = first.values()
@@ -178,6 +178,7 @@ def test_the_slices_of_one_lost_ps_are_restored_alone(tmp_path: pathlib.Path) ->
         assert np.array_equal(after["w"][rows], before["w"][rows]) == (piece.ps == 1)
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_another_dtype_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:
     trained("float32", tmp_path, 1)
     with pytest.raises(ModelError, match="has w of dtype float32, the model of float16: it is of another model"):

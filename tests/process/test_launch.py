@@ -108,6 +108,7 @@ def test_the_first_failure_is_the_cause_and_gives_its_exit_code(launch: Launch, 
     eventually(lambda: is_empty(run), 10, "the end of all processes")
 
 
+@pytest.mark.long
 def test_sigterm_saves_a_checkpoint_and_ends_all(launch: Launch, processes: Processes) -> None:
     run = launch(*ENDLESS, "--save_secs=1000")
     run.wait_for("step ", 90)
