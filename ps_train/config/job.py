@@ -20,7 +20,7 @@ from ps_train.config.fault_spec import parse
 from ps_train.config.fields import check_fields, item_key, job_field, job_fields, source_of
 from ps_train.config.job_values import JobValues
 from ps_train.config.optimizer_arguments import OptimizerName, values_of
-from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path
+from ps_train.config.paths import LOCAL_PATHS, REMOTE_PATHS, local_path
 from ps_train.config.validation import validate_combinations
 from ps_train.config.validators import at_least, one_of, optional
 
@@ -60,7 +60,7 @@ class Job(JobValues):
     """
 
     def __post_init__(self) -> None:
-        for name in (*LOCAL_PATHS, *TENSORFLOW_PATHS):
+        for name in (*LOCAL_PATHS, *REMOTE_PATHS):
             given = getattr(self, name)
             path = os.fspath(given) if isinstance(given, os.PathLike) else given
             if not isinstance(path, str):

@@ -3,30 +3,22 @@
     local_path("model_dir", "~/runs/1", "")            # "/home/me/runs/1"
     local_path("model_dir", "gs://bucket/1", "")       # raises ConfigError
 
-Checkpoints and status files need the operating system's own file functions.  Data and exports go through
-TensorFlow, so they may be on every file system that TensorFlow has (`config/file_systems.py`).
+Checkpoints and status files need the operating system's own file functions.  Data and exports may be on every file
+system of TensorFlow or fsspec (`config/file_systems.py`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.remote_files import scheme_of
 
 LOCAL_PATHS = ("model_dir", "cluster_file", "log_dir")
 """Flags whose paths must be local."""
 
-TENSORFLOW_PATHS = ("data_dir", "export_dir")
-"""Flags whose paths may be on a file system of TensorFlow."""
-
-BUILT_IN = ("gs", "ram")
-"""File systems in TensorFlow's packages for Linux."""
-
-ADDED = ("s3", "hdfs", "viewfs", "har", "http", "https", "az", "oss")
-"""File systems that the package tensorflow-io adds."""
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+REMOTE_PATHS = ("data_dir", "export_dir")
+"""Flags whose paths may be on a file system of TensorFlow or fsspec."""
 
 
 def working_directory() -> str:
@@ -39,12 +31,6 @@ def working_directory() -> str:
         return os.getcwd()
     except OSError as error:
         raise ConfigError(f"the working directory is not there ({error.strerror}): change to another one.") from None
-
-
-def scheme_of(path: str) -> str:
-    """Returns the file system in a path, `gs` of `gs://bucket/x`; "" for a local path."""
-    found = _SCHEME.match(path)
-    return found[1] if found else ""
 
 
 def local_path(name: str, value: str, source: str) -> str:
@@ -66,8 +52,7 @@ def local_path(name: str, value: str, source: str) -> str:
         return "/" + value.partition(":")[2].lstrip("/")
     if scheme and name in LOCAL_PATHS:
         raise ConfigError(
-            f"{given} is not a local path: TensorFlow may reach {scheme}:// ({package_of(scheme)}), but this file must "
-            "be local; use a local path or a mounted bucket."
+            f"{given} is not a local path, and this file must be local: use a local path or a mounted bucket."
         )
     if scheme and not value.startswith(f"{scheme}://"):
         raise ConfigError(f"{given} is not an address: use {scheme}://NAME/PATH, or ./{value} for a local path.")
@@ -75,12 +60,3 @@ def local_path(name: str, value: str, source: str) -> str:
     if expanded.startswith("~"):
         raise ConfigError(f"{given}: there is no home directory of {value.partition('/')[0]}: use a full path.")
     return expanded
-
-
-def package_of(scheme: str) -> str:
-    """Returns the package that gives TensorFlow a file system, in words."""
-    if scheme in BUILT_IN:
-        return "it is in TensorFlow's own packages for Linux"
-    return (
-        "the package tensorflow-io adds s3, hdfs and others: install it, and import tensorflow_io in the model's module"
-    )

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tensorflow.io import gfile
 
 from ps_train.base.errors import DataError
+from ps_train.base.remote_files import file_system_of
+from ps_train.data.opened_files import is_of_tensorflow, told_as_data_error
 
 INDEX_SUFFIX = ".ps_train_index"
 """End of the names of indices (`record_index.py`), which lie beside data; no pattern matches them."""
@@ -21,7 +23,7 @@ def files_like(files: str | Sequence[str], below: bool = False) -> list[str]:
     """Returns the names of the files that match one or several patterns, sorted.
 
     Args:
-      files: the patterns, on any file system of TensorFlow.
+      files: the patterns, on any file system of TensorFlow or fsspec.
       below: True takes all files below a directory that matches, but for hidden ones; False leaves it out.
 
     Raises:
@@ -29,16 +31,33 @@ def files_like(files: str | Sequence[str], below: bool = False) -> list[str]:
     """
     patterns = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
     found: set[str] = set()
-    for path in (path for pattern in patterns for path in gfile.glob(pattern)):
-        if path.endswith(INDEX_SUFFIX):
-            continue
-        if not gfile.isdir(path):
-            found.add(path)
-        elif below:
-            found.update(_files_below(path))
+    for pattern in patterns:
+        some = _like(pattern, below) if is_of_tensorflow(pattern) else _like_on_fsspec(pattern, below)
+        found.update(path for path in some if not path.endswith(INDEX_SUFFIX))
     if not found:
         raise DataError(f"no file has a name like {', '.join(patterns) or '(nothing)'}: check --data_dir.")
     return sorted(found)
+
+
+def _like(pattern: str, below: bool) -> Iterator[str]:
+    for path in gfile.glob(pattern):
+        if not gfile.isdir(path):
+            yield path
+        elif below:
+            yield from _files_below(path)
+
+
+def _like_on_fsspec(pattern: str, below: bool) -> Iterator[str]:
+    files = file_system_of(pattern)
+    with told_as_data_error(pattern):
+        for name, info in sorted(files.glob(pattern, detail=True).items()):
+            inner = files.find(name) if below and info["type"] == "directory" else []
+            shown = [one for one in inner if not _is_hidden(one.removeprefix(name))]
+            yield from map(files.unstrip_protocol, shown if inner else [name] if info["type"] == "file" else [])
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in path.split("/"))
 
 
 def _files_below(directory: str) -> Iterator[str]:

@@ -1,28 +1,23 @@
 """Gzipped files, recognised by their first bytes.
 
-    is_gzipped(pathlib.Path("train.csv"))       # True if it is gzipped in spite of its name
-
-Standard library only.
+is_gzipped("train.csv")       # True if it is gzipped in spite of its name
 """
 
 from __future__ import annotations
 
-import pathlib
+import os
 
-from ps_train.base.errors import DataError
+from ps_train.data.opened_files import opened, told_as_data_error
 
 GZIP_START = b"\x1f\x8b\x08"
 """First bytes of all gzipped files (RFC 1952): gzip's mark, and the only method of compression that it has."""
 
 
-def is_gzipped(path: pathlib.Path) -> bool:
+def is_gzipped(path: str | os.PathLike[str]) -> bool:
     """Returns True if a file begins as gzip's files do.
 
     Raises:
       DataError: the file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            return file.read(len(GZIP_START)) == GZIP_START
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    with told_as_data_error(path), opened(path) as file:
+        return file.read(len(GZIP_START)) == GZIP_START

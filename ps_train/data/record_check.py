@@ -21,7 +21,9 @@ from ps_train.data.record_index import FOOTER_BYTES, HEADER_BYTES, is_header, ma
 from ps_train.data.stream import pipeline_error
 
 
-def check_all_read(path: str, compression: str, offset: int, skip: int, take: int, read: Any) -> None:
+def check_all_read(
+    path: str, compression: str, offset: int, skip: int, take: int, read: Any, copy: str | None = None
+) -> None:
     """Checks that all records of a part of a file have been read.
 
     Args:
@@ -31,16 +33,18 @@ def check_all_read(path: str, compression: str, offset: int, skip: int, take: in
       skip: number of records from there that do not belong to it.
       take: number of its records, or -1 for all.
       read: the numbers of records and of bytes that have been read, int64 [2].
+      copy: the file that was read, if it is a copy of that at `path`.
 
     Raises:
       Exception: for Python code inside a pipeline: the file is damaged or cut off.
     """
     count, size = map(int, read)
-    if (count == take) if take >= 0 else _is_size(path, compression, size):
+    copy = copy or path
+    if (count == take) if take >= 0 else _is_size(copy, compression, size):
         return
     start, number = (offset, None) if take >= 0 else (size, count)
     try:
-        with _opened(path, compression) as file:
+        with _opened(copy, compression) as file:
             fault, end = _fault_from(file, start, number)
     except (OSError, EOFError, zlib.error) as error:
         way = f" as {compression}" if compression else ""

@@ -13,23 +13,22 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.io import gfile
 
 from ps_train.base.errors import DataError
-from ps_train.config.paths import scheme_of
+from ps_train.base.remote_files import scheme_of
 from ps_train.data.data_shard import DataShard, equal_runs
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.gzip_files import GZIP_START
+from ps_train.data.opened_files import local_copy, opened, size_of, told_as_data_error
 from ps_train.data.record_check import check_all_read
 from ps_train.data.record_index import FOOTER_BYTES, HEADER_BYTES, index_of, is_header
 from ps_train.data.record_parser import RecordParser, Records
-from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph
+from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 from ps_train.data.text_lines import LineRange, line_blocks, line_dataset, place_of_line
 
 _CHUNK = 512
@@ -92,9 +91,11 @@ def _records_of(part: Part, has_selections: bool, chunk: int = _CHUNK) -> tf.dat
       has_selections: False for whole files, to which every selection would add time for each record.
       chunk: most records in an element.
     """
+    # A copy for TensorFlow is made when its turn has come, and removed after its last record.
+    copy = tf.ensure_shape(tf.numpy_function(_copy_of, [part.path], tf.string), [])
     # TFRecordDataset cannot begin at an offset, and takes more time for each record.
     variant = tf.raw_ops.TFRecordDatasetV2(
-        filenames=part.path,
+        filenames=copy,
         compression_type=part.compression,
         buffer_size=tf.constant(_BUFFER_BYTES, tf.int64),
         byte_offsets=part.offset,
@@ -109,7 +110,7 @@ def _records_of(part: Part, has_selections: bool, chunk: int = _CHUNK) -> tf.dat
         content = tf.reduce_sum(tf.cast(tf.strings.length(batch), tf.int64))
         frames = tf.cast(count, tf.int64) * tf.constant([1, HEADER_BYTES + FOOTER_BYTES], tf.int64)
         read = before + frames + tf.stack([0, content])
-        arguments = [part.path, part.compression, part.offset, part.skip, part.take, read]
+        arguments = [part.path, part.compression, part.offset, part.skip, part.take, read, copy]
         checked = tf.cond(
             tf.equal(count, 0), lambda: tf.numpy_function(_checked, arguments, tf.bool), lambda: tf.constant(True)
         )
@@ -126,8 +127,19 @@ def _records_of(part: Part, has_selections: bool, chunk: int = _CHUNK) -> tf.dat
     return batches.scan(tf.zeros([2], tf.int64), no_autograph(counted))
 
 
-def _checked(path: bytes, compression: bytes, offset: Any, skip: Any, take: Any, read: Any) -> Any:
-    check_all_read(path.decode(), compression.decode(), int(offset), int(skip), int(take), read)
+def _copy_of(path: bytes) -> bytes:
+    try:
+        return local_copy(path.decode()).encode()
+    except DataError as error:
+        raise pipeline_error(str(error)) from None
+
+
+def _checked(path: bytes, compression: bytes, offset: Any, skip: Any, take: Any, read: Any, copy: bytes) -> Any:
+    try:
+        check_all_read(path.decode(), compression.decode(), int(offset), int(skip), int(take), read, copy.decode())
+    finally:
+        if copy != path:
+            os.remove(copy)
     return np.bool_(True)
 
 
@@ -137,11 +149,8 @@ def _is_gzipped(path: str) -> bool:
     A plain file may begin with the same bytes as gzip's, if its first record has 559,903 bytes, but then a checksum
     follows.
     """
-    try:
-        with gfile.GFile(path, "rb") as file:
-            start = file.read(HEADER_BYTES)
-    except tf.errors.OpError as error:
-        raise DataError(f"{path} cannot be read: {error.message}.") from None
+    with told_as_data_error(path), opened(path) as file:
+        start = file.read(HEADER_BYTES)
     return start.startswith(GZIP_START) and not is_header(start)
 
 
@@ -153,7 +162,8 @@ class TFRecords(Stream):
     --sharding=dynamic a shard is one file, which a worker then has in memory.
 
     Args:
-      files: one or several patterns of file names, on any file system of TensorFlow, as "data/train-*".
+      files: one or several patterns of file names, as "data/train-*", on any file system of TensorFlow or fsspec; of
+        fsspec's a file is copied to the local disk while it is read.
       parse: takes records, string [n], and returns (features, labels): nested tensors [n, ...], which may be ragged or
         sparse.
       compression: "GZIP", "ZLIB" or ""; None: "GZIP" for files that begin as gzip's files do, whatever their names.
@@ -232,7 +242,7 @@ class TFRecords(Stream):
             )
             return self._parser(Records(number, tf.zeros([], tf.int64), 1, tf.range(tf.size(records)), records))
 
-        sizes = [f"{os.path.basename(path)} {gfile.stat(path).length}" for path in self._files]
+        sizes = [f"{os.path.basename(path)} {size_of(path)}" for path in self._files]
         return RandomAccessChunks(len(self._files), f"records_{digest(sizes)}", read)
 
     def _compression_of(self, path: str) -> str:
@@ -242,29 +252,26 @@ class TFRecords(Stream):
 
 
 class TextLines(Stream):
-    """The lines of text files on local disks, plain or gzipped; empty lines are left out.
+    """The lines of text files, plain or gzipped; empty lines are left out.
 
     Replicas read equal parts of plain files, cut by bytes.  A gzipped file can only be read from its
     beginning: a replica reads such files of its own, or every n-th line of each if there are fewer than replicas.
 
     Args:
-      files: one or several patterns of file names, as "data/train-*.csv".
+      files: one or several patterns of file names, on any file system of TensorFlow or fsspec, as "data/train-*.csv".
       parse: takes lines without their ends, string [n], and returns (features, labels), as in TFRecords.
       has_header: True leaves out the first line of each file.
 
     Raises:
-      DataError: no file has such a name, or one is not on a local disk.
+      DataError: no file has such a name.
     """
 
     def __init__(self, files: str | Sequence[str], parse: Callable[[tf.Tensor], Any], has_header: bool = False) -> None:
-        names = files_like(files)
-        if remote := [name for name in names if scheme_of(name)]:
-            raise DataError(f"{remote[0]} is not on a local disk: copy it, or use TFRecords.")
-        self._files, self._has_header = [pathlib.Path(name) for name in names], has_header
+        self._files, self._has_header = files_like(files), has_header
         self._parser = RecordParser(parse, "line", self._place)
-        sizes = [path.stat().st_size for path in self._files]
-        names_and_sizes = [f"{path.name} {size}" for path, size in zip(self._files, sizes, strict=True)]
-        self.description = f"{len(names)} files, {sum(sizes)} bytes, {digest(names_and_sizes)}"
+        sizes = [size_of(path) for path in self._files]
+        names_and_sizes = [f"{os.path.basename(path)} {size}" for path, size in zip(self._files, sizes, strict=True)]
+        self.description = f"{len(self._files)} files, {sum(sizes)} bytes, {digest(names_and_sizes)}"
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""

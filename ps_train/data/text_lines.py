@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import pathlib
+import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ps_train.base.errors import DataError
 from ps_train.data.data_shard import WHOLE, DataShard, equal_runs
 from ps_train.data.gzip_files import is_gzipped
+from ps_train.data.opened_files import errors_of, opened, size_of
 from ps_train.data.stream import no_autograph, pipeline_error
 
 BLOCK_BYTES = 1 << 18
@@ -33,6 +33,9 @@ BLOCK_BYTES = 1 << 18
 _MARK = b"\xef\xbb\xbf"
 """Byte order mark of UTF-8.  Positions of lines in the first block of such a file count from after it."""
 
+
+Path = str | os.PathLike[str]
+"""Name of a file on any file system."""
 
 _COUNTED_BYTES = 1 << 30
 """Lines are counted up to there, which takes a second or two."""
@@ -89,12 +92,12 @@ class Blocks(Sequence[Block]):
         raise IndexError(index)
 
 
-def read_block(path: pathlib.Path, start: int, stop: int) -> tuple[int, bytes]:
+def read_block(path: Path, start: int, stop: int) -> tuple[int, bytes]:
     r"""Returns the byte offset of a block's first line, and the block's lines, each ended by one \n.
 
     The lines are b"" if no line begins in the block.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         before = max(start - 1, 0)  # the byte before tells whether a line begins at `start`
         file.seek(before)
         text = file.read(stop - before)
@@ -146,12 +149,10 @@ def gzip_shares(sizes: Sequence[int], shard: DataShard) -> list[GzipShare]:
     return [GzipShare(file, 0, 1) for file in sorted(own_files)]
 
 
-def read_gzip(
-    path: pathlib.Path, index: int, count: int, block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[int, bytes]]:
+def read_gzip(path: Path, index: int, count: int, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, bytes]]:
     r"""Yields every count-th line, beginning with line `index`: the first line's number, and lines each ended by \n."""
     before, rest = 0, b""
-    with gzip.open(path) as file:
+    with opened(path) as packed, gzip.open(packed) as file:
         mark = file.peek(len(_MARK)).startswith(_MARK)
         file.read(len(_MARK) if mark else 0)
         while text := file.read(block_bytes):
@@ -170,7 +171,7 @@ def _every(lines: list[bytes], before: int, index: int, count: int) -> Iterator[
         yield before + skipped, b"".join(line.removesuffix(b"\r") + b"\n" for line in selected)
 
 
-def place_of_line(path: pathlib.Path, first: int, step: int, index: int) -> str:
+def place_of_line(path: Path, first: int, step: int, index: int) -> str:
     """Returns the place of a line in words; the file is read up to `first`.
 
     Args:
@@ -184,24 +185,24 @@ def place_of_line(path: pathlib.Path, first: int, step: int, index: int) -> str:
     if first > _COUNTED_BYTES:
         return f"{path} line {index + 1} from byte {first} on"
     before, rest = 0, first
-    with path.open("rb") as file:
+    with opened(path) as file:
         while rest and (text := file.read(min(rest, BLOCK_BYTES))):
             before, rest = before + text.count(b"\n"), rest - len(text)
     return f"{path} line {before + index + 1}"
 
 
 def line_blocks(
-    files: Sequence[pathlib.Path], block_bytes: int = BLOCK_BYTES
+    files: Sequence[Path], block_bytes: int = BLOCK_BYTES
 ) -> tuple[int, Callable[[tf.Tensor], LineRange]] | None:
     """Returns the number of blocks of plain files and a reader of one block; None if any file is gzipped."""
     if any(map(is_gzipped, files)):
         return None
-    blocks = Blocks([_size_of(path) for path in files], WHOLE, block_bytes)
+    blocks = Blocks([size_of(path) for path in files], WHOLE, block_bytes)
     return len(blocks), _block_reader(files, range(len(files)), blocks)
 
 
 def line_dataset(
-    files: Sequence[pathlib.Path], shard: DataShard, seed: tf.Tensor | None, block_bytes: int = BLOCK_BYTES
+    files: Sequence[Path], shard: DataShard, seed: tf.Tensor | None, block_bytes: int = BLOCK_BYTES
 ) -> tf.data.Dataset:
     """Returns the lines of a shard as LineRange elements.
 
@@ -212,7 +213,7 @@ def line_dataset(
         the order of the files.
       block_bytes: bytes of one read.
     """
-    sizes = [_size_of(path) for path in files]
+    sizes = [size_of(path) for path in files]
     gzipped: list[int] = []
     plain: list[int] = []
     for number, path in enumerate(files):
@@ -230,7 +231,7 @@ _SIGNATURE = (tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.string))
 
 
 def _plain_lines(
-    paths: Sequence[pathlib.Path], numbers: Sequence[int], blocks: Blocks, seed: tf.Tensor | None
+    paths: Sequence[Path], numbers: Sequence[int], blocks: Blocks, seed: tf.Tensor | None
 ) -> tf.data.Dataset:
     reader = no_autograph(_block_reader(paths, numbers, blocks))
     return (
@@ -238,9 +239,7 @@ def _plain_lines(
     )
 
 
-def _block_reader(
-    paths: Sequence[pathlib.Path], numbers: Sequence[int], blocks: Blocks
-) -> Callable[[tf.Tensor], LineRange]:
+def _block_reader(paths: Sequence[Path], numbers: Sequence[int], blocks: Blocks) -> Callable[[tf.Tensor], LineRange]:
     """Returns a reader of one block, in Python: TensorFlow's datasets cannot start in the middle of a file."""
 
     def read(index: Any) -> tuple[int, int, bytes]:
@@ -248,7 +247,7 @@ def _block_reader(
         path = paths[block.file]
         try:
             return numbers[block.file], *read_block(path, block.start, block.stop)
-        except OSError as error:
+        except errors_of(path) as error:
             raise _unreadable(path, error) from None
 
     def lines(index: tf.Tensor) -> LineRange:
@@ -259,7 +258,7 @@ def _block_reader(
 
 
 def _gzip_lines(
-    paths: Sequence[pathlib.Path],
+    paths: Sequence[Path],
     numbers: Sequence[int],
     parts: Sequence[GzipShare],
     seed: tf.Tensor | None,
@@ -272,7 +271,7 @@ def _gzip_lines(
         path = paths[part.file]
         try:
             yield from read_gzip(path, part.index, part.count, block_bytes)
-        except (OSError, EOFError, zlib.error) as error:
+        except (*errors_of(path), EOFError, zlib.error) as error:  # type: ignore[misc]
             raise _unreadable(path, error) from None
 
     files = tf.constant([numbers[part.file] for part in parts], tf.int64)
@@ -298,12 +297,5 @@ def _not_empty(lines: LineRange) -> tf.Tensor:
     return tf.size(lines.lines) > 0
 
 
-def _size_of(path: pathlib.Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _unreadable(path: pathlib.Path, error: Exception) -> Exception:
+def _unreadable(path: Path, error: Exception) -> Exception:
     return pipeline_error(f"{path} cannot be read: {str(error).rstrip('.')}.")

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import socket
 import tempfile
 import threading
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.remote_files import scheme_of
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import check_tasks, parse
@@ -24,7 +24,6 @@ from ps_train.config.fields import source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.output_fields import parse_profile
-from ps_train.config.paths import ADDED, TENSORFLOW_PATHS, package_of, scheme_of
 from ps_train.modeling.file_check import check_model_file
 
 
@@ -177,13 +176,6 @@ def _is_of_this_machine(host: str) -> bool:
 
 
 def _check_data_dir(job: Job) -> None:
-    for name in TENSORFLOW_PATHS:
-        scheme = scheme_of(getattr(job, name))
-        if scheme in ADDED and importlib.util.find_spec("tensorflow_io") is None:
-            raise ConfigError(
-                f"{described(job, name)}: TensorFlow has no file system {scheme}:// here ({package_of(scheme)}); "
-                "or use a local path or a mounted bucket."
-            )
     if job.data_dir and not scheme_of(job.data_dir) and not os.path.exists(job.data_dir):
         raise ConfigError(f"{described(job, 'data_dir')} does not exist: use the directory of the data files.")
 

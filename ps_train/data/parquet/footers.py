@@ -9,13 +9,14 @@ Columns of a path, as `day=1`, are columns of the data.  Fields of a struct are 
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ps_train.base.errors import DataError, one_line
+from ps_train.base.remote_files import file_system_of, scheme_of
+from ps_train.data.opened_files import errors_of, size_of
 from ps_train.data.parquet.columns import plain_type
 
 if TYPE_CHECKING:
@@ -94,12 +95,17 @@ def _footer(path: str) -> pq.FileMetaData:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not size_of(path):
+        raise DataError(f"{path} is empty: it is not a Parquet file.")
     try:
-        if not os.path.getsize(path):
-            raise DataError(f"{path} is empty: it is not a Parquet file.")
-        return pq.read_metadata(path)
-    except (OSError, pa.ArrowException) as error:
+        return pq.read_metadata(path, filesystem=file_system(path))
+    except (*errors_of(path), pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read as a Parquet file: {one_line(error)}.") from None
+
+
+def file_system(path: str) -> Any:
+    """Returns the file system of a file as pyarrow takes it: None for a local one."""
+    return file_system_of(path) if scheme_of(path) else None
 
 
 def _fields(schema: pa.Schema) -> dict[str, pa.DataType]:

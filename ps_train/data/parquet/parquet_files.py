@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError, one_line
-from ps_train.config.paths import scheme_of
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
+from ps_train.data.opened_files import errors_of
 from ps_train.data.parquet.columns import MissingValueError, column_of, is_text
-from ps_train.data.parquet.footers import RowGroup, read_footers
+from ps_train.data.parquet.footers import RowGroup, file_system, read_footers
 from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 
@@ -82,8 +82,6 @@ class Parquet(Stream):
             raise DataError(f"columns={columns!r} is a text: give a list of names.")
         names = None if columns is None else list(dict.fromkeys([*columns, *labels]))
         paths = files_like(files, below=True)
-        if remote := [path for path in paths if scheme_of(path)]:
-            raise DataError(f"{remote[0]} is not on a local disk: copy it, or mount its file system.")
         footers = read_footers(paths, names)
         names = list(footers.fields) if names is None else names
         defaults = dict(defaults or {})
@@ -148,7 +146,8 @@ class Parquet(Stream):
         group = self._groups[run.group]
         before, last = 0, run.first + run.rows
         try:
-            with pq.ParquetFile(group.path, metadata=group.metadata, read_dictionary=self._texts) as file:
+            options = {"metadata": group.metadata, "read_dictionary": self._texts}
+            with pq.ParquetFile(group.path, filesystem=file_system(group.path), **options) as file:
                 read = self._read or file.schema_arrow.names[:1]  # the columns of a path have as many rows as others
                 for batch in file.iter_batches(_CHUNK_ROWS, [group.number], read, use_threads=False):
                     start, stop = max(run.first - before, 0), min(last - before, batch.num_rows)
@@ -157,7 +156,7 @@ class Parquet(Stream):
                     before += batch.num_rows
                     if before >= last:
                         return
-        except (OSError, pa.ArrowException) as error:
+        except (*errors_of(group.path), pa.ArrowException) as error:
             raise pipeline_error(f"{group.path} cannot be read: {one_line(error)}.") from None
         raise pipeline_error(f"{group.path} has {before} rows in row group {group.number}, not {group.rows}.")
 

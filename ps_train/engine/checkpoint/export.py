@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +21,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
-from ps_train.base.errors import ConfigError, cause_of
-from ps_train.config.paths import scheme_of
+from ps_train.base.errors import ConfigError, SaveError, cause_of, one_line
+from ps_train.base.remote_files import file_system_of, scheme_of
+from ps_train.data.opened_files import errors_of, is_of_tensorflow
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.served_features import ServedFeatures
 from ps_train.engine.checkpoint.contents import restore_into, shapes_and_dtypes
@@ -41,9 +43,12 @@ def prepare_export(path: str) -> str:
     """
     folder = path if scheme_of(path) else os.path.abspath(path)
     try:
-        gfile.makedirs(folder)
-        gfile.listdir(folder)
-    except (tf.errors.OpError, OSError) as error:
+        if is_of_tensorflow(folder):
+            gfile.makedirs(folder)
+        else:
+            file_system_of(folder).makedirs(folder, exist_ok=True)
+        _names_in(folder)
+    except (*errors_of(path), tf.errors.OpError) as error:
         raise ConfigError(f"export_dir={path} cannot be written ({cause_of(error)}): use another directory.") from None
     return folder
 
@@ -78,7 +83,10 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
     Raises:
       ModelError: a feature cannot be exported, or the checkpoint belongs to another model.
       DamagedCheckpointError: the checkpoint is damaged.
+      SaveError: a file system of fsspec does not take it.
     """
+    if not is_of_tensorflow(directory):
+        return _export_by_fsspec(model, source, checkpoint, directory)
     is_remote = bool(scheme_of(directory))
     unfinished = f"unfinished-{socket.gethostname()}-{os.getpid()}"
     path = os.path.join(directory, str(_next_number(directory)) if is_remote else unfinished)
@@ -86,6 +94,22 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
         shutil.rmtree(path, ignore_errors=True)
     _write(model, source, checkpoint, path)
     return path if is_remote else _number(path, directory)
+
+
+def _export_by_fsspec(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
+    files, path = file_system_of(directory), f"{directory}/{_next_number(directory)}"
+    with tempfile.TemporaryDirectory(prefix="ps_train_export_") as local:
+        whole = os.path.join(local, "export")
+        _write(model, source, checkpoint, whole)
+        found = [os.path.join(folder, name) for folder, _, names in os.walk(whole) for name in names]
+        try:
+            for name in sorted(found, key=lambda name: name.endswith("saved_model.pb")):
+                there = f"{path}/{os.path.relpath(name, whole)}"
+                files.makedirs(os.path.dirname(there), exist_ok=True)
+                files.put_file(name, there)
+        except Exception as error:
+            raise SaveError(f"{path} could not be written: {one_line(error)}.") from error
+    return path
 
 
 def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None:
@@ -128,8 +152,17 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
 
 def _next_number(directory: str) -> int:
     """Returns the number of the next export, as TensorFlow Serving expects it: the largest is served."""
-    names = [name.rstrip("/") for name in gfile.listdir(directory)]
+    names = _names_in(directory)
     return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+
+
+def _names_in(directory: str) -> list[str]:
+    if is_of_tensorflow(directory):
+        return [name.rstrip("/") for name in gfile.listdir(directory)]
+    files = file_system_of(directory)
+    files.invalidate_cache(directory)
+    found = files.ls(directory, detail=False) if files.exists(directory) else []  # a store has no empty directories
+    return [os.path.basename(name.rstrip("/")) for name in found]
 
 
 def _number(unfinished: str, directory: str) -> str:

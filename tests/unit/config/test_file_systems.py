@@ -10,14 +10,14 @@ from ps_train.config.job import Job
 
 
 @pytest.mark.parametrize("name", ["data_dir", "export_dir"])
-def test_a_file_system_that_tensorflow_does_not_have_is_refused_with_those_it_has(name):
+def test_a_file_system_that_nobody_has_is_refused_with_those_it_has(name):
     with pytest.raises(ConfigError) as caught:
-        check_file_systems(Job(**{name: "s3://bucket/x"}, sources={name: "job.flags:2"}))
+        check_file_systems(Job(**{name: "none://bucket/x"}, sources={name: "job.flags:2"}))
     message = str(caught.value)
-    assert f"{name}=s3://bucket/x (from job.flags:2): TensorFlow has no file system s3://" in message
-    assert "ram" in message and "tensorflow-io" in message
+    assert f"{name}=none://bucket/x (from job.flags:2): no package of fsspec knows none://" in message
+    assert "ram" in message and "mounted bucket" in message
 
 
-@pytest.mark.parametrize("path", ["", "data", "/data", "ram://data"])
-def test_local_paths_and_those_of_tensorflow_are_accepted(path):
+@pytest.mark.parametrize("path", ["", "data", "/data", "ram://data", "memory://data"])
+def test_local_paths_and_those_of_tensorflow_and_fsspec_are_accepted(path):
     check_file_systems(Job(data_dir=path, export_dir=path))

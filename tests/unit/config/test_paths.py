@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.remote_files import scheme_of
 from ps_train.config.job import Job
-from ps_train.config.paths import LOCAL_PATHS, TENSORFLOW_PATHS, local_path, scheme_of
+from ps_train.config.paths import LOCAL_PATHS, REMOTE_PATHS, local_path
 from tests.support.fork_server import ROOT
 
 LINE = " (from the command line)"
@@ -24,7 +25,7 @@ def refusal(name, value):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", [*LOCAL_PATHS, *TENSORFLOW_PATHS])
+@pytest.mark.parametrize("name", [*LOCAL_PATHS, *REMOTE_PATHS])
 def test_a_job_has_the_home_directory_in_the_place_of_a_tilde(name, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert getattr(Job(**{name: "~/x"}), name) == "/home/me/x"
@@ -45,19 +46,13 @@ def test_a_file_that_must_be_local_is_not_on_another_file_system(name, address):
     assert "mounted bucket" in message
 
 
-def test_the_package_that_has_a_file_system_is_named():
-    assert "tensorflow-io" in refusal("model_dir", "s3://bucket/x")
-    assert "tensorflow-io" in refusal("model_dir", "hdfs://host/x")
-    assert "tensorflow-io" not in refusal("model_dir", "gs://bucket/x")
-
-
-@pytest.mark.parametrize("name", TENSORFLOW_PATHS)
+@pytest.mark.parametrize("name", REMOTE_PATHS)
 def test_data_and_exports_may_be_on_another_file_system(name):
     assert local_path(name, "gs://bucket/x", "") == "gs://bucket/x"
     assert "use gs://NAME/PATH" in refusal(name, "gs:/bucket/x")
 
 
-@pytest.mark.parametrize("name", [*LOCAL_PATHS, *TENSORFLOW_PATHS])
+@pytest.mark.parametrize("name", [*LOCAL_PATHS, *REMOTE_PATHS])
 @pytest.mark.parametrize(("given", "path"), [("file:///a/b", "/a/b"), ("a/b", "a/b"), ("", ""), ("a:b/c", "a:b/c")])
 def test_a_local_path_stays(name, given, path):
     assert local_path(name, given, "") == path

@@ -85,8 +85,6 @@ def test_more_tasks_than_one_machine_bears_are_refused(name):
         ({"model": "no_such_module:Net"}, "there is no module 'no_such_module'"),
         ({"model_arg": ("hiden=3",)}, "model_arg hiden is not an argument"),
         ({"data_dir": "/no/such/dir"}, "data_dir=/no/such/dir does not exist"),
-        ({"data_dir": "s3://bucket/x"}, "tensorflow-io"),
-        ({"export_dir": "hdfs://host/x"}, "tensorflow-io"),
         ({"model_dir": "/dev/null"}, "/dev/null is not a directory"),
         ({"model_dir": "/dev/null/x/y"}, "/dev/null is not a directory"),
         ({"model_dir": "/proc/x"}, "model_dir=/proc/x cannot be written to"),

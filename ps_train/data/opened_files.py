@@ -1,0 +1,99 @@
+"""Data files for reading, wherever they are: on local disks, TensorFlow's file systems, and those of fsspec.
+
+with opened("s3://bucket/train-0.csv") as file:       # a binary file that can seek
+...
+size_of("gs://bucket/train-0")                        # bytes
+path = local_copy("s3://bucket/train-0")              # for readers that take only names of TensorFlow
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import IO, cast
+
+import tensorflow as tf
+from tensorflow.io import gfile
+
+from ps_train.base.errors import DataError, PsTrainError, one_line
+from ps_train.base.remote_files import file_system_of, scheme_of
+
+_REMOTE_BLOCK_BYTES = 1 << 18
+"""Bytes of one request to a remote file system, as many as a reader of lines asks for at a time."""
+
+
+def is_of_tensorflow(path: str) -> bool:
+    """Returns True for a path on a file system of TensorFlow, as a local path."""
+    return scheme_of(path) in gfile.get_registered_schemes()
+
+
+def opened(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Opens a file for reading; the caller closes it.
+
+    Raises:
+      OSError, or an exception of the file system's package: the file cannot be read.  See `errors_of`.
+    """
+    name = os.fspath(path)
+    if not scheme_of(name):
+        return open(name, "rb")
+    if is_of_tensorflow(name):
+        return cast(IO[bytes], gfile.GFile(name, "rb"))
+    return cast(IO[bytes], file_system_of(name).open(name, "rb", block_size=_REMOTE_BLOCK_BYTES))
+
+
+def size_of(path: str | os.PathLike[str]) -> int:
+    """Returns a file's size in bytes.
+
+    Raises:
+      DataError: the file cannot be read.
+    """
+    name = os.fspath(path)
+    with told_as_data_error(name):
+        if is_of_tensorflow(name):
+            return int(gfile.stat(name).length)
+        return int(file_system_of(name).size(name))
+
+
+def local_copy(path: str) -> str:
+    """Returns the name of a file for TensorFlow: its own, or that of a new copy on the local disk.
+
+    The caller removes the copy; those that it leaves go when the process ends.
+
+    Raises:
+      DataError: the file cannot be read.
+    """
+    if is_of_tensorflow(path):
+        return path
+    handle, copy = tempfile.mkstemp(dir=_directory_of_copies())
+    os.close(handle)
+    with told_as_data_error(path):
+        file_system_of(path).get_file(path, copy)
+    return copy
+
+
+@functools.cache
+def _directory_of_copies() -> str:
+    directory = tempfile.TemporaryDirectory(prefix="ps_train_copies_")
+    atexit.register(directory.cleanup)
+    return directory.name
+
+
+def errors_of(path: str | os.PathLike[str]) -> tuple[type[Exception], ...]:
+    """Returns the exceptions for a file that cannot be read; packages of remote file systems have some of their own."""
+    return (Exception,) if scheme_of(os.fspath(path)) else (OSError,)
+
+
+@contextlib.contextmanager
+def told_as_data_error(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Makes an error of the body, in which a file is read, a DataError with its path."""
+    try:
+        yield
+    except PsTrainError:
+        raise
+    except (*errors_of(path), tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "message", None) or one_line(error)
+        raise DataError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
