@@ -35,6 +35,8 @@ Files:
     process_ids.py         Process identity across machines: a pid means something only within its host, boot and PID
                              namespace
     process_stats.py       Resources that this process uses: CPU time, memory, and bytes over its TCP connections
+    remote_files.py        Files at addresses such as `s3://bucket/name`, through fsspec and the package that it
+                             names for each kind
     signals.py             Events of a task's main thread, which waits for signals while a second thread trains
     tcp_connections.py     The open TCP connections of this process
     tf_import.py           The import of TensorFlow, without its messages and without Keras

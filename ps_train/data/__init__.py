@@ -27,8 +27,10 @@ Files:
     idx.py              Reader of IDX files, the format of MNIST and similar data sets, plain or gzipped
     input_result.py     Features and labels of an input_fn's result, with the hook that starts its Dataset
     named_inputs.py     Names of the tensors of a batch, for errors about the user's data
-    pipeline.py         The input pipeline: each replica's shard of the data, shuffled and batched
+    opened_files.py     Data files for reading, wherever they are: on local disks, TensorFlow's file systems, and
+                          those of fsspec
     parse_faults.py     The fault of a record that TensorFlow cannot parse, in words for the user
+    pipeline.py         The input pipeline: each replica's shard of the data, shuffled and batched
     record_check.py     Check that a TFRecord file has been read to its end, with words for what is wrong with it
     record_files.py     Files of records as data, divided among the replicas: TFRecord files and text files
     record_index.py     Places of the records of a TFRecord file, so that a replica can begin to read in the middle

@@ -14,10 +14,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import IO, cast
-
-import tensorflow as tf
-from tensorflow.io import gfile
+from typing import IO, Any, cast
 
 from ps_train.base.errors import DataError, PsTrainError, one_line
 from ps_train.base.remote_files import file_system_of, scheme_of
@@ -28,7 +25,7 @@ _REMOTE_BLOCK_BYTES = 1 << 18
 
 def is_of_tensorflow(path: str) -> bool:
     """Returns True for a path on a file system of TensorFlow, as a local path."""
-    return scheme_of(path) in gfile.get_registered_schemes()
+    return not scheme_of(path) or scheme_of(path) in _gfile().get_registered_schemes()
 
 
 def opened(path: str | os.PathLike[str]) -> IO[bytes]:
@@ -41,7 +38,7 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     if not scheme_of(name):
         return open(name, "rb")
     if is_of_tensorflow(name):
-        return cast(IO[bytes], gfile.GFile(name, "rb"))
+        return cast(IO[bytes], _gfile().GFile(name, "rb"))
     return cast(IO[bytes], file_system_of(name).open(name, "rb", block_size=_REMOTE_BLOCK_BYTES))
 
 
@@ -53,8 +50,10 @@ def size_of(path: str | os.PathLike[str]) -> int:
     """
     name = os.fspath(path)
     with told_as_data_error(name):
+        if not scheme_of(name):
+            return os.path.getsize(name)
         if is_of_tensorflow(name):
-            return int(gfile.stat(name).length)
+            return int(_gfile().stat(name).length)
         return int(file_system_of(name).size(name))
 
 
@@ -94,6 +93,12 @@ def told_as_data_error(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except PsTrainError:
         raise
-    except (*errors_of(path), tf.errors.OpError) as error:
+    except errors_of(path) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "message", None) or one_line(error)
         raise DataError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
+
+
+def _gfile() -> Any:
+    from tensorflow.io import gfile  # late: data are described without TensorFlow
+
+    return gfile

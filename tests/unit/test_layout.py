@@ -24,6 +24,7 @@ COVERED_BY = {
     # Parts of readers, judged by what is read.
     "data/bad_records.py": "tests/unit/data/test_record_parser.py",
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",
+    "data/file_names.py": "tests/unit/data/test_opened_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",
     # Parts of a graph that can be judged only in a whole graph.
     "engine/step/train_step.py": "tests/cluster/test_modes.py",

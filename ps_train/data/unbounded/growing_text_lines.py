@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 from tensorflow.io import gfile
 
 from ps_train.base.errors import DataError
-from ps_train.config.paths import scheme_of
+from ps_train.base.remote_files import scheme_of
 from ps_train.data.file_names import files_like
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.unbounded.source import Row, UnboundedSource

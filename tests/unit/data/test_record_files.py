@@ -309,11 +309,14 @@ def test_gzipped_text_cannot_be_cut_into_shards(texts: str) -> None:
         reader_of(TextLines(texts, parse_line), job)
 
 
-def test_text_must_be_on_a_local_disk() -> None:
+def test_text_may_be_on_any_file_system_of_tensorflow() -> None:
     tf.io.gfile.makedirs("ram://texts")
-    with tf.io.gfile.GFile("ram://texts/a", "w") as file:
-        file.write("1\t1\n")
-    with pytest.raises(DataError, match="ram://texts/a is not on a local disk: copy it, or use TFRecords"):
-        TextLines("ram://texts/*", parse_line)
+    for name, text in (("a", b"1\t1\n2\t2 2\n"), ("b", gzip.compress(b"3\t\n4\t4\n"))):
+        with tf.io.gfile.GFile(f"ram://texts/{name}", "wb") as file:
+            file.write(text)
+    assert sorted(read(lambda: evaluation_batches(TextLines("ram://texts/*", parse_line), 3))) == [1, 2, 3, 4]
+
+
+def test_text_that_is_not_there_is_an_error() -> None:
     with pytest.raises(DataError, match="no file has a name like /no/such: check --data_dir"):
         TextLines("/no/such", parse_line)

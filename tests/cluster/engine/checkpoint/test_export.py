@@ -82,7 +82,9 @@ def test_a_model_of_one_array_is_served_by_the_name_features_and_an_earlier_expo
     assert sorted(path.name for path in (tmp_path / "export").iterdir()) == ["2", "3", "notes", "saved_model.pb"]
 
 
-def test_each_export_has_the_next_number_on_any_file_system_of_tensorflow(tmp_path: pathlib.Path) -> None:
+def test_each_export_has_the_next_number_on_any_file_system_of_tensorflow_and_fsspec(
+    tmp_path: pathlib.Path,
+) -> None:
     model = Digits(hidden=8)
     checkpoint = exported(tmp_path, model, 1, batch_size=8)
     assert [path.name for path in (tmp_path / "export").iterdir()] == ["1"]
@@ -93,6 +95,14 @@ def test_each_export_has_the_next_number_on_any_file_system_of_tensorflow(tmp_pa
     loaded = tf.saved_model.load(f"{there}/2").signatures["serving_default"]
     images = model.data("test", "").features[:5]
     expected = predicted(model, checkpoint, images)["probabilities"]
+    np.testing.assert_allclose(loaded(features=tf.constant(images))["probabilities"], expected, atol=1e-6)
+
+    fsspec = pytest.importorskip("fsspec")
+    files, there = fsspec.filesystem("memory"), "memory://exports/digits"
+    assert prepare_export(there) == there
+    assert [export(model, source, checkpoint, there) for _ in range(2)] == [f"{there}/1", f"{there}/2"]
+    files.get(f"{there}/2", str(tmp_path / "from_memory"), recursive=True)
+    loaded = tf.saved_model.load(str(tmp_path / "from_memory")).signatures["serving_default"]
     np.testing.assert_allclose(loaded(features=tf.constant(images))["probabilities"], expected, atol=1e-6)
 
 
