@@ -18,8 +18,8 @@ from ps_train.base.errors import ModelError
 from ps_train.base.user_code import shown
 
 ALLOWED = (
-    "return ps_train.Arrays, ps_train.TFRecords, ps_train.TextLines, ps_train.Parquet, ps_train.Kafka, "
-    "ps_train.GrowingTextLines, a tf.data.Dataset of single (features, labels) examples, or a Stream"
+    "return ps_train.Arrays, a source such as ps_train.TFRecords, ps_train.Parquet or ps_train.Kafka, a "
+    "tf.data.Dataset of single (features, labels) examples, or a Stream"
 )
 FRAME = 'ps_train.Arrays(df.drop(columns="label").to_dict("series"), df["label"])'
 LOADER = "ps_train.Arrays(*map(np.stack, zip(*loader.dataset)))"

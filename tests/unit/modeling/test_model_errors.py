@@ -195,8 +195,8 @@ BOTH = "a variable and a table of ps_train.embeddings are both called t: rename 
 MADE = "made in tests/unit/modeling/test_model_errors.py, line "
 HERE = "test_model_errors.py, line "
 DATA_TYPES = (
-    "return ps_train.Arrays, ps_train.TFRecords, ps_train.TextLines, ps_train.Parquet, a tf.data.Dataset of single "
-    "(features, labels) examples, or a Stream"
+    "return ps_train.Arrays, a source such as ps_train.TFRecords, ps_train.Parquet or ps_train.Kafka, a "
+    "tf.data.Dataset of single (features, labels) examples, or a Stream"
 )
 PAIRS = "return a dict from names to (value, update) pairs"
 
