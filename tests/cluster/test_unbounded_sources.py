@@ -62,7 +62,7 @@ def make_until(workers, condition, what):
                 worker.make(3)
         return condition()
 
-    eventually(step, 30, what)
+    eventually(step, 120, what)
 
 
 @pytest.mark.parametrize("update", ["async", "sync", long("bounded")])

@@ -9,6 +9,7 @@ The model is sent to processes of their own, so this process may be a script or 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import numbers
 import os
@@ -115,8 +116,8 @@ def _check_names(given: Mapping[str, Any]) -> None:
     fields = {field.name: field for kind in (Task, Job) for field in job_fields(kind)}
     for name, value in given.items():
         if name not in fields:
-            close = [known for known in fields if known.startswith(name[:3]) or name in known]
-            hint = f"did you mean {', '.join(close[:4])}? " if close else ""
+            close = difflib.get_close_matches(name, fields, n=4)
+            hint = f"did you mean {', '.join(close)}? " if close else ""
             raise ConfigError(f"fit() has no flag {name!r}: {hint}python -m ps_train --helpfull lists all flags.")
         kind, is_text = kind_of(fields[name]), isinstance(value, str)
         fits: dict[Any, bool] = {
