@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import mmap
 import os
 import random
 from collections.abc import Callable
@@ -200,7 +201,10 @@ def test_the_sizes_of_a_model_directory_are_those_of_its_event_files_and_of_the_
 
 def test_a_sample_sees_memory_files_and_threads_of_a_process():
     before = sample_of(os.getpid(), calls=7)
-    held = bytearray(os.urandom(1 << 20) * 256)  # much more than what other threads of this process hold meanwhile
+    # Much more than what other threads of this process hold meanwhile, and pages that no allocator keeps or reuses.
+    held = mmap.mmap(-1, 256 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for _ in range(256):
+        held.write(os.urandom(MIB))
     opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(5)]
     after = sample_of(os.getpid(), calls=8)
     for descriptor in opened:
