@@ -195,7 +195,7 @@ def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothin
         assert cluster.global_step() == 2
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_a_batch_after_the_end_of_the_input_is_not_counted_as_skipped(update: str) -> None:
     model = SomeNan(count=3)

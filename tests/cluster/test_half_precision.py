@@ -66,6 +66,7 @@ def test_a_synchronous_update_weighs_batches_of_different_sizes_by_their_example
     assert spread(model, cluster.values()["w"], expected) <= ROUNDING[dtype] * 1.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [long("float16"), "bfloat16"])
 def test_a_skipped_push_weighs_nothing_in_any_dtype(dtype: str) -> None:
     model = Averaging(dtype, count=8)
@@ -80,11 +81,11 @@ def test_a_skipped_push_weighs_nothing_in_any_dtype(dtype: str) -> None:
     assert cluster.values()["ps_train/skipped"] == 1 and cluster.values()["ps_train/examples"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "update"),
     [("float16", "async"), ("bfloat16", "sync"), long("bfloat16", "async"), long("float64", "sync")],
 )
-@pytest.mark.usual(1)
 def test_accumulated_batches_are_added_up_without_losing_digits(dtype: str, update: str) -> None:
     """24 terms: their sum in bfloat16 would be wrong by more than one rounding."""
     model, accumulate, size = Averaging(dtype), 24, 8
@@ -166,6 +167,7 @@ def test_a_checkpoint_of_two_ps_restores_into_any_number_whatever_the_dtype(dtyp
         assert_same(other.values(), expected)
 
 
+@pytest.mark.long
 def test_the_slices_of_one_lost_ps_are_restored_alone(tmp_path: pathlib.Path) -> None:
     cluster = trained("float16", tmp_path, 2)
     before = cluster.values()

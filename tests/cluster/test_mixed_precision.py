@@ -91,9 +91,9 @@ def test_accumulated_batches_are_added_up_in_float32() -> None:
     assert_equal(cluster.values(), plain, 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [long("bfloat16"), "float16"])
 @pytest.mark.parametrize("update", ["async", long("bounded"), "sync"])
-@pytest.mark.usual(1)
 def test_several_steps_in_a_call_are_the_same_steps_bit_by_bit(dtype: str, update: str) -> None:
     found = []
     for run in (1, 4):
@@ -108,6 +108,7 @@ def test_several_steps_in_a_call_are_the_same_steps_bit_by_bit(dtype: str, updat
     assert found[0][1] == (OVERFLOWS if dtype == "float16" else 0)
 
 
+@pytest.mark.long
 def test_variables_in_the_checkpoint_are_float32_and_so_are_loss_and_metrics(tmp_path: pathlib.Path) -> None:
     cluster = InProcessCluster(Perceptron(), 2, 1, tmp_path, compute_dtype="bfloat16", batch_size=BATCH)
     cluster.start()
@@ -122,6 +123,7 @@ def test_variables_in_the_checkpoint_are_float32_and_so_are_loss_and_metrics(tmp
     assert cluster.steps[0].worker.loss.dtype == tf.float32
 
 
+@pytest.mark.long
 def test_values_are_cast_once_and_only_for_another_dtype() -> None:
     def casts(dtype: str) -> int:
         cluster = InProcessCluster(Perceptron(), 1, 1, compute_dtype=dtype, accumulate=3, batch_size=2)
@@ -136,6 +138,7 @@ def test_values_are_cast_once_and_only_for_another_dtype() -> None:
     assert casts("bfloat16") == 2 and casts("float32") == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("clip", [long(None), 1e6])
 def test_an_overflow_is_skipped_and_counted_and_training_goes_on(num_ps: int, clip: float | None) -> None:
@@ -172,6 +175,7 @@ def test_each_worker_has_its_own_scale_and_a_round_is_of_the_finite_gradients() 
     assert values["ps_train/examples"] == (OVERFLOWS + 2 + 2) * BATCH
 
 
+@pytest.mark.long
 def test_the_scale_outlives_a_session() -> None:
     cluster = cluster_of(Steep(), "float16", learning_rate=STEEP_RATE)
     cluster.train(OVERFLOWS + 1)
@@ -212,6 +216,7 @@ class Reversed(Perceptron):
         return {name: -tf.convert_to_tensor(gradient) for name, gradient in found.items()}
 
 
+@pytest.mark.long
 def test_a_models_own_gradients_are_of_float32() -> None:
     cluster = cluster_of(Reversed(), "float16")
     initial = cluster.values()

@@ -98,6 +98,7 @@ def test_of_several_workers_the_first_one_moves_it_alone(update: str) -> None:
     check(cluster, own)
 
 
+@pytest.mark.long
 def test_values_that_are_pulled_ahead_do_not_lose_a_step_of_it() -> None:
     model = Averaged()
     cluster = cluster_of(model, 1, 1, 8, prefetch_pulls=1)
@@ -184,9 +185,9 @@ class Textual(Linear):
             return tf.identity(super().forward(features, training))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [long(1), 4])
 @pytest.mark.parametrize("update", ["async", "sync"])
-@pytest.mark.usual(1)
 def test_it_may_be_of_any_dtype_and_be_assigned_in_branches_and_functions(run: int, update: str) -> None:
     cluster = cluster_of(Textual(count=120, width=5), 2, 1, run, update=update)
     cluster.train(8, run=run)

@@ -77,9 +77,9 @@ def test_all_workers_end_and_the_global_step_is_exactly_max_steps(mode: dict, nu
     assert cluster.global_step() == 41
 
 
+@pytest.mark.long
 @every_mode
 @one_or_two_ps
-@pytest.mark.usual(1)
 def test_no_worker_waits_for_one_that_was_removed_in_the_middle_of_training(mode: dict, num_ps: int) -> None:
     cluster = cluster_of(3, mode, num_ps, max_steps=60)
     pace, silent, why = pace_for(cluster), threading.Event(), {}
@@ -165,6 +165,7 @@ class Bad(Linear):
         return arrays
 
 
+@pytest.mark.long
 @every_mode
 def test_a_gradient_that_is_no_number_is_never_applied(mode: dict) -> None:
     cluster = cluster_of(1 if not mode.get("backup_workers") else 2, mode, model=Bad(count=24))

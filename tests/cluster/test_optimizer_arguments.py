@@ -35,6 +35,7 @@ def test_an_argument_reaches_the_updates_of_every_ps(update) -> None:
         np.testing.assert_allclose(found[name], plain[name], rtol=2e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.long
 def test_a_checkpoint_keeps_its_accumulators_and_new_rows_begin_as_its_rows_began(tmp_path) -> None:
     """The ids of the continued training are new: they get rows after the checkpoint is restored."""
     ids = np.repeat(np.arange(STEPS), 4).reshape(-1, 1)  # four examples a step

@@ -61,7 +61,7 @@ def test_an_id_out_of_range_ends_the_job_with_a_line_that_names_table_field_id_a
     assert cluster.global_step() == 1, "the second batch is the bad one"
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("oov", ["default", "hash"])
 def test_an_id_out_of_range_trains_a_row_if_so_wished(oov: str) -> None:
     cluster = built(Table(largest=19, oov=oov))

@@ -13,6 +13,7 @@ from tests.support.processes import Processes
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ps", [long(1), 2])
 def test_points_29_30_and_60_all_tasks_end_and_hooks_count_exactly_max_steps(
     processes: Processes, tmp_path: pathlib.Path, ps: int

@@ -38,6 +38,7 @@ def result(worker):
     return [float(value) for value in found[1].split(",")], int(found[2]), int(found[3])
 
 
+@pytest.mark.long
 def test_asynchronous_training_ends_at_exactly_the_last_step_and_the_ps_end(processes):
     ps, workers = start(processes, 3, 150, "async")
     assert [worker.wait(200) for worker in workers] == [0, 0, 0]

@@ -100,6 +100,7 @@ def http_port():
         server.wait()
 
 
+@pytest.mark.long
 def test_ports_that_are_closed_silent_or_of_another_program(processes):
     closed, own = free_ports(2)
     with silent_port() as silent, http_port() as http:

@@ -113,6 +113,7 @@ def run_on_a_terminal(clone, *command: str) -> str:
     return output.decode()
 
 
+@pytest.mark.long
 def test_two_tasks_that_start_together_install_once_and_the_next_start_says_nothing_of_it(clone) -> None:
     starts = [start(clone, "./run_ps.sh", "--task_index=0"), start(clone, "./run_worker.sh", "--task_index=1")]
     try:

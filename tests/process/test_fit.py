@@ -124,6 +124,7 @@ def test_an_unguarded_call_in_the_module_of_the_model_is_refused_once(processes:
     assert run.descendants() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signum", [signal.SIGINT, long(signal.SIGTERM)], ids=["SIGINT", "SIGTERM"])
 def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, signum: int) -> None:
     path = script(

@@ -126,6 +126,7 @@ def test_a_killed_launcher_leaves_nothing_behind(launch: Launch) -> None:
     eventually(lambda: is_empty(run), 15, "the end of all processes")
 
 
+@pytest.mark.long
 def test_a_lost_connection_ends_its_task_and_the_policy_restarts_it(launch: Launch, processes: Processes) -> None:
     run = launch(*ENDLESS, "--max_restarts=1", "--save_secs=1", "--heartbeat_timeout_secs=3")
     run.wait_for("step ", 90)

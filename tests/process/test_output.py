@@ -31,6 +31,7 @@ def test_results_and_progress_go_to_standard_output_and_nothing_else_is_written(
     assert errors.read_text() == ""
 
 
+@pytest.mark.long
 def test_errors_go_to_standard_error(processes: Processes) -> None:
     run, errors = run_apart(processes, "--model=tests.support.models:FailsLater", "--update=sync")
     assert run.wait(60) == 1

@@ -94,6 +94,7 @@ def test_fit_raises_the_refusal(processes, public_host):
     assert any(line.startswith("ConfigError the job does not start") for line in process.lines), process.output
 
 
+@pytest.mark.long
 def test_servers_of_scripts_are_refused_and_a_variable_or_flag_allows_them(processes, public_host):
     script = processes.directory / "serving.py"
     script.write_text(SERVER)

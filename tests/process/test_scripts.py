@@ -75,6 +75,7 @@ def test_point_88_an_estimator_program_of_the_time_of_contrib_runs_as_all_tasks_
     assert "embedding/table" in names and not done.descendants()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("network", "way", "name"),
     [

@@ -31,6 +31,7 @@ FLAGS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, *(long(seed) for seed in range(2, 21))])
 def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(processes: Processes, seed: int) -> None:

@@ -105,7 +105,7 @@ def steps_made(process: Process) -> int:
     return int(line.rpartition(" ")[2])
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("ps", [long(1), 2])
 def test_point_30_a_job_ends_at_exactly_max_steps_and_the_ps_ends_too(processes, tmp_path, ps):
     job = Job(processes, tmp_path, ps, max_steps=101)

@@ -154,6 +154,7 @@ def test_hidden_files_below_a_directory_are_no_rows(there: str, tmp_path: pathli
     assert found == [1] * 10
 
 
+@pytest.mark.long
 def test_a_copy_that_is_left_goes_with_the_process() -> None:
     code = (
         "import fsspec; from ps_train.data.opened_files import local_copy;"

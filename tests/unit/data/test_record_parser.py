@@ -90,7 +90,7 @@ RECORDS = {
 
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("name", ["train.csv", "train.csv.gz"])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_line_that_cannot_be_parsed_is_named_by_file_line_column_and_value(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, name: str, line: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_line_that_cannot_be_parsed_is_named_by_file_line_column_and_value(
 
 @pytest.mark.parametrize("kind", RECORDS)
 @pytest.mark.parametrize("compression", ["", "GZIP"])
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_a_record_that_cannot_be_parsed_is_named_by_file_number_and_feature(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, compression: str, kind: str
 ) -> None:

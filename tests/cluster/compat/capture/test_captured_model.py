@@ -75,6 +75,7 @@ def test_point_66_and_69_the_values_are_those_of_tensorflow(train: Callable[[tf.
     check(program_of(train), num_ps)
 
 
+@pytest.mark.long
 def test_point_66_several_steps_in_a_call(num_ps: int = 2) -> None:
     check(program_of(two_adams), num_ps, steps_per_run="4")
 
@@ -109,6 +110,7 @@ def test_point_68_synchronous_workers_apply_the_mean_of_their_gradients(lookup: 
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.long
 def test_point_70_metrics_in_training_leave_the_looked_up_variables_in_their_collections() -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         loss = tf.reduce_mean((network(features, LOOKUPS["lookup_v1"](features)) - labels) ** 2)
@@ -120,8 +122,8 @@ def test_point_70_metrics_in_training_leave_the_looked_up_variables_in_their_col
     check(Program(model_fn, input_fn, CONFIG, "unused"), 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scope", ["dnn", "a/rather/long/scope/of/names"])
-@pytest.mark.usual(1)
 def test_point_69_slots_of_partitioned_variables_have_the_keys_of_tensorflows_saver(
     tmp_path: pathlib.Path, scope: str
 ) -> None:
@@ -139,6 +141,7 @@ def test_point_69_slots_of_partitioned_variables_have_the_keys_of_tensorflows_sa
         assert trained.get_variable_value("global_step") == steps
 
 
+@pytest.mark.long
 def test_point_85_hooks_know_that_the_engine_ends_the_job() -> None:
     program = program_of(minimize)
     model = CapturedModel(program, survey_program(program), is_chief=False)

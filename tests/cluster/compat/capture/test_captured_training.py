@@ -93,6 +93,7 @@ def test_point_85_a_hook_stops_the_job_with_a_checkpoint(tmp_path: pathlib.Path)
     assert hook.told[-2:] == [6, "end"] and values_at(program, 6)["global_step"] == 6
 
 
+@pytest.mark.long
 def test_points_57_61_and_66_checkpoints_listeners_and_a_second_training(tmp_path: pathlib.Path) -> None:
     told: list[Any] = []
 
@@ -207,6 +208,7 @@ def test_wrong_names_for_init_from_checkpoint_are_the_programs_own_error(tmp_pat
     assert not any(thread.name == "ps" for thread in threading.enumerate()), "nothing serves for a program that failed"
 
 
+@pytest.mark.long
 def test_point_65_the_end_of_the_input_ends_the_training(tmp_path: pathlib.Path) -> None:
     def once() -> Any:
         return input_fn().take(5)

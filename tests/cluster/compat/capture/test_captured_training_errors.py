@@ -106,7 +106,7 @@ def test_the_exception_of_a_listener_is_raised_as_it_is(tmp_path: pathlib.Path, 
     assert raised.value is error
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("method", "error", "steps"),

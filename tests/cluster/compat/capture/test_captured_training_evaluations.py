@@ -29,6 +29,7 @@ class Exports(estimator.Exporter):
         self.made.append((step, bool(is_the_final_export), sorted(eval_result)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("throttle_secs", "steps"),

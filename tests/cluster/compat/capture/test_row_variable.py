@@ -47,7 +47,7 @@ def _variable(features: Any, initializer: Any) -> tf.Tensor:
     return tf.reduce_sum(v1.nn.embedding_lookup(rows, features["ids"]), 1)
 
 
-@pytest.mark.usual(2)
+@pytest.mark.long
 @pytest.mark.parametrize("lookup", [_column, _variable])
 @pytest.mark.parametrize("num_ps", [1, 3])
 def test_a_looked_up_variable_begins_with_given_rows(lookup: Any, num_ps: int) -> None:

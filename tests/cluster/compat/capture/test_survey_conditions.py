@@ -277,7 +277,7 @@ def test_what_depends_on_a_condition_is_trained_by_tensorflow_with_the_line(
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-@pytest.mark.usual(6)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("train", "reason"),
     [case for case in REFUSED if case[0] is not clipped_values and case[0] is not by_hooks]
@@ -348,10 +348,10 @@ def one_adagrad_twice(loss: tf.Tensor) -> Any:
 RECORDED = [masked, gradients_of_branches, slices_of_branches, state_of_branches, plain_gradients, one_adagrad_twice]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize(
     "train", [*RECORDED, long(gradients_of_branches_of_tensorflow_1)], ids=lambda train: train.__name__
 )
-@pytest.mark.usual(1)
 def test_conditions_before_the_update_are_recorded(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)

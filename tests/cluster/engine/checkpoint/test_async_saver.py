@@ -68,6 +68,7 @@ def test_every_checkpoint_is_the_state_at_one_global_step(
     assert cluster.snapshots.report()["count"] == 12
 
 
+@pytest.mark.long
 def test_training_makes_progress_while_a_slow_disk_takes_the_checkpoint(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_save_that_fails_leaves_the_one_before_and_the_next_is_as_good(
     assert counts(checkpoints_in(str(tmp_path))[0][1]) == ({7.0}, 7)
 
 
+@pytest.mark.long
 def test_a_warm_up_is_not_a_checkpoint_and_not_reported(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

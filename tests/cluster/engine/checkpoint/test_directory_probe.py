@@ -59,7 +59,7 @@ def test_every_ps_of_one_machine_is_found_and_nothing_is_left(tmp_path: pathlib.
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usual(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("which", "place", "why"),
     [
@@ -78,7 +78,7 @@ def test_a_ps_with_another_disk_or_without_permission_is_refused(
     assert probe.find(disks, str(directory)) == (frozenset([0]), f"ps:1 {why} {directory}")
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("refused", [[1], [0, 1]])
 def test_the_chief_writes_and_reads_for_a_ps_that_does_not_see_its_directory(
     tmp_path: pathlib.Path, elsewhere: pathlib.Path, refused: list[int], monkeypatch: pytest.MonkeyPatch
@@ -123,6 +123,7 @@ def test_with_checkpoint_writers_chief_no_ps_writes(tmp_path: pathlib.Path) -> N
     assert saves and not [op.name for op in saves if "/job:ps" in op.device]
 
 
+@pytest.mark.long
 def test_a_directory_that_the_chief_cannot_write_to_is_reported_by_the_save(tmp_path: pathlib.Path) -> None:
     cluster = made(tmp_path / "model")
     (tmp_path / "file").write_text("")

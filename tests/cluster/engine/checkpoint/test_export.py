@@ -155,6 +155,7 @@ class Lists(Linear):
         return by_id + tf.sparse.sparse_dense_matmul(features["wide"], weights)[:, 0]
 
 
+@pytest.mark.long
 def test_ragged_and_sparse_features_are_served(tmp_path: pathlib.Path) -> None:
     model = Lists()
     checkpoint = exported(tmp_path, model, batch_size=4)

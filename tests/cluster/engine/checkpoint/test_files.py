@@ -50,8 +50,8 @@ def test_a_checkpoint_of_two_ps_restores_into_another_number(
         assert second.sessions[0].run(stored.variable) == before[stored.key]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [0, 1])
-@pytest.mark.usual(1)
 def test_a_ps_that_has_made_fewer_updates_than_another_keeps_its_own_count_of_them(
     tmp_path: pathlib.Path, lost: int, chunked: bool
 ) -> None:
@@ -94,6 +94,7 @@ def test_tensorflow_reads_a_checkpoint_with_ordinary_names_and_whole_shapes(
     assert not list(tmp_path.glob("*_temp"))
 
 
+@pytest.mark.long
 def test_the_step_in_a_checkpoint_is_that_of_its_name_even_if_others_train_meanwhile(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_the_step_in_a_checkpoint_is_that_of_its_name_even_if_others_train_meanw
     assert tf.train.load_checkpoint(cluster.checkpoints.path(2)).get_tensor("global_step") == 2
 
 
+@pytest.mark.long
 def test_what_is_left_of_a_save_that_was_killed_is_no_checkpoint_and_goes_with_the_next(tmp_path: pathlib.Path) -> None:
     cluster = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
     left = tmp_path / "model.ckpt-7_temp"
@@ -146,6 +148,7 @@ def test_old_checkpoints_go_and_a_damaged_one_is_passed_over_loudly(
     assert cluster.global_step() == 3
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_another_model_is_an_error_that_names_the_difference(tmp_path: pathlib.Path) -> None:
     first = InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, **FIELDS)
     first.start()
@@ -184,6 +187,7 @@ def test_what_another_optimizer_has_saved_is_dropped_loudly(
     assert "(beta1_power, beta2_power, hidden1/bias/Adam; 10 in all)" in message and "--optimizer" in message
 
 
+@pytest.mark.long
 def test_checkpoints_of_which_none_can_be_read_are_refused_and_not_touched(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -203,8 +207,8 @@ def test_checkpoints_of_which_none_can_be_read_are_refused_and_not_touched(
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # of the first; there is none before the last
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a[b]c", long("a*?"), long("[!a] b"), long("a\\b")])
-@pytest.mark.usual(1)
 def test_a_directory_may_have_the_characters_of_a_pattern(tmp_path: pathlib.Path, name: str, chunked: bool) -> None:
     directory = tmp_path / name
     directory.mkdir()

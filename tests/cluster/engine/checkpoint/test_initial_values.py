@@ -94,8 +94,8 @@ def test_id_i_begins_with_row_i(name: str) -> None:
     assert np.array_equal(by_id(cluster), PRE[:7])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [1, 2, 3])
-@pytest.mark.usual(1)
 def test_the_rows_are_in_the_same_order_for_any_number_of_ps_and_in_any_parts(num_ps, monkeypatch, tmp_path) -> None:
     for module in (initialization, initial_values):
         monkeypatch.setattr(module, "CHUNK_BYTES", 800)  # 100 rows
@@ -134,12 +134,14 @@ def test_fields_follow_each_other_and_their_default_rows_come_last() -> None:
     assert np.array_equal(by_id(cluster), PRE[:9])
 
 
+@pytest.mark.long
 def test_given_rows_are_in_no_graph() -> None:
     cluster = InProcessCluster(Given(SOURCES["array"]), 2, 1, optimizer="sgd", batch_size=10)
     graph = cluster.steps[0].graph.as_graph_def().SerializeToString()
     assert not any(order.tobytes() in graph for order in ORDERS)
 
 
+@pytest.mark.long
 def test_a_restored_table_keeps_its_rows(tmp_path) -> None:
     def started(restore, source):
         cluster = InProcessCluster(Given(source), 2, 1, tmp_path, optimizer="sgd", batch_size=10)
@@ -152,6 +154,7 @@ def test_a_restored_table_keeps_its_rows(tmp_path) -> None:
     assert np.array_equal(by_id(started(True, lambda n: PRE[:n] + 1)), PRE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "declaration", "text"),
     [

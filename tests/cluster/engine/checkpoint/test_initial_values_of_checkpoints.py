@@ -105,6 +105,7 @@ def test_variables_begin_with_the_values_of_another_checkpoint(old: str, form: s
     assert cluster.score() == {"sum": pytest.approx(expected, rel=1e-4)}
 
 
+@pytest.mark.long
 def test_a_directory_names_its_newest_checkpoint(old: str) -> None:
     directory = str(pathlib.Path(old).parent)
     assert np.array_equal(
@@ -112,6 +113,7 @@ def test_a_directory_names_its_newest_checkpoint(old: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_resumed_training_keeps_its_values_and_another_begins_with_them(old: str, tmp_path) -> None:
     def begin(_):
         v1.train.init_from_checkpoint(old, {"/": "/"})
@@ -130,6 +132,7 @@ def test_a_resumed_training_keeps_its_values_and_another_begins_with_them(old: s
     assert resumed["global_step"] == 3 and second["global_step"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("assignment", "text"),
     [
@@ -181,6 +184,7 @@ class Users(Linear):
         return {"loss": v1.metrics.mean((outputs - labels) ** 2)}
 
 
+@pytest.mark.long
 def test_an_open_vocabulary_begins_with_all_of_its_variables_or_none(tmp_path) -> None:
     fields = {"optimizer": "adagrad", "learning_rate": 0.5, "batch_size": 20}
     old = InProcessCluster(Users(), 2, 1, tmp_path, **fields)

@@ -52,6 +52,7 @@ def test_an_update_that_reached_one_ps_only_is_reported_once_and_delays_one_chec
     assert cluster.snapshots._hold_secs[0] >= 1.5 > cluster.snapshots._hold_secs[1]
 
 
+@pytest.mark.long
 def test_a_round_that_is_complete_on_one_ps_only_is_no_state_to_be_saved(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_slow_chief_saves_at_each_due_step_that_another_worker_reaches(tmp_pat
     assert steps_in(tmp_path) == [10, 20, 30]
 
 
+@pytest.mark.long
 def test_a_slow_chief_saves_when_the_time_has_come(tmp_path: pathlib.Path) -> None:
     with watched(tmp_path, every_secs=0.5) as (_, hook, train):
         train()
@@ -60,6 +61,7 @@ def test_a_slow_chief_saves_when_the_time_has_come(tmp_path: pathlib.Path) -> No
         eventually(lambda: steps_in(tmp_path) == [1, 2], 30, "the second checkpoint")
 
 
+@pytest.mark.long
 def test_a_slow_disk_makes_the_next_checkpoint_late_and_a_line_says_why(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -163,7 +163,7 @@ NOT_TOTALS = {
 }
 
 
-@pytest.mark.usual(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", NOT_TOTALS)
 def test_another_assignment_is_scored_by_the_chief_alone(name: str) -> None:
     cluster = InProcessCluster(Numbers(lambda outputs, labels: {"a": NOT_TOTALS[name](outputs)}), 1, 1)

@@ -87,6 +87,7 @@ def test_no_worker_is_ever_further_ahead_of_the_slowest_than_the_bound_and_the_b
     assert cluster.global_step() == WORKERS * STEPS
 
 
+@pytest.mark.long
 def test_the_waiting_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "SLOW_SECS", 4 * SLOW_SECS)  # long beside what a busy machine adds
     _, cluster, _ = trained(lead=1)
@@ -97,6 +98,7 @@ def test_the_waiting_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waiting[1, 0] < waiting[1, 1] < STEPS * 1.0, "seconds"
 
 
+@pytest.mark.long
 def test_a_replica_that_comes_back_begins_beside_the_slowest_not_beside_the_fastest() -> None:
     cluster = InProcessCluster(
         Recorded(), 1, WORKERS, update="bounded", max_steps_ahead=3, learning_rate=0.01, batch_size=4
@@ -114,6 +116,7 @@ def test_a_replica_that_comes_back_begins_beside_the_slowest_not_beside_the_fast
     assert cluster.read("ps_train/clocks").tolist() == [[1, 1, 1], [2, 5, 2]]
 
 
+@pytest.mark.long
 def test_a_replica_that_left_holds_no_other_back_and_one_that_comes_back_alone_begins_beside_the_fastest() -> None:
     model = Recorded()
     cluster = InProcessCluster(model, 1, WORKERS, update="bounded", max_steps_ahead=1, learning_rate=0.01, batch_size=4)

@@ -74,6 +74,7 @@ def test_a_push_that_reached_the_first_ps_alone_is_not_awaited_by_the_other(is_l
     assert rounds(cluster) == [2, 2]
 
 
+@pytest.mark.long
 def test_a_push_that_is_made_again_in_the_same_round_reaches_the_other_ps() -> None:
     cluster, _ = made(2)
     cluster.open_again(1)

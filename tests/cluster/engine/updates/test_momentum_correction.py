@@ -41,6 +41,7 @@ def test_a_momentum_that_is_no_number_is_refused():
     assert momenta_of(Job(push_codec="int8"), model, ["first"]) == {}
 
 
+@pytest.mark.long
 def test_other_optimizers_stay_on_the_ps():
     model = Fixed()
     model.optimizer = lambda name, rate: {

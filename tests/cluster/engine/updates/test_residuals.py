@@ -103,7 +103,7 @@ def whole(cluster: InProcessCluster) -> dict[str, np.ndarray]:
     return {name: value for name, value in cluster.values().items() if not name.startswith("ps_train/")}
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 @pytest.mark.parametrize("optimizer", [one if one in ("adam", "two") else long(one) for one in OPTIMIZERS])
 def test_where_nothing_is_left_out_the_end_changes_no_bit(optimizer: str, update: str) -> None:
@@ -154,7 +154,7 @@ def moved(name: str, w: np.ndarray, slots: dict[str, np.ndarray], r: np.ndarray)
     return step(r) - step(np.zeros_like(r))
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "optimizer",
     [long("sgd"), "momentum", long("nesterov"), "adam", long("adagrad"), long("rmsprop"), "ftrl"],

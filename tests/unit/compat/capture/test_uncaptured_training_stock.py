@@ -50,6 +50,7 @@ def stock_at_10(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return directory
 
 
+@pytest.mark.long
 def test_point_66_all_variables_are_bitwise_those_of_the_stock_estimator(tmp_path, stock_at_10):
     train(tmp_path, 10)
     check_equal(tmp_path, stock_at_10)

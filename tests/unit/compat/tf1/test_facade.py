@@ -90,6 +90,7 @@ def test_point_88_absent_names_say_what_to_use_in_one_line(tmp_path):
     assert "TF_CONFIG" in lines[0] == lines[1] and "TPU" in lines[2] and "tf.no_such_name" in lines[7]
 
 
+@pytest.mark.long
 def test_point_88_app_run_calls_main_of_the_script_with_its_flags(tmp_path):
     code = "import sys\nimport tensorflow as tf\nsys.argv = ['x', '--units=3', 'rest']\n"
     code += "tf.flags.DEFINE_integer('units', 1, 'number of units')\nFLAGS = tf.app.flags.FLAGS\n"
@@ -110,10 +111,12 @@ with tf.Session() as session:
 """
 
 
+@pytest.mark.long
 def test_modules_of_ps_train_get_tensorflow_itself(tmp_path):
     assert output_of(OWN_MODULES, tmp_path) == ["3"]
 
 
+@pytest.mark.long
 def test_flags_of_absl_may_be_defined_by_the_script(tmp_path):
     code = "import sys\nimport tensorflow as tf\nsys.argv = ['x', '--log_dir=here', '--v=3', '--verbosity', 'INFO']\n"
     code += "tf.flags.DEFINE_string('log_dir', '/tmp', 'a')\ntf.flags.DEFINE_integer('v', 1, 'b')\n"
