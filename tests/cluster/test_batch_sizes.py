@@ -90,6 +90,7 @@ def test_synchronous_workers_have_the_same_size_in_a_step_and_equal_one_process(
     assert sized.cluster.global_step() == len(SCHEDULE), "a step counts one update, whatever its size"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_ps", "optimizer"), [(2, "sgd"), long(1, "adagrad")])
 def test_tables_get_the_rows_of_batches_of_any_size(num_ps: int, optimizer: str) -> None:
     model = Bags(count=400, dense=True)
@@ -104,6 +105,7 @@ def test_tables_get_the_rows_of_batches_of_any_size(num_ps: int, optimizer: str)
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scaling", ["linear", long("sqrt")])
 @pytest.mark.parametrize(("update", "num_workers"), [long("async", 1), ("sync", 2)])
 def test_the_learning_rate_follows_the_examples_of_an_update(scaling: str, update: str, num_workers: int) -> None:
@@ -124,6 +126,7 @@ def test_the_learning_rate_follows_the_examples_of_an_update(scaling: str, updat
     assert_equal(sized.cluster.values(), values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fields",
     [
@@ -135,7 +138,6 @@ def test_the_learning_rate_follows_the_examples_of_an_update(scaling: str, updat
     ],
     ids=["sync", "prefetching", "bounded", "dynamic sync", "dynamic"],
 )
-@pytest.mark.usual(1)
 def test_each_example_of_an_epoch_is_used_exactly_once_while_sizes_change(fields: dict) -> None:
     is_dynamic = fields.get("sharding") == "dynamic"
     model = Recording(ones=fields.get("update") == "sync")

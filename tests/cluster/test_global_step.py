@@ -73,6 +73,7 @@ def test_under_async_the_rate_is_that_of_the_update_count_of_the_ps_whichever_wo
         np.testing.assert_allclose(cluster.values()[name], -sum_of_rates(3 * STEPS), rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_rates_go_on_where_the_checkpoint_was(update: str, tmp_path) -> None:
     before = InProcessCluster(Falling(), 2, 1, tmp_path, update=update, batch_size=4)

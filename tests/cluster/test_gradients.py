@@ -115,6 +115,7 @@ def test_a_gradient_that_is_no_number_is_not_sent_although_the_loss_is_one() -> 
         assert np.array_equal(value, after[name]), name
 
 
+@pytest.mark.long
 def test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_count() -> None:
     cluster = InProcessCluster(SomeNan(count=16), 2, 1, optimizer="adam", batch_size=2, on_nan="skip")
     cluster.start()
@@ -146,6 +147,7 @@ def test_with_on_nan_skip_a_synchronous_update_is_the_mean_of_the_other_gradient
     assert cluster.global_step() == 3
 
 
+@pytest.mark.long
 def test_with_on_nan_skip_a_synchronous_step_without_any_number_makes_no_update_and_training_goes_on() -> None:
     cluster = InProcessCluster(SomeNan(count=16), 1, 2, update="sync", batch_size=1, on_nan="skip", learning_rate=RATE)
     cluster.start()
@@ -176,7 +178,7 @@ def test_accumulated_batches_equal_one_larger_batch_and_are_sent_once(update: st
         np.testing.assert_allclose(values[1][name], value, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_accumulation_counts_a_short_end_of_the_input_by_its_examples_and_nothing_after_it(update: str) -> None:
     cluster = InProcessCluster(

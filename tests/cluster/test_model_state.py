@@ -89,6 +89,7 @@ def test_every_batch_of_an_accumulated_push_moves_it(run: int) -> None:
     check(cluster, batches_of(model, BATCH, 16))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_of_several_workers_the_first_one_moves_it_alone(update: str) -> None:
     model = Averaged()

@@ -93,6 +93,7 @@ def test_ftrl_with_both_penalties_equals_numpy(cluster_of) -> None:
     assert any((table == 0).any() for table in expected.values()), "the first penalty must show"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 3])
 @pytest.mark.parametrize("optimizer", [one if one in QUICK else long(one) for one in TENSORFLOWS])
 def test_one_asynchronous_worker_equals_a_plain_session_with_tensorflows_own_lookup(
@@ -184,8 +185,8 @@ class Bad(Bags):
         return arrays
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", "sync"])
-@pytest.mark.usual(1)
 def test_a_gradient_of_rows_that_is_no_number_touches_no_row(cluster_of, update: str) -> None:
     cluster, initial = cluster_of(2, 1, Bad(), update=update, optimizer="momentum", on_nan="skip")
     cluster.train(5)

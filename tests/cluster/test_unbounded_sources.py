@@ -65,7 +65,7 @@ def make_until(workers, condition, what):
     eventually(step, 120, what)
 
 
-@pytest.mark.parametrize("update", ["async", "sync", long("bounded")])
+@pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
 def test_rows_that_arrive_while_workers_wait_are_used_once_and_the_job_ends_at_the_ends(workers, update):
     source, count = Memory(3), 300
     cluster = job(source, workers, count, update=update)
@@ -82,6 +82,7 @@ def test_rows_that_arrive_while_workers_wait_are_used_once_and_the_job_ends_at_t
     assert all(worker.made for worker in workers)
 
 
+@pytest.mark.long
 def test_under_sync_a_worker_without_a_partition_is_not_waited_for(workers):
     source = Memory(1)
     source.add(0, *range(200))
@@ -212,6 +213,7 @@ def test_a_source_that_is_away_is_waited_for(workers):
     make_until([worker], lambda: numbers_used(cluster) == 20, "it is back")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "error, raised, text",
     [

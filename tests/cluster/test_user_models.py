@@ -141,6 +141,7 @@ def test_a_loss_over_the_collections_of_variables_and_one_of_its_own(accumulate,
     check_export(model, cluster, tmp_path)
 
 
+@pytest.mark.long
 def test_get_variable_inside_of_a_function_is_shared_as_outside(tmp_path: pathlib.Path) -> None:
     """TensorFlow itself does not train what is made there."""
 
@@ -154,6 +155,7 @@ def test_get_variable_inside_of_a_function_is_shared_as_outside(tmp_path: pathli
     check_export(model, cluster, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_a_partitioner_of_the_model_changes_nothing(num_ps: int, tmp_path: pathlib.Path) -> None:
     model = UserModel(as_partitions)
@@ -162,6 +164,7 @@ def test_a_partitioner_of_the_model_changes_nothing(num_ps: int, tmp_path: pathl
     check_export(model, cluster, tmp_path)
 
 
+@pytest.mark.long
 def test_initial_values_of_variables_do_not_depend_on_where_they_live(tmp_path: pathlib.Path) -> None:
     def forward(x):
         first = tf.Variable(tf.random.normal([4, 6]))

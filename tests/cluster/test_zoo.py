@@ -141,12 +141,12 @@ def masks_of(draw, control_flow: int, seed: int, lengths: list[int]) -> np.ndarr
     return np.array(shape.masks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "draw, control_flow",
     [one if one[0].__name__ in ALWAYS_DRAWN else long(*one) for one in RANDOM],
     ids=lambda one: getattr(one, "__name__", one),
 )
-@pytest.mark.usual(1)
 def test_every_step_draws_numbers_of_its_own_which_its_seed_repeats(draw, control_flow: int) -> None:
     masks = masks_of(draw, control_flow, 3, [RUN, 1, RUN])
     assert masks.shape == (2 * RUN + 1, SIZE)

@@ -61,6 +61,7 @@ def test_a_raw_script(processes, tmp_path):
     assert saved.get_tensor("dense/kernel").shape == (3, 4)
 
 
+@pytest.mark.long
 def test_a_client_that_places_work_on_other_tasks(processes):
     done = run(processes, "--chief=master", "tests/process/programs/in_graph.py")
     assert "total 18" in done.output and done.output.count("client is master") == 1 == done.output.count("client is")

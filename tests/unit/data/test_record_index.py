@@ -108,6 +108,7 @@ def test_a_missing_file_is_named(tmp_path: pathlib.Path) -> None:
         index_of(f"{tmp_path}/none")
 
 
+@pytest.mark.long
 def test_processes_that_make_it_at_once_never_leave_a_part_of_it(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "train"
     file.write_bytes(content_of([50_000] * 2000))

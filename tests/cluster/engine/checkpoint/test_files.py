@@ -173,6 +173,7 @@ def test_a_directory_in_the_place_of_a_file_is_refused_before_training(tmp_path:
         prepare_directory(str(tmp_path))
 
 
+@pytest.mark.long
 def test_what_another_optimizer_has_saved_is_dropped_loudly(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:

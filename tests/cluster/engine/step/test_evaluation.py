@@ -217,6 +217,7 @@ def of_tensorflow(outputs, labels):
     return {name: (total(value), update) for name, (value, update) in pairs.items()}
 
 
+@pytest.mark.long
 def test_every_metric_of_tensorflow_is_put_together_rightly() -> None:
     found, whole = scored(of_tensorflow, 3)
     # The mean of the batches' means weighs the batches alike; three shards have other batches.

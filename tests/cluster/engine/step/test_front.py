@@ -114,6 +114,7 @@ def test_a_session_begins_with_a_batch_and_rows_of_its_own() -> None:
     assert np.flatnonzero(uses).tolist() == [*range(2 * BATCH), *range(3 * BATCH, 5 * BATCH)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [long(1), 3])
 def test_rows_belong_to_the_ids_for_which_they_were_pulled_also_if_these_are_drawn(length: int) -> None:
     cluster = cluster_of(Drawn(), learning_rate=0.5)
@@ -125,6 +126,7 @@ def test_rows_belong_to_the_ids_for_which_they_were_pulled_also_if_these_are_dra
     assert (rows <= np.arange(COUNT) + 0.01).all()
 
 
+@pytest.mark.long
 def test_an_open_vocabulary_gives_its_rows_too() -> None:
     cluster = cluster_of(Open())
     assert reads_of(cluster, "pull_1")
@@ -143,14 +145,15 @@ def test_a_batch_is_not_read_for_the_next_call_where_the_input_ends_or_batches_g
     assert not reads_of(cluster, "pull_1") and reads_of(cluster, "step_kept")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["bfloat16", "int8"])
-@pytest.mark.usual(1)
 def test_rows_are_kept_as_they_travel(codec: str) -> None:
     cluster = cluster_of(Drawn(), learning_rate=0.5, pull_codec=codec, push_codec=codec)
     cluster.train(600, run=LONGEST)
     assert np.abs(rows_of(cluster) - np.arange(COUNT)).mean() < 10
 
 
+@pytest.mark.long
 def test_no_collection_of_ours_is_written_into_a_meta_graph() -> None:
     """TensorFlow logs a warning for each value that it cannot write."""
     cluster = InProcessCluster(Open(), 1, 1, batch_size=BATCH)

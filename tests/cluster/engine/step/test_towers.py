@@ -157,6 +157,7 @@ def test_two_synchronous_workers_of_two_devices_make_the_steps_of_their_joined_b
     check(cluster, train_plainly(model, lambda: make_optimizer("sgd", RATE), cluster.initial, batches))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fields",
     [long({"update": "bounded"}), {"prefetch_pulls": 1}, long({"delay_compensation": 0.5})],
@@ -174,6 +175,7 @@ def test_what_one_device_trains_with_other_flags_several_train(fields: dict) -> 
         np.testing.assert_allclose(values[1][name], values[0][name], rtol=1e-6, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.long
 def test_a_part_that_is_not_finite_leaves_out_the_whole_batch() -> None:
     model = SomeNan(count=120)
     cluster = cluster_of(model, "2", on_nan="skip", update="sync")
@@ -201,7 +203,7 @@ class Collected(Linear):
         return tf.add_n(v1.get_collection(self.own))
 
 
-@pytest.mark.usual(2)
+@pytest.mark.long
 @pytest.mark.parametrize("own", ["", "losses", long("my_losses")])
 @pytest.mark.parametrize(("fields", "batch"), [({"towers": "2"}, 6), ({"towers": "1", "accumulate": 3}, 18)])
 def test_a_loss_in_a_collection_is_that_of_its_own_device_or_batch(fields: dict, batch: int, own: str) -> None:
@@ -216,6 +218,7 @@ def first_parts(batches: list, towers: int) -> list:
     return [(x[: -(-len(x) // towers)], y[: -(-len(y) // towers)]) for x, y in batches]
 
 
+@pytest.mark.long
 @two_or_three
 @pytest.mark.parametrize(
     ("run", "fields"), [long(1, {}), (4, {}), long(1, {"accumulate": 2}), long(4, {"update": "sync"})]
@@ -308,6 +311,7 @@ class NotingBags(Bags):
             return super().forward(features, training)
 
 
+@pytest.mark.long
 def test_tables_and_effects_together_are_refused_in_one_line() -> None:
     with pytest.raises(ConfigError) as caught:
         cluster_of(NotingBags(), "2")
@@ -316,6 +320,7 @@ def test_tables_and_effects_together_are_refused_in_one_line() -> None:
     assert "test_towers.py" in text and text.endswith("use towers=1.") and "\n" not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [1, long(4)])
 def test_every_device_draws_numbers_of_its_own_which_the_seed_repeats(run: int) -> None:
     found = []
@@ -343,6 +348,7 @@ def devices_of(cluster: InProcessCluster) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.long
 def test_the_model_runs_on_all_devices_and_input_and_push_on_the_first() -> None:
     cluster = cluster_of(Linear(), "3")
     cluster.train(1)
@@ -365,6 +371,7 @@ def test_several_devices_send_what_one_device_sends(model: Model, num_ps: int, u
     assert one == several and sum(one.values()) >= 2 * num_ps
 
 
+@pytest.mark.long
 def test_a_new_session_after_a_lost_ps_trains_on() -> None:
     model = Averaged()
     cluster = cluster_of(model, "2", run=4)

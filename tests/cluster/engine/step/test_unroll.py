@@ -104,6 +104,7 @@ def test_input_that_ends_within_a_call_is_used_to_its_end_and_steps_not_made_are
         assert pace.take(1000, made) == 1000 - made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 @pytest.mark.parametrize("lead", [long(0), 2])
 def test_the_bound_holds_within_calls(num_ps: int, lead: int) -> None:
@@ -196,6 +197,7 @@ class Recurrent(Linear):
         return tf.squeeze(state @ v, 1)
 
 
+@pytest.mark.long
 def test_loops_and_conditions_of_the_model_are_those_of_each_step() -> None:
     model = Recurrent(count=120, width=5)
     cluster = cluster_of(model, 1, 1)
@@ -234,6 +236,7 @@ def test_batches_are_taken_in_order() -> None:
     assert model.order == list(range(200))
 
 
+@pytest.mark.long
 def test_values_that_are_pulled_ahead_are_older_by_one_step_at_most_and_counted_as_such() -> None:
     model = Linear(count=120, width=5)
     cluster = cluster_of(model, 1, 1, optimizer="sgd", learning_rate=0.01, prefetch_pulls=1)
@@ -257,7 +260,7 @@ def test_a_replica_that_is_removed_within_a_call_goes_on_and_does_not_hold_the_o
     assert not alone.is_alive() and cluster.global_step() == RUN
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @every_mode_of_one
 @one_or_two_ps
 def test_steps_are_copied_when_a_longer_call_is_first_made_in_a_session_that_trains(mode: dict, num_ps: int) -> None:

@@ -89,6 +89,7 @@ class OfItsDtype(Linear):
         return tf.squeeze(tf.cast(features, w.dtype) @ w, 1) + b
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("update", "fields"),
     [
@@ -100,7 +101,6 @@ class OfItsDtype(Linear):
         long("async", {"compute_dtype": "bfloat16"}),
     ],
 )
-@pytest.mark.usual(1)
 def test_a_model_is_learned_as_without_it(update, fields):
     run = int(fields.get("steps_per_run", 1))
     cluster = cluster_of(OfItsDtype(), 2, update=update, pull_codec="int8", learning_rate=0.05, **fields)
@@ -110,9 +110,9 @@ def test_a_model_is_learned_as_without_it(update, fields):
     assert values["b"] == pytest.approx(0.5, abs=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 12])
 @pytest.mark.parametrize("prefetch", [False, True])
-@pytest.mark.usual(1)
 def test_rows_of_tables_reach_their_rows(size, prefetch):
     """The gradients do not depend on the rows, so they end as without a codec; some batches of 1 have no id at all."""
     plain, coded = (
@@ -131,6 +131,7 @@ class AddedVisits(Visits):
         return tf.reduce_mean(outputs * labels)
 
 
+@pytest.mark.long
 def test_an_id_of_an_open_vocabulary_stays_known_beside_large_rows():
     ids = np.random.default_rng(2).geometric(0.3, (96, 2)).astype(np.int64)
     plain, coded = (

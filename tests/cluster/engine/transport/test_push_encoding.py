@@ -121,10 +121,12 @@ def residuals_written(compute_dtype):
     return sum("Assign" in op.type and "/residual_" in op.inputs[0].name for op in ops)
 
 
+@pytest.mark.long
 def test_a_gradient_that_arrives_as_it_was_costs_no_residual():
     assert residuals_written("bfloat16") < residuals_written("float32")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fields", [{"accumulate": 3}, long({"clip_value": 0.01}), long({"l2": 0.1}), long({"update": "sync"})]
 )

@@ -59,6 +59,7 @@ def gradient_of(ids: np.ndarray, y: np.ndarray, table: np.ndarray, w: np.ndarray
     return of_table, (mean.T @ error)[:, None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [long(1), 2])
 def test_an_l2_term_leaves_the_rows_alone_that_the_batch_does_not_touch(num_ps: int) -> None:
     cluster, initial = trained(num_ps, 1, 4, 5, optimizer="sgd", l2=0.5)
@@ -71,6 +72,7 @@ def test_an_l2_term_leaves_the_rows_alone_that_the_batch_does_not_touch(num_ps: 
     assert np.array_equal(cluster.values()["table"][-1], initial["table"][-1]), "a row that was never touched"
 
 
+@pytest.mark.long
 def test_accumulated_batches_touch_the_rows_of_all_of_them() -> None:
     small, initial = trained(1, 1, 4, 10, optimizer="momentum", accumulate=3, l2=0.1)
     large, _ = trained(1, 1, 12, 10, optimizer="momentum", l2=0.1)
@@ -79,6 +81,7 @@ def test_accumulated_batches_touch_the_rows_of_all_of_them() -> None:
     assert not np.array_equal(small.values()["table"], initial["table"])
 
 
+@pytest.mark.long
 def test_what_is_compensated_for_a_delay_is_the_gradient_and_not_its_mask() -> None:
     cluster, initial = trained(1, 1, 12, 10, optimizer="sgd", delay_compensation=0.5)
     plain = train_plainly(Lookup(), lambda: make_optimizer("sgd", RATE), initial, batches_of(Lookup(), 12, 10))

@@ -93,7 +93,7 @@ class OneRow(Visits):
         return tf.reduce_mean(outputs)
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("clip", ["clip_norm", "clip_global_norm"])
 def test_the_decay_of_an_unused_default_row_does_not_count_in_a_norm(clip: str) -> None:
     model = OneRow(ids_of([7, 7, 7, 7]), capacity=10, initializer=100.0)
@@ -128,6 +128,7 @@ class TwoLookups(Linear):
         return tf.reduce_mean(outputs - labels)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("towers", ["1", long("2")])
 def test_it_is_used_if_any_lookup_of_a_step_uses_it(towers: str) -> None:
     for second, is_used in (([7, 7, 7, 7, 7, 7, 7, 7], False), ([7, 7, 7, 1, 7, 7, 7, 2], True)):
@@ -136,6 +137,7 @@ def test_it_is_used_if_any_lookup_of_a_step_uses_it(towers: str) -> None:
         assert (before != after).all() == is_used and (before == after).all() == (not is_used)
 
 
+@pytest.mark.long
 def test_a_row_that_is_admitted_by_a_step_that_used_the_default_row_is_not_updated() -> None:
     """A pull ahead of its turn may not see the use before it.  FTRL makes zero of a row with gradient zero."""
     model = Visits(KNOWN_AFTER_ONE, **LATE)
@@ -159,6 +161,7 @@ class Fixed(Linear):
         return tf.reduce_sum(tf.stop_gradient(rows), 1) * v1.get_variable("w", [], initializer=v1.ones_initializer())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_ps", [1, long(2)])
 def test_a_table_that_the_loss_does_not_depend_on_is_not_updated(num_ps: int) -> None:
     cluster = started(Fixed(), num_ps, optimizer="ftrl", batch_size=12, l2=0.5)

@@ -60,6 +60,7 @@ def test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back():
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.long
 def test_a_push_that_only_one_ps_got_is_used_by_the_other_when_its_examples_are_read_again():
     """Its worker lost its session in between.  The push after it is of values from two rounds, and is dropped."""
     # A variable is whole, so every example has its element on each ps.
@@ -81,9 +82,9 @@ def test_a_push_that_only_one_ps_got_is_used_by_the_other_when_its_examples_are_
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("keeps_own", [True, False])
-@pytest.mark.usual(1)
 def test_a_checkpoint_taken_after_one_ps_went_back_has_the_used_examples_of_each(
     tmp_path: pathlib.Path, lost: int, keeps_own: bool
 ) -> None:

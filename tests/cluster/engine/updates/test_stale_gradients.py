@@ -122,6 +122,7 @@ def test_rules_apply_together() -> None:
     assert cluster.values()["ps_train/dropped"] == 0
 
 
+@pytest.mark.long
 def test_adam_counts_every_step_when_many_updates_arrive_together() -> None:
     cluster = InProcessCluster(Linear(), 1, 4, optimizer="adam", batch_size=4)
     cluster.start()

@@ -99,6 +99,7 @@ def test_with_a_backup_the_update_is_the_mean_of_the_others_and_the_late_gradien
     np.testing.assert_allclose(cluster.values()["w"], (data_0 + data_1) / 2, atol=1e-6)
 
 
+@pytest.mark.long
 @one_or_two_ps
 def test_a_replica_that_leaves_is_not_waited_for_and_when_it_is_back_belongs_to_the_round_after(num_ps: int) -> None:
     cluster, model = made(num_ps)
@@ -143,6 +144,7 @@ def test_a_gradient_that_arrived_before_its_worker_left_counts(num_ps: int) -> N
     np.testing.assert_allclose(cluster.values()["w"], after_update(w, model, 0, 0, 1, 2), atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_gradient_of_values_from_two_different_rounds_is_dropped() -> None:
     """A worker that comes back may pull from one ps before an update and from the other one after it."""
     cluster, model = made(2)

@@ -64,7 +64,7 @@ def made(model: Any, directory: pathlib.Path, workers: int = 2, **fields: Any) -
 AHEAD = {"steps_per_run": "4", "prefetch_pulls": 1}
 
 MODES = [
-    pytest.param("async", {}, id="async"),
+    pytest.param("async", {}, id="async", marks=pytest.mark.long),
     pytest.param("async", AHEAD, id="async, pulling ahead", marks=pytest.mark.long),
     pytest.param("async", {"steps_per_run": "8"}, id="async in runs", marks=pytest.mark.long),
     pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded", marks=pytest.mark.long),
@@ -101,6 +101,7 @@ def test_every_checkpoint_of_a_large_table_is_the_state_at_one_global_step(
         np.testing.assert_allclose(reader.get_tensor("ads/Momentum"), momentum * uses, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_rows_before_and_after_the_place_of_the_writer_are_saved_as_they_were(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def of_saves(graph: tf.Graph) -> list[tf.Operation]:
     return [op for op, name in zip(found, names, strict=True) if name.startswith(("ps_train/old", "ps_train/cut"))]
 
 
+@pytest.mark.long
 def test_pushes_are_held_for_a_moment_and_updates_go_on_between_any_two_parts_of_a_table(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +169,7 @@ def test_pushes_are_held_for_a_moment_and_updates_go_on_between_any_two_parts_of
     assert report["hold_secs_max"] < report["write_secs_mean"] / 3
 
 
+@pytest.mark.long
 def test_a_write_makes_way_for_training_until_its_end_is_awaited(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +194,7 @@ def test_a_write_makes_way_for_training_until_its_end_is_awaited(
     assert saver.poll() == 0 and len(parts) > 10
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("admit_after", [1, 2])
 @pytest.mark.parametrize("optimizer", ["adagrad", long("sgd"), long("ftrl")])
 def test_an_open_vocabulary_is_saved_as_it_was_while_ids_are_admitted_and_evicted(
@@ -225,7 +228,7 @@ def test_an_open_vocabulary_is_saved_as_it_was_while_ids_are_admitted_and_evicte
         np.testing.assert_array_equal(reader.get_tensor(name), value, err_msg=name)
 
 
-@pytest.mark.usual(1)
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [0, 1])
 def test_updates_wait_where_old_rows_take_more_memory_than_they_may_and_a_line_says_so(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, limit: int
@@ -241,6 +244,7 @@ def test_updates_wait_where_old_rows_take_more_memory_than_they_may_and_a_line_s
         assert {*reader.get_tensor("ads").flat} == {-number, -2 * number}
 
 
+@pytest.mark.long
 def test_a_snapshot_that_a_dead_chief_has_left_does_not_mix_with_the_next_one(tmp_path: pathlib.Path) -> None:
     cluster = made(Every(), tmp_path, 1)
     snapshot = cluster.snapshots._snapshot
@@ -256,6 +260,7 @@ def test_a_snapshot_that_a_dead_chief_has_left_does_not_mix_with_the_next_one(tm
     assert tf.train.load_checkpoint(cluster.checkpoints.path(5)).get_tensor("ads").min() == -10
 
 
+@pytest.mark.long
 def test_a_small_table_is_copied_and_a_large_one_is_not(tmp_path: pathlib.Path, monkeypatch) -> None:
     monkeypatch.setattr(old_rows, "COPIED_BYTES", ROWS * DIMENSION * 4)
     cluster = made(Every(), tmp_path, 1)

@@ -110,6 +110,7 @@ def test_local_variables_are_each_workers_own_and_last_as_long_as_it(accumulate:
     assert [calls_of(cluster, index) for index in (0, 1)] == [3 * accumulate, 0]
 
 
+@pytest.mark.long
 def test_a_hook_that_initializes_the_local_variables_leaves_those_of_ps_train() -> None:
     model = UserModel(counting)
     cluster = InProcessCluster(model, 1, 1, batch_size=4, steps_per_run="2", prefetch_pulls=1, push_codec="int8")
@@ -131,6 +132,7 @@ def test_a_model_with_local_variables_is_scored_and_served(tmp_path: pathlib.Pat
     check_export(model, cluster, tmp_path)
 
 
+@pytest.mark.long
 def test_a_variable_of_the_metrics_alone_is_local_and_the_models_own_are_theirs(tmp_path: pathlib.Path) -> None:
     def metrics(outputs, labels):
         with v1.variable_scope("", reuse=True):

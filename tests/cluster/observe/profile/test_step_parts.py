@@ -163,6 +163,7 @@ def test_large_messages_are_pull_and_push():
     assert parts["pull"] + parts["push"] > 0.004, f"16 MiB each way: {parts}"
 
 
+@pytest.mark.long
 @every_mode
 def test_a_call_of_several_steps_is_several_times_one(mode):
     cluster = cluster_of(SlowLoss(), mode, run=3)
@@ -183,6 +184,7 @@ def test_values_pulled_ahead_do_not_count_while_the_worker_computes():
     assert parts["pull"] < parts["compute"] / 2
 
 
+@pytest.mark.long
 def test_rows_of_tables_are_pulled_and_updated():
     cluster = cluster_of(Bags(), ASYNC, optimizer="adagrad", learning_rate=0.1)
     for _ in range(20):  # TensorFlow leaves messages out of its record on a busy machine
@@ -198,6 +200,7 @@ def test_rows_of_tables_are_pulled_and_updated():
     assert {(s.task.partition(":")[0], s.part) for s in written} == {("ps", "update")}
 
 
+@pytest.mark.long
 def test_no_message_arrives_before_it_was_sent():
     record = recorded(cluster_of(Linear(), SYNC), calls=4)
     ends = {}
