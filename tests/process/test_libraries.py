@@ -41,7 +41,7 @@ MISSING = [name for name in ("deepctr", "tensorflow_estimator", "tf_keras") if i
 @pytest.mark.usual(len(USUAL))
 @pytest.mark.parametrize(("model", "num_ps"), CASES)
 def test_an_estimator_of_deepctr_learns_as_in_one_process(processes: Processes, model: str, num_ps: int) -> None:
-    steps = 400 if (model, num_ps) in USUAL else 1000  # AutoInt is slow to learn
+    steps = 400 if (model, num_ps) in USUAL else 1000
     launch = ["-m", "ps_train.run", "--compat", f"--num_ps={num_ps}", "--num_workers=2"]
     command = [sys.executable, *launch, PROGRAM, f"--model={model}", f"--steps={steps}"]
     cluster = processes.command(command, env=OFFLINE)
