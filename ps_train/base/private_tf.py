@@ -27,6 +27,7 @@ OVERRIDDEN = {
     "_resource_apply_sparse": "Optimizer: applies the gradient of some rows, each of which occurs once",
     "_shared_name": "Variable: the name of its slots and of its moving average",
     "_save_slice_info": "Variable: None if it is not a slice; read when its slots are made",
+    "_gather_saveables_for_checkpoint": "Variable: its value for a Saver; a Saver knows other classes by their type",
     "_should_act_as_resource_variable": "Variable: present if it is read by value; decides how its slots are made",
     "_as_graph_element": "the tensor or operation that stands for an object in `session.run` and control dependencies",
     "__tf_tensor__": "the tensor that stands for an object in operations",
@@ -207,6 +208,46 @@ def last_save(hook: Any) -> int | None:
 def count_saves_from(hook: Any, step: int) -> None:
     """Makes a CheckpointSaverHook count from a step to its next save; see `last_save`."""
     hook._timer.update_last_triggered_step(step)
+
+
+class SaverHookSettings(NamedTuple):
+    """The arguments of a CheckpointSaverHook.
+
+    Attributes:
+      path: the path of its checkpoints without the step.
+      save_secs: seconds between two of them; None for none.
+      save_steps: steps between two of them; None for none.
+      saver: its saver, or that of its scaffold; None for that of the graph.
+      listeners: the listeners of its saves.
+    """
+
+    path: str
+    save_secs: float | None
+    save_steps: int | None
+    saver: Any
+    listeners: Sequence[Any]
+
+
+def saver_hook_settings(hook: Any) -> SaverHookSettings:
+    """Returns the arguments of a CheckpointSaverHook that has not begun; it has no public names for them."""
+    saver = hook._saver or (hook._scaffold.saver if hook._scaffold is not None else None)
+    timer = hook._timer
+    return SaverHookSettings(hook._save_path, timer._every_secs, timer._every_steps, saver, tuple(hook._listeners))
+
+
+def as_saved_value(variable: Any, name: str) -> dict[str, Any]:
+    """Returns what `_gather_saveables_for_checkpoint` returns for an object that is saved like a variable.
+
+    The result is name to a function without arguments, which makes TensorFlow's private description of a value.
+    """
+    saving = importlib.import_module("tensorflow.python.training.saving.saveable_object")
+
+    def saveable(name: str = name) -> Any:
+        made = saving.SaveableObject(variable, [saving.SaveSpec(variable.value(), "", name)], name)
+        made.restore = lambda *_: variable.assign(None)  # which refuses
+        return made
+
+    return {"VARIABLE_VALUE": saveable}
 
 
 def reset_keras_names() -> None:

@@ -27,6 +27,7 @@ COVERED_BY = {
     "data/file_names.py": "tests/unit/data/test_opened_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",
     # Parts of a graph that can be judged only in a whole graph.
+    "compat/capture/program.py": "tests/cluster/compat/capture/test_savers.py",
     "engine/step/train_step.py": "tests/cluster/test_modes.py",
     "engine/step/ps_step.py": "tests/cluster/test_modes.py",
     "engine/step/ps_state.py": "tests/cluster/test_modes.py",

@@ -22,6 +22,7 @@ Files:
     program.py              The parts of an Estimator program that the engine needs
     recorded_optimizers.py  Record of the gradients that a model_fn computes and applies, in place of its optimizers
     row_variable.py         The object that a model_fn is given for a variable of which it only looks up rows
+    savers.py               The savers of a model_fn, which the engine replaces
     sessions.py             Graphs and sessions of an Estimator's calls: each call has new ones
     survey.py               Survey of a program: its model is built once, as TensorFlow itself would build it
     tensor_shapes.py        The form of tensor shapes: `shape[0]` is a number, or in programs for TensorFlow 1 an

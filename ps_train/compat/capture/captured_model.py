@@ -16,13 +16,21 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.base.private_tf import checkpoint_values_taken
+from ps_train.base.private_tf import checkpoint_values_taken, saver_hook_settings
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.counted_step import counted_step
 from ps_train.compat.capture.hyperparameters import on_this_ps
-from ps_train.compat.capture.program import ENGINE_ENDS_JOB, TRAIN, CaptureError, Program, hooks_of
+from ps_train.compat.capture.program import (
+    ENGINE_ENDS_JOB,
+    TRAIN,
+    CaptureError,
+    Program,
+    hooks_of,
+    saver_hooks_of,
+)
 from ps_train.compat.capture.recorded_optimizers import OptimizerRecorder
 from ps_train.compat.capture.row_variable import RowVariable
+from ps_train.compat.capture.savers import replaced_savers
 from ps_train.compat.capture.survey import Survey
 from ps_train.data.arrays import Batch
 from ps_train.engine.updates.apply_gradients import OptimizerGroups
@@ -60,7 +68,8 @@ class CapturedModel(Model):
         recorder = OptimizerRecorder(_name_of, _source_of)
         step = v1.train.get_global_step()
         # The first checkpoint has the values of other checkpoints; see initial_checkpoint.py.
-        with self._giving_rows(), counted_step(), recorder.recording(), checkpoint_values_taken(None, dict):
+        savers = replaced_savers(self._survey.saving.definitions)
+        with self._giving_rows(), counted_step(), recorder.recording(), savers, checkpoint_values_taken(None, dict):
             spec = self._program.model_fn(features.features, features.labels, TRAIN)
         self._check_same(recorder)
         self._recorder, self._step, self._spec = recorder, step, spec
@@ -90,8 +99,10 @@ class CapturedModel(Model):
         return hooks_of(self._program, self._spec, self._is_chief)
 
     def saving_listeners(self) -> list[v1.train.CheckpointSaverListener]:
-        """Returns the listeners that the program was given."""
-        return list(self._program.saving_listeners)
+        """Returns the listeners that the program was given, and those of its own CheckpointSaverHook."""
+        hooks = saver_hooks_of(self._program, self._spec, self._is_chief)
+        of_hooks = [listener for hook in hooks for listener in saver_hook_settings(hook).listeners]
+        return [*of_hooks, *self._program.saving_listeners]
 
     def _group_of(self, name: str) -> str:
         """Returns the number of the call that updates a variable or a slice of it."""

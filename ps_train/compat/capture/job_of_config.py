@@ -75,9 +75,11 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
         "seed": config.tf_random_seed if config.tf_random_seed is not None else 1,
         "save_steps": config.save_checkpoints_steps or 0,
         "save_secs": float(config.save_checkpoints_secs or 0),
-        "keep_checkpoints": config.keep_checkpoint_max or NO_LIMIT,
+        "keep_checkpoints": config.keep_checkpoint_max,
         "summary_steps": config.save_summary_steps or 0,
     }
+    values |= survey.saving.job_fields()
+    values["keep_checkpoints"] = values["keep_checkpoints"] or NO_LIMIT
     if survey.has_hooks:
         values["steps_per_run"] = "1"
     if survey.sync is not None:

@@ -55,16 +55,26 @@ class Program:
 
 
 def hooks_of(program: Program, spec: Any, is_chief: bool) -> list[v1.train.SessionRunHook]:
-    """Returns the training hooks of a task, without those that do nothing.
+    """Returns the training hooks of a task, without those that do nothing, or save in the engine's place.
 
     Args:
       program: the program.
       spec: the EstimatorSpec of its model_fn.
       is_chief: adds the chief's own.
     """
+    nothing, saver = v1.train.SessionRunHook, v1.train.CheckpointSaverHook
+    hooks = _all_hooks(program, spec, is_chief)
+    return [hook for hook in hooks if type(hook) is not nothing and not isinstance(hook, saver)]
+
+
+def saver_hooks_of(program: Program, spec: Any, is_chief: bool) -> list[v1.train.CheckpointSaverHook]:
+    """Returns the hooks of a task that save checkpoints; the arguments are those of `hooks_of`."""
+    return [hook for hook in _all_hooks(program, spec, is_chief) if isinstance(hook, v1.train.CheckpointSaverHook)]
+
+
+def _all_hooks(program: Program, spec: Any, is_chief: bool) -> list[v1.train.SessionRunHook]:
     of_chief = (spec.training_chief_hooks or ()) if is_chief else ()
-    hooks = [*program.hooks, *(spec.training_hooks or ()), *of_chief]
-    return [hook for hook in hooks if type(hook) is not v1.train.SessionRunHook]
+    return [*program.hooks, *(spec.training_hooks or ()), *of_chief]
 
 
 class SyncReplicas(NamedTuple):

@@ -10,7 +10,7 @@ never run.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -24,6 +24,7 @@ from ps_train.compat.capture.hyperparameters import check_hyperparameters, on_th
 from ps_train.compat.capture.program import TRAIN, CaptureError, Program, SyncReplicas, hooks_of
 from ps_train.compat.capture.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.compat.capture.row_variable import LookedUp, row_initializer
+from ps_train.compat.capture.savers import NOTHING_OF_ITS_OWN, SaverWatch, Saving, saving_of
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
 from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.data.data_shard import WHOLE
@@ -64,6 +65,7 @@ class Survey:
       sync: the settings of the SyncReplicasOptimizer; None without one.
       has_hooks: True if the program has training hooks.
       has_initial_values: True if initial values come from elsewhere than the variables' initializers.
+      saving: how the program saves checkpoints.
     """
 
     looked_up: Mapping[str, LookedUp]
@@ -72,6 +74,7 @@ class Survey:
     sync: SyncReplicas | None
     has_hooks: bool
     has_initial_values: bool
+    saving: Saving = NOTHING_OF_ITS_OWN
 
 
 def survey_program(program: Program) -> Survey:
@@ -89,8 +92,9 @@ def survey_program(program: Program) -> Survey:
         setter = v1.train.replica_device_setter(ps_tasks=1, worker_device=_OWN_DEVICE)
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
         taken: list[Any] = []
-        taking = checkpoint_values_taken(lambda *value: taken.append(value), dict)
-        with v1.device(setter), values_come_later(), taking, made.watching(), recorder.recording():
+        taking, savers = checkpoint_values_taken(lambda *value: taken.append(value), dict), SaverWatch()
+        building = savers.building()
+        with v1.device(setter), values_come_later(), taking, made.watching(), recorder.recording(), building:
             spec = _spec_of(program, batches.features, recorder)
         if others := named_tasks(v1.get_default_graph(), _OWN_DEVICE):
             raise CaptureError(f"it places work on {', '.join(others)}")
@@ -104,12 +108,13 @@ def survey_program(program: Program) -> Survey:
         if data.is_fed and (not has_hooks or _initializes(spec.scaffold)):
             raise CaptureError("the values that its input reads are given by other means than a hook")
         return Survey(
-            looked_up=_looked_up(made.initializers, recorder.applied),
+            looked_up=_looked_up(made.initializers, recorder.applied, savers.operations),
             groups=[_group(applied) for applied in recorder.applied],
             partitioned=frozenset(made.partitioned),
             sync=recorder.sync,
             has_hooks=has_hooks,
             has_initial_values=bool(taken) or _has_initial_values(program, spec, made.initializers),
+            saving=saving_of(program, spec, savers.savers),
         )
 
 
@@ -152,8 +157,10 @@ def _group(applied: AppliedGradients) -> Group:
     return Group(frozenset(applied.gradients), tuple(shared), applied.scope)
 
 
-def _looked_up(made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients]) -> dict[str, LookedUp]:
-    """Returns the table of each variable whose rows are all that the model reads."""
+def _looked_up(
+    made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients], of_savers: Collection[tf.Operation]
+) -> dict[str, LookedUp]:
+    """Returns the table of each variable whose rows are all that the model reads, beside its savers' operations."""
     trained = {name for call in applied for name in call.gradients}
     found = {}
     for name, (variable, initializer, _) in made.items():
@@ -163,19 +170,21 @@ def _looked_up(made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[Appli
         if not any(isinstance(call.gradients.get(name), tf.IndexedSlices) for call in applied):
             continue
         of_rows = row_initializer(initializer, shape.as_list())
-        if of_rows is not None and _gives_only_rows(variable):
+        if of_rows is not None and _gives_only_rows(variable, of_savers):
             width, is_vector = (1, True) if shape.rank == 1 else (shape[1], False)
             found[name] = LookedUp(name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector)
     return found
 
 
-def _gives_only_rows(variable: Any) -> bool:
+def _gives_only_rows(variable: Any, of_savers: Collection[tf.Operation]) -> bool:
     """Returns True if operations of the model read rows of a variable, and none reads or writes it whole."""
     rows = False
     for reader in variable.handle.consumers():
+        if reader in of_savers:
+            continue
         if reader is variable.initializer or reader.type.startswith(("ResourceSparseApply", "ResourceScatter")):
             continue
-        used = any(output.consumers() for output in reader.outputs)
+        used = any(user not in of_savers for output in reader.outputs for user in output.consumers())
         if reader.type == "ReadVariableOp" and not used:
             continue
         if reader.type not in _READS_OF_ROWS and not _is_update(reader):

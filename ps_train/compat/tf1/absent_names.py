@@ -29,6 +29,11 @@ _INSTEAD = {
     "nn.rnn_cell": "use LSTMCell or GRUCell of tf.nn.rnn_cell",
     "python.estimator": "use tf.estimator",
     "layers": "use tf.nn and tf.get_variable",
+    "python.ops.kv_variable_ops": "a fork of TensorFlow has it; use tf.get_variable, or a table of ps_train.embeddings",
+    "python.ops.work_queue": "a fork of TensorFlow has it; divide the files with tf.data.Dataset.shard",
+    "python.data.experimental.ops": "a fork of TensorFlow may have it; read Parquet files with ps_train.data",
+    "train.AdamAsyncOptimizer": "a fork of TensorFlow has it; use tf.train.AdamOptimizer",
+    "python": "it is a private module; use the public name in tf",
 }
 """Advice by the begin of a name; the longest that fits counts."""
 

@@ -3,6 +3,8 @@
 from tensorflow.python.keras.layers import Layer        # of tf-keras
 from tensorflow.python.distribute import estimator_training
 from tensorflow.python.util.tf_export import estimator_export
+
+A private module that is gone, or that only a fork of TensorFlow has, is refused in one line.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import Mapping
 from typing import Any
 
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib import ContribModule
 
 _KERAS = "python.keras"
@@ -46,7 +53,22 @@ _MADE: dict[str, Mapping[str, Any]] = {
 }
 """Modules that are gone, with the names that are left of them."""
 
-_MORE: dict[str, Mapping[str, Any]] = {"python.util.tf_export": {"estimator_export": estimator_export}}
+
+def get_variables_path(export_dir: str) -> str:
+    """Returns the path of the variables in a SavedModel, without the endings of its files."""
+    return os.path.join(tf.compat.as_text(export_dir), "variables", "variables")
+
+
+def _from_proto_fn(proto: Any, import_scope: str | None = None) -> Any:
+    """Returns the variable of the default graph that a VariableDef describes."""
+    return v1.Variable.from_proto(proto, import_scope)
+
+
+_MORE: dict[str, Mapping[str, Any]] = {
+    "python.util.tf_export": {"estimator_export": estimator_export},
+    "python.saved_model.utils_impl": {"get_variables_path": get_variables_path},
+    "python.ops.resource_variable_ops": {"_from_proto_fn": _from_proto_fn},
+}
 """Names that modules of today have lost."""
 
 
@@ -63,6 +85,7 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def install(self) -> None:
         """Comes before the other finders; modules that TensorFlow has loaded itself stay with TensorFlow."""
         sys.meta_path.insert(0, self)
+        sys.meta_path.append(_AbsentModules(self._prefix))
         if importlib.util.find_spec("tf_keras") is not None:
             for name in [name for name in sys.modules if _is_below(name, self._prefix + _KERAS)]:
                 del sys.modules[name]
@@ -104,6 +127,22 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return new if importlib.util.find_spec(new) is not None else ""
         except ModuleNotFoundError:
             return ""
+
+
+class _AbsentModules(importlib.abc.MetaPathFinder):
+    """The last finder: it refuses a private module of TensorFlow that no other finder has.
+
+    Args:
+      prefix: the name of TensorFlow's package and a dot.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        """Raises ModuleNotFoundError for a module below `tensorflow.python`."""
+        if fullname.startswith(f"{self._prefix}python."):
+            raise ModuleNotFoundError(refusal(fullname))
 
 
 def _is_below(name: str, package: str) -> bool:

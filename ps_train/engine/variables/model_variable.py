@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import as_saved_value
 
 
 class NoHandleError(ModelError, AttributeError):
@@ -112,6 +113,9 @@ class ModelVariable(v1.Variable):
 
     def _as_graph_element(self) -> tf.Tensor:
         return self._tensor
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return as_saved_value(self, self._key)
 
     @property
     def name(self) -> str:

@@ -1,11 +1,15 @@
 """A library whose layers are of TensorFlow's own Keras, and which imports modules that have moved."""
 
+import os
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute import distribution_strategy_context, estimator_training
 from tensorflow.python.keras import activations, initializers, regularizers
 from tensorflow.python.keras.engine.base_layer import Layer as BaseLayer
 from tensorflow.python.keras.layers import BatchNormalization, Dense, Layer
+from tensorflow.python.ops.resource_variable_ops import _from_proto_fn
+from tensorflow.python.saved_model.utils_impl import get_variables_path
 from tensorflow.python.training import training_ops
 from tensorflow.python.util.tf_export import estimator_export, tf_export
 
@@ -36,3 +40,8 @@ with tf.Session() as session:
     found = session.run(outputs)
     np.testing.assert_allclose(found, [[1.5] * 3, [0] * 3] / np.sqrt(1 + 1e-3), rtol=1e-6)
     np.testing.assert_array_equal(session.run(applied), [0, 1])
+
+assert get_variables_path("export") == os.path.join("export", "variables", "variables")
+with tf.Graph().as_default():
+    variable = tf.get_variable("w", [2], use_resource=True)
+    assert _from_proto_fn(variable.to_proto()).name == variable.name

@@ -42,6 +42,13 @@ def has(name: str, owner: Callable[[], Any]) -> Callable[[], bool]:
     return lambda: hasattr(owner(), name)
 
 
+OWN_HOOK = "the settings of a program's own CheckpointSaverHook are unknown"
+
+
+def saver_hook() -> Any:
+    return v1.train.CheckpointSaverHook("m", save_steps=1)
+
+
 def reports_a_name_that_was_assigned() -> bool:
     variable = resource("w")
     variable._handle_name = "other:0"
@@ -229,12 +236,19 @@ SYMBOLS = [
     Symbol(
         "_listeners",
         "saving listeners do not hear of the saves of the user's own hook",
-        has("_listeners", lambda: v1.train.CheckpointSaverHook("m", save_steps=1)),
+        has("_listeners", saver_hook),
     ),
     Symbol(
         "_timer",
         "checkpoints after a resume are not at multiples",
-        has("_timer", lambda: v1.train.CheckpointSaverHook("m", save_steps=1)),
+        has("_timer", saver_hook),
+    ),
+    *(Symbol(name, OWN_HOOK, has(name, saver_hook)) for name in ("_save_path", "_saver", "_scaffold")),
+    *(Symbol(name, OWN_HOOK, has(name, lambda: saver_hook()._timer)) for name in ("_every_secs", "_every_steps")),
+    Symbol(
+        "_gather_saveables_for_checkpoint",
+        "a Saver of a trained variable never ends",
+        has("_gather_saveables_for_checkpoint", lambda: resource("w")),
     ),
     Symbol("_init_from_checkpoint", NO_CHECKPOINT, has("_init_from_checkpoint", checkpoint_utils)),
     Symbol(
@@ -382,6 +396,11 @@ class TestUse:
         for _ in range(2):
             private_tf.add_saving_listener(hook, listener)
         assert hook._listeners == [listener]
+
+    def test_the_settings_of_a_savers_hook_are_read(self) -> None:
+        hook = v1.train.CheckpointSaverHook("m", save_secs=5, scaffold=v1.train.Scaffold())
+        assert private_tf.saver_hook_settings(hook) == ("m/model.ckpt", 5, None, None, ())
+        assert private_tf.saver_hook_settings(saver_hook()).save_steps == 1
 
     def test_a_custom_gradient_is_told_from_an_identity(self) -> None:
         custom = tf.grad_pass_through(tf.sin)(tf.constant(1.0))
