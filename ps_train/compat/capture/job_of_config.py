@@ -47,6 +47,13 @@ _NOT_YET = (
 )
 
 
+STARTUP_SECS = 600.0
+"""Seconds for which tasks wait for each other at the start.
+
+A worker builds its model before it comes, and models of programs can be large.  TensorFlow waits without a limit.
+"""
+
+
 def cluster_job(config: Any) -> Job:
     """Returns the part of the job that every task knows, the ps too."""
     cluster = config.cluster_spec.as_dict()
@@ -55,7 +62,7 @@ def cluster_job(config: Any) -> Job:
         ps_hosts=tuple(cluster.get("ps", ())),
         worker_hosts=tuple(cluster.get("worker", ())),
         chief_hosts=tuple(chief),
-        **_further(config),
+        **{"startup_timeout_secs": STARTUP_SECS, **_further(config)},
     )
 
 

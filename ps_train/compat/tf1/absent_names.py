@@ -32,7 +32,6 @@ _INSTEAD = {
     "python.ops.kv_variable_ops": "a fork of TensorFlow has it; use tf.get_variable, or a table of ps_train.embeddings",
     "python.ops.work_queue": "a fork of TensorFlow has it; divide the files with tf.data.Dataset.shard",
     "python.data.experimental.ops": "a fork of TensorFlow may have it; read Parquet files with ps_train.data",
-    "train.AdamAsyncOptimizer": "a fork of TensorFlow has it; use tf.train.AdamOptimizer",
     "python": "it is a private module; use the public name in tf",
 }
 """Advice by the begin of a name; the longest that fits counts."""

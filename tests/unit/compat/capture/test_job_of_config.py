@@ -81,3 +81,8 @@ def test_a_number_is_taken_where_the_flag_is_a_text_or_a_number() -> None:
         job_of(config(job={"steps_per_run": 0}), "/m", 10, survey())
     with pytest.raises(ConfigError, match="steps_per_run=True is not valid"):
         job_of(config(job={"steps_per_run": True}), "/m", 10, survey())
+
+
+def test_tasks_wait_longer_for_each_other_than_those_of_a_model() -> None:
+    assert cluster_job(config()).startup_timeout_secs == 600
+    assert cluster_job(config(job={"startup_timeout_secs": 7.0})).startup_timeout_secs == 7
