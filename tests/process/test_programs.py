@@ -16,6 +16,7 @@ A run of a program shows several rows, since a cluster takes seconds to start.
 | TensorFlow's own StopAtStepHook | raw.py |
 | data that end at different times | raw.py |
 | numbers as flags in a RunConfig | estimators.py |
+| a Saver over the variables of a model_fn, hooks that end together | estimators.py |
 | a wide and deep model of 39 columns on TensorFlow's engine | wide_and_deep.py |
 
 Shared embeddings of sequences are in tests/unit/compat/tf1/test_contrib_sequences.py, and the cause of a failure in
@@ -69,13 +70,14 @@ def test_a_client_that_places_work_on_other_tasks(processes):
     assert "/job:worker/replica:0/task:0" in devices and "/job:ps/replica:0/task:0" in devices
 
 
-@pytest.mark.parametrize("elsewhere", [True, long(False)])
+@pytest.mark.parametrize("elsewhere", [long(True), False])
 def test_an_estimator_program(processes, tmp_path, elsewhere):
     flags = [f"--model_dir={tmp_path}", *(["--elsewhere"] if elsewhere else [])]
     done = run(processes, "--chief", "tests/process/programs/estimators.py", *flags)
     assert numbers(done, "evaluated by") == {"chief:0": 80} and "caught" not in done.output
     reason = "because it places work on /job:worker/task:0"
-    assert (reason in done.output) == elsewhere
+    assert (reason in done.output) == elsewhere and done.output.count("left together") == (0 if elsewhere else 2)
+    assert ("own means" in done.output) == elsewhere and len(list(tmp_path.glob("model.ckpt-*.index"))) == 2
 
 
 @pytest.mark.long

@@ -117,6 +117,7 @@ class Heartbeat(Presence):
       stop_request: the first request to end the job early; None until there is one.
       observe: called with the index of a ps and its records whenever they were read.
       is_trained: True once the chief has ended the training, so that no further steps are made.
+      is_ending: True once the training is over for all tasks.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class Heartbeat(Presence):
         self._write_locks = [threading.Lock() for _ in stores]
         self._answered = [time.monotonic()] * len(stores)
         self.stop_request: StopRequest | None = None
-        self.is_trained = False
+        self.is_trained = self.is_ending = False
         self.observe: Callable[[int, Mapping[str, str]], None] = lambda index, found: None
         self.ps_liveness = PsLiveness(names, [store.incarnation for store in stores], job.recovery_timeout_secs)
 
@@ -257,6 +258,7 @@ class Heartbeat(Presence):
             self._events.wake()
         if from_first_ps:
             self.is_trained = self.is_trained or records.TRAINED in found
+            self.is_ending = records.ENDING in found
             error = self._monitor.update(task_statuses(found), time.monotonic())
             if error is not None:
                 self._events.set_terminal_error(error)

@@ -39,6 +39,12 @@ STOP = "stop"
 TRAINED = "trained"
 """Key of the name of the hook that ended the training.  The chief writes it; no task then makes further steps."""
 
+ENDING = "ending"
+"""Key that the chief writes when training is over, before its own hooks are told the end.
+
+Hooks of all tasks are told at the same time, since they may wait for each other.
+"""
+
 SCORING = "scoring"
 """Key of `EvalAssignment`.  The chief writes it when training is over."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +63,7 @@ class ModelHooks:
                 f"hooks() returned {shown(own)}: return a list of tf.compat.v1.train.SessionRunHook objects."
             )
         self._on_end, self.have_ended, self._is_closed = on_end, False, False
+        self._closing = threading.Lock()
         self.hooks = [_UsersHook(hook, self.end_training) for hook in own]
         self.run_alone = bool(self.hooks) and model.hooks_every_step
 
@@ -72,13 +74,17 @@ class ModelHooks:
             self._on_end(name)
 
     def close(self, session: v1.Session | None) -> None:
-        """Tells the hooks the end of the training, once; a ps that is gone then is no error."""
-        if session is None or self._is_closed:
-            return
-        self._is_closed = True
-        for hook in self.hooks:
-            with contextlib.suppress(*PS_LOST_ERRORS):
-                hook.end(session)
+        """Tells the hooks the end of the training, once; a ps that is gone then is no error.
+
+        Another thread that calls it returns when the hooks have been told.
+        """
+        with self._closing:
+            if session is None or self._is_closed:
+                return
+            self._is_closed = True
+            for hook in self.hooks:
+                with contextlib.suppress(*PS_LOST_ERRORS):
+                    hook.end(session)
 
 
 class _UsersHook(v1.train.SessionRunHook):

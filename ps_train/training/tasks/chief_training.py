@@ -175,6 +175,8 @@ class ChiefTraining(WorkerTraining):
             watcher.stop()
         with abandonable(unhooked):
             watcher.join()
+        if self.model_hooks.hooks:
+            self.joined.stores[0].set(records.ENDING, str(self.prepared.task))
         self.model_hooks.close(self._unhooked_session())
         self._finish()
 

@@ -373,6 +373,8 @@ class WorkerTraining:
                 self._park_forever()
             if self.session_is_over():
                 raise LostConnectionError("a ps was restarted")
+            if self.joined.heartbeat.is_ending:
+                self.model_hooks.close(self.session)
             self._eval_worker.update(self.sessions)
             time.sleep(POLL_SECS)
 

@@ -1,6 +1,10 @@
-"""An Estimator program that evaluates after train_and_evaluate, and places a part of its model on another worker."""
+"""An Estimator program that evaluates after train_and_evaluate.
+
+It places a part of its model on another worker, or has a hook that waits for the other workers at the end.
+"""
 
 import os
+import time
 
 import tensorflow as tf
 
@@ -13,13 +17,34 @@ def input_fn():
     return tf.data.Dataset.from_tensors(({"x": [[1.0, 2.0]]}, [[1.0]])).repeat()
 
 
+class LeavesTogether(tf.train.SessionRunHook):
+    """Ends when all workers have come to their end: each counts itself in a queue on the ps."""
+
+    def __init__(self, workers):
+        self.workers = workers
+
+    def begin(self):
+        with tf.device("/job:ps/task:0"):
+            queue = tf.FIFOQueue(self.workers, tf.float32, [[]], shared_name="ended")
+        self.count, self.size = queue.enqueue(1.0), queue.size()
+
+    def end(self, session):
+        session.run(self.count)
+        while session.run(self.size) < self.workers:
+            time.sleep(0.05)
+        print("left together", flush=True)
+
+
 def model_fn(features, labels, mode):
     with tf.device("/job:worker/task:0" if FLAGS.elsewhere and mode == "train" else None):
         scaled = tf.multiply(features["x"], 2.0, name="scaled")
     outputs = tf.layers.dense(scaled, 1)
     loss = tf.losses.mean_squared_error(labels, outputs)
     train_op = tf.train.GradientDescentOptimizer(0.01).minimize(loss, tf.train.get_global_step())
-    return tf.estimator.EstimatorSpec(mode, outputs, loss, train_op)
+    saver = tf.train.Saver(tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES), sharded=True, max_to_keep=2)
+    scaffold = tf.train.Scaffold(saver=saver) if mode == "train" else None
+    hooks = [] if FLAGS.elsewhere else [LeavesTogether(workers=2)]
+    return tf.estimator.EstimatorSpec(mode, outputs, loss, train_op, scaffold=scaffold, training_hooks=hooks)
 
 
 def main(_):
