@@ -1,15 +1,20 @@
 """Files at addresses such as `s3://bucket/name`, through fsspec and the package that it names for each kind.
 
-    file_system = file_system_of("s3://bucket/clicks")      # an fsspec file system
     reason = missing_package("s3")                          # "" if fsspec can reach s3://
+    file_system = file_system_of("s3://bucket/clicks")      # an fsspec file system
+    directory = RemoteDirectory("s3://bucket/runs/1")
+    directory.upload("/tmp/model.ckpt-0.index", "model.ckpt-0.index")
 
 Credentials, endpoints and retries are those of that package.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 from ps_train.base.errors import ConfigError
@@ -18,6 +23,10 @@ EXTRAS = ("s3", "gs")
 """Schemes with an extra of their name in setup.py."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_LASTING_ERRORS = (
+    FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, ImportError, NotImplementedError,
+    TypeError, ValueError,
+)  # fmt: skip
 
 
 def scheme_of(path: str) -> str:
@@ -59,3 +68,127 @@ def _file_system(scheme: str) -> Any:
     import fsspec
 
     return fsspec.filesystem(scheme)
+
+
+def may_pass(error: Exception) -> bool:
+    """Returns True if an error of a file system may be over soon: not missing names, rights or credentials."""
+    return not isinstance(error, _LASTING_ERRORS) and "Credential" not in type(error).__name__
+
+
+class RemoteDirectory:
+    """A directory on a file system of fsspec; it may be used by several threads.
+
+    All methods raise OSError, or an exception of the file system's package.
+
+    Args:
+      url: its address.
+
+    Attributes:
+      url: the address, without a slash at its end.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._files = file_system_of(url)
+
+    def check_writable(self) -> None:
+        """Writes a file and removes it."""
+        name = f"probe-{uuid.uuid4().hex}"
+        self.write(name, b"x")
+        self.remove(name)
+
+    def read(self, name: str) -> bytes | None:
+        """Returns the contents of a file; None if it is not there."""
+        try:
+            return bytes(self._files.cat_file(self._path(name)))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes a file."""
+        self._put(name, lambda path: self._files.pipe_file(path, data))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Writes a file unless it is there; returns False if so.
+
+        S3 and Google's store decide it.  Of two processes that call at once on another store, both may get True.
+        """
+
+        def put(path: str) -> None:
+            try:
+                self._files.pipe_file(path, data, mode="create")
+            except (TypeError, NotImplementedError):  # the package has no exclusive writing
+                if self._files.exists(path):
+                    raise FileExistsError(path) from None
+                self._files.pipe_file(path, data)
+
+        try:
+            self._put(name, put)
+        except Exception:
+            self._files.invalidate_cache()
+            if self.read(name) not in (None, data):  # the packages raise different errors
+                return False
+            if self.read(name) is None:
+                raise
+        return True
+
+    def upload(self, local: str, name: str) -> None:
+        """Copies a local file there."""
+        self._put(name, lambda path: self._files.put_file(local, path))
+
+    def download(self, name: str, local: str) -> None:
+        """Copies a file to the local disk."""
+        self._files.get_file(self._path(name), local)
+
+    def move(self, name: str, new: str) -> None:
+        """Renames a file."""
+        self._put(new, lambda path: self._files.mv(self._path(name), path))
+
+    def sizes(self, below: str = "") -> dict[str, int]:
+        """Returns the size in bytes of each file, also in subdirectories, by its name.
+
+        Args:
+          below: a subdirectory, to which the names are relative.
+        """
+        self._files.invalidate_cache()
+        root = self._files._strip_protocol(self._path(below)).rstrip("/")
+        found = self._files.find(root, detail=True)
+        return {path[len(root) :].lstrip("/"): int(info["size"]) for path, info in found.items() if path != root}
+
+    def names(self) -> list[str]:
+        """Returns the names of the files and subdirectories in it."""
+        self._files.invalidate_cache()
+        path = self._path("")
+        found = self._files.ls(path, detail=False) if self._files.exists(path) else []  # a store has no empty ones
+        return [name.rstrip("/").rpartition("/")[2] for name in found]
+
+    def remove_all(self) -> None:
+        """Removes the directory with all that is in it."""
+        self._files.rm(self._path(""), recursive=True)
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._path(name))
+
+    def make(self) -> None:
+        """Makes the directory.  A store of objects needs none; its bucket must exist, and is never made."""
+        self._make(self._path(""))
+
+    def _path(self, name: str) -> str:
+        return f"{self.url}/{name}".rstrip("/")
+
+    def _put(self, name: str, put: Callable[[str], None]) -> None:
+        path = self._path(name)
+        try:
+            put(path)
+        except FileNotFoundError:
+            self._make(path.rpartition("/")[0])
+            put(path)
+
+    def _make(self, path: str) -> None:
+        stripped = self._files._strip_protocol(path)
+        top = "/" if stripped.startswith("/") else stripped.partition("/")[0]
+        if not self._files.exists(top):  # some packages would make the bucket
+            raise FileNotFoundError(f"{top} does not exist")
+        self._files.makedirs(path, exist_ok=True)

@@ -49,7 +49,8 @@ class OutputFields:
     model_dir: str = job_field(
         "",
         "checkpoints",
-        "Directory of the chief for checkpoints, event files and result.json. [local mode: runs/MODEL-UPDATE-TIME]",
+        "Directory of the chief for checkpoints, event files and result.json; local, or on an object store as "
+        "s3://bucket/run. [local mode: runs/MODEL-UPDATE-TIME]",
         common=True,
     )
     save_steps: int = job_field(0, "checkpoints", "Global steps between checkpoints; 0: by time only.", at_least(0))

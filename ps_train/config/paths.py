@@ -1,10 +1,9 @@
 """Paths in flags: `~` is expanded, and an address of another file system is not taken for a local directory.
 
     local_path("model_dir", "~/runs/1", "")            # "/home/me/runs/1"
-    local_path("model_dir", "gs://bucket/1", "")       # raises ConfigError
+    local_path("log_dir", "gs://bucket/1", "")         # raises ConfigError
 
-Checkpoints and status files need the operating system's own file functions.  Data and exports may be on every file
-system of TensorFlow or fsspec (`config/file_systems.py`).
+Data, exports and the model directory may be on other file systems (`config/file_systems.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +13,14 @@ import os
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
 
-LOCAL_PATHS = ("model_dir", "cluster_file", "log_dir")
+LOCAL_PATHS = ("cluster_file", "log_dir")
 """Flags whose paths must be local."""
 
-REMOTE_PATHS = ("data_dir", "export_dir")
-"""Flags whose paths may be on a file system of TensorFlow or fsspec."""
+REMOTE_PATHS = ("data_dir", "export_dir", "model_dir")
+"""Flags whose paths may be on a file system of fsspec; except model_dir, also on one of TensorFlow."""
+
+_OF_ONE_PROCESS = ("memory", "ram")
+"""File systems of fsspec and TensorFlow that every process has for itself."""
 
 
 def working_directory() -> str:
@@ -54,6 +56,8 @@ def local_path(name: str, value: str, source: str) -> str:
         raise ConfigError(
             f"{given} is not a local path, and this file must be local: use a local path or a mounted bucket."
         )
+    if scheme in _OF_ONE_PROCESS and name == "model_dir":
+        raise ConfigError(f"{given} is in the memory of one process: use a local path or an object store.")
     if scheme and not value.startswith(f"{scheme}://"):
         raise ConfigError(f"{given} is not an address: use {scheme}://NAME/PATH, or ./{value} for a local path.")
     expanded = os.path.expanduser(value)

@@ -73,4 +73,4 @@ def test_a_bucket_that_is_not_there_is_one_line(processes: Processes, store: dic
     flags = ["--data_dir=s3://nowhere/data", f"--model_dir={processes.directory / 'm'}"]
     run = processes.run("--model=tests.support.records:Records", *flags, env={**os.environ, **store})
     assert run.wait(120) == 2, run.output
-    assert "no file has a name like s3://nowhere/data/train-*: check --data_dir" in run.output
+    assert "s3://nowhere/data/train-* cannot be read: The specified bucket does not exist." in run.output

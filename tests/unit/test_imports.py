@@ -200,7 +200,7 @@ CLUSTER = ["--ps_hosts=localhost:2222", "--worker_hosts=localhost:2223"]
         (["--model=no_such_module:Net"], "no_such_module"),
         (["--model_arg=hiden=3"], "hiden"),
         (["--model_dir=/proc/nothing"], "model_dir=/proc/nothing"),
-        (["--model_dir=gs://bucket/x"], "gs://bucket/x"),
+        (["--model_dir=memory://x"], "memory://x"),
         (["--min_workers=9"], "min_workers=9"),
         ([*CLUSTER, "--job_name=worker", "--task_index=0"], "model_dir is not given"),
         ([*CLUSTER, "--job_name=worker", "--task_index=0", "--model=no_such_module:Net", "--model_dir=m"], "no_such"),

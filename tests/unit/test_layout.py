@@ -26,6 +26,10 @@ COVERED_BY = {
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",
     "data/file_names.py": "tests/unit/data/test_opened_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",
+    # Model directories on object stores, judged by what a reader finds there.
+    "base/remote_files.py": "tests/unit/engine/checkpoint/test_uploads.py",
+    "engine/checkpoint/spool.py": "tests/unit/engine/checkpoint/test_uploads.py",
+    "training/tasks/model_directory.py": "tests/process/test_remote_model_dir.py",
     # Parts of a graph that can be judged only in a whole graph.
     "compat/capture/program.py": "tests/cluster/compat/capture/test_savers.py",
     "engine/step/train_step.py": "tests/cluster/test_modes.py",

@@ -3,9 +3,10 @@
     with held_directory("/models/run1", "worker:0", lease_secs=10) as lock:     # RefusedError names another holder
         lock.watch(events.set_terminal_error)       # called if another process takes the directory over
 
-The rules are those of a task lease (`lease.py`).  The holder touches the file every second.  The lock is free as soon
-as its process has exited, as far as that can be seen from here, or when it has been silent for `lease_secs`.  Ages are
-measured by the file system's clock, so clocks are not compared between machines.
+The rules are those of a task lease (`lease.py`).  The holder touches the file every second, on an object store every
+ten.  The lock is free as soon as its process has exited, as far as that can be seen from here, or when it has been
+silent for `lease_secs`.  Ages are measured by the file system's clock, or by the time that this process has seen no
+beat, so clocks are not compared between machines.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from collections.abc import Callable, Iterator
 
 from ps_train.base.errors import ConfigError, RefusedError
 from ps_train.base.process_ids import host_identity, process_exited
+from ps_train.base.remote_files import RemoteDirectory
 from ps_train.base.untrusted import UntrustedError, read_text
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
 
 log = logging.getLogger(__name__)
 
 NAME = "lock.json"
-BEAT_SECS = 1.0
-_LOOK_SECS = 0.1
+BEAT_SECS, REMOTE_BEAT_SECS = 1.0, 10.0
+_LOOK_SECS, _REMOTE_LOOK_SECS = 0.1, 1.0
+_LAST_BEAT_SECS = 5.0
 _FRESH_SECS = 3 * BEAT_SECS
 """The age up to which the lock of a living process of this machine needs no second look."""
 
@@ -41,10 +44,28 @@ def held_directory(directory: str, task: str, lease_secs: float) -> Iterator[Dir
       RefusedError: another process holds it.
     """
     lock = DirectoryLock(directory, task, max(lease_secs, _FRESH_SECS))
-    if os.path.isdir(directory):
-        lock.acquire()
-    try:
+    with _held(lock) if os.path.isdir(directory) else contextlib.nullcontext():
         yield lock
+
+
+@contextlib.contextmanager
+def held_remote_directory(remote: RemoteDirectory, task: str, lease_secs: float) -> Iterator[DirectoryLock]:
+    """Holds the lock of a directory on an object store within the body.
+
+    Raises:
+      RefusedError: another process holds it.
+      OSError, or an exception of the file system's package: the store cannot be read or written.
+    """
+    lock = _RemoteLock(remote, task, max(lease_secs, 3 * REMOTE_BEAT_SECS))
+    with _held(lock):
+        yield lock
+
+
+@contextlib.contextmanager
+def _held(lock: DirectoryLock) -> Iterator[None]:
+    try:
+        lock.acquire()
+        yield
     finally:
         lock.release()
 
@@ -67,6 +88,14 @@ class DirectoryLock:
         self._lease_secs = lease_secs
         self._released, self._is_held = threading.Event(), False
         self._on_lost: Callable[[RefusedError], None] | None = None
+        self._beating: threading.Thread | None = None
+
+    _errors: tuple[type[Exception], ...] = (OSError,)
+    _look_secs = _LOOK_SECS
+
+    @property
+    def _beat_secs(self) -> float:
+        return BEAT_SECS
 
     def acquire(self) -> None:
         """Waits until it is known whether the lock is free, and acquires it.
@@ -84,7 +113,7 @@ class DirectoryLock:
             text, touched = found
             if text == self._text:
                 break
-            holder, age = _holder_of(text), self._now() - touched
+            holder, age = _holder_of(text), self._age(touched)
             if reason := self._free_reason(holder, max(age, time.monotonic() - since)):
                 self._take_over(text, f"{_location(holder)} {reason}")
             elif found != first or (_is_here(holder) and age < _FRESH_SECS):
@@ -93,9 +122,10 @@ class DirectoryLock:
                     "another --model_dir."
                 )
             else:
-                time.sleep(_LOOK_SECS)
+                time.sleep(self._look_secs)
         self._is_held = True
-        threading.Thread(target=self._beat, daemon=True, name="directory lock").start()
+        self._beating = threading.Thread(target=self._beat, daemon=True, name="directory lock")
+        self._beating.start()
 
     def watch(self, on_lost: Callable[[RefusedError], None]) -> None:
         """Sets the function that is called, from another thread, if another process takes the lock over."""
@@ -104,10 +134,17 @@ class DirectoryLock:
     def release(self) -> None:
         """Removes the file, unless it is another process's."""
         self._released.set()
+        if self._beating is not None:
+            self._beating.join(_LAST_BEAT_SECS)  # its last beat must not make the file again
+        with contextlib.suppress(*self._errors):
+            found = self._read()
+            if self._is_held and found is not None and found[0] == self._text:
+                self._remove()
+
+    def is_held(self) -> bool:
+        """Returns False if another process has taken the lock over."""
         found = self._read()
-        if self._is_held and found is not None and found[0] == self._text:
-            with contextlib.suppress(OSError):
-                os.remove(self._path)
+        return found is None or found[0] == self._text
 
     def _free_reason(self, holder: TaskStatus | None, silent_secs: float) -> str:
         """Returns why the lock is free; "" if it may be in use."""
@@ -144,10 +181,22 @@ class DirectoryLock:
         found = self._read()
         if found is None or found[0] != text:
             return
+        self._replace()
+        log.info("model_dir=%s is taken over: %s", self.directory, cause)
+
+    def _replace(self) -> None:
         with open(f"{self._path}.{os.getpid()}", "w") as file:
             file.write(self._text)
         os.replace(file.name, self._path)
-        log.info("model_dir=%s is taken over: %s", self.directory, cause)
+
+    def _touch(self) -> None:
+        os.utime(self._path)
+
+    def _remove(self) -> None:
+        os.remove(self._path)
+
+    def _age(self, touched: float) -> float:
+        return self._now() - touched
 
     def _read(self) -> tuple[str, float] | None:
         """Returns the text and the time of the file; None without one."""
@@ -168,17 +217,63 @@ class DirectoryLock:
             return os.fstat(probe.fileno()).st_mtime
 
     def _beat(self) -> None:
-        while not self._released.wait(BEAT_SECS):
-            found = self._read()
-            with contextlib.suppress(OSError):  # the directory may have been removed, or be out of reach
+        while not self._released.wait(self._beat_secs):
+            with contextlib.suppress(*self._errors):  # the directory may have been removed, or be out of reach
+                found = self._read()
+                if self._released.is_set():
+                    return
                 if found is None:
                     self._create()
                 elif found[0] == self._text:
-                    os.utime(self._path)
+                    self._touch()
                 elif self._on_lost is not None:
                     location = _location(_holder_of(found[0]))
                     self._on_lost(RefusedError(f"model_dir={self.directory} was taken over by {location}"))
                     return
+
+
+class _RemoteLock(DirectoryLock):
+    """The lock of a directory on an object store, whose second line counts the beats of its holder."""
+
+    _errors = (Exception,)
+    _look_secs = _REMOTE_LOOK_SECS
+
+    def __init__(self, remote: RemoteDirectory, task: str, lease_secs: float) -> None:
+        super().__init__(remote.url, task, lease_secs)
+        self._remote, self._beats = remote, 0
+
+    @property
+    def _beat_secs(self) -> float:
+        return REMOTE_BEAT_SECS
+
+    def _data(self) -> bytes:
+        return f"{self._text}{self._beats}\n".encode()
+
+    def _create(self) -> bool:
+        return self._remote.create(NAME, self._data())
+
+    def _check_removed(self) -> None:
+        return
+
+    def _replace(self) -> None:
+        self._remote.write(NAME, self._data())
+
+    def _touch(self) -> None:
+        self._beats += 1
+        self._replace()
+
+    def _remove(self) -> None:
+        self._remote.remove(NAME)
+
+    def _age(self, touched: float) -> float:
+        return 0.0  # only the time without a beat counts
+
+    def _read(self) -> tuple[str, float] | None:
+        data = self._remote.read(NAME)
+        if data is None:
+            return None
+        text, _, beats = data.decode(errors="replace").rstrip("\n").rpartition("\n")
+        return text + "\n", float(beats) if beats.isascii() and beats.isdigit() else -1.0
 
 
 def _holder_of(text: str) -> TaskStatus | None:

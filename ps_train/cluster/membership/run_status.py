@@ -27,7 +27,7 @@ from ps_train.config.job import Job
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECS = 1.0
-_NAME = "status.json"
+STATUS_FILE = "status.json"
 
 
 class RunState(str, enum.Enum):
@@ -76,7 +76,7 @@ class StatusReading:
 def read_status(directory: str) -> StatusReading | None:
     """Returns the contents of status.json; None where it cannot be read."""
     try:
-        path = os.path.join(directory, _NAME)
+        path = os.path.join(directory, STATUS_FILE)
         text = read_text(path)  # opened again each time: a network file system then refreshes it
         return StatusReading(as_record(Status, parse_json(text)), os.stat(path).st_mtime_ns)
     except (OSError, ValueError):
@@ -93,7 +93,7 @@ class StatusFile:
     """
 
     def __init__(self, directory: str, holder: str, max_steps: int) -> None:
-        self._directory, self._path = directory, os.path.join(directory, _NAME)
+        self._directory, self._path = directory, os.path.join(directory, STATUS_FILE)
         self._status = Status(RunState.RUNNING, holder, max_steps)
         self._ended, self._write_lock = threading.Event(), threading.Lock()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from ps_train.base.remote_files import scheme_of
 from ps_train.commands.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.commands.doctor.network import Answer, advice_for
 from ps_train.commands.doctor.prediction import Network
@@ -123,6 +124,6 @@ def slowest_way(found: Sequence[PsMeasurement], traffic: Traffic, job: Job) -> N
 def keep_measured(found: Iterable[PsMeasurement], model_dir: str) -> None:
     """Writes the measured throughput into the model directory, for the rules of health."""
     rates = {one.name: (one.pull, one.push) for one in found if one.pull and one.push}
-    if rates and model_dir:
+    if rates and model_dir and not scheme_of(model_dir):
         with contextlib.suppress(OSError):  # the finding on the disk tells why
             write_network(model_dir, rates)

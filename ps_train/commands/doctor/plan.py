@@ -30,6 +30,7 @@ from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import training_source
 from ps_train.observe.status.event_model import Traffic
 from ps_train.training.tasks.model_check import check_model
+from ps_train.training.tasks.model_directory import check_model_dir
 
 _LARGE_IMBALANCE = 2.0
 _WORKER_COPIES = 3
@@ -94,6 +95,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     empty = own_memory_bytes()
     model = load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
+    check_model_dir(job)
     if job.export_dir:
         prepare_export(job.export_dir)
     source = training_source(model, job)

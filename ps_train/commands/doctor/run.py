@@ -8,11 +8,13 @@ visit.with_tensorflow()
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ps_train.base.errors import PsTrainError
+from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.commands.doctor import host, network
@@ -182,6 +184,7 @@ class Visit:
 
     def _check_disk(self, checkpoint_bytes: int) -> None:
         directory = self._job.model_dir or os.path.abspath("runs")
+        directory = tempfile.gettempdir() if scheme_of(directory) else directory  # the place of its spool
         self._report.add(*host.disk_findings(directory, checkpoint_bytes, self._job.keep_checkpoints))
 
     def _record(self, task: Task, job: Job) -> DoctorRecord:

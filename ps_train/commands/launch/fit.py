@@ -29,6 +29,7 @@ from ps_train.base.errors import (
     exit_code_of_signal,
     signal_name,
 )
+from ps_train.base.remote_files import RemoteDirectory, scheme_of
 from ps_train.base.untrusted import parse_json, read_text
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
@@ -217,7 +218,7 @@ def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
     name = "local" if parsed.task.job_name == "local" else str(flags.with_task(parsed.task))
     if not model_dir:
         return FitResult(name)
-    values = parse_json(read_text(os.path.join(model_dir, "result.json")), finite=False)
+    values = parse_json(_result_text(model_dir), finite=False)
     step = values["global_step"]
     return FitResult(
         task=name,
@@ -231,9 +232,21 @@ def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
     )
 
 
+def _result_text(model_dir: str) -> str | bytes:
+    path = os.path.join(model_dir, "result.json")
+    return RemoteDirectory(model_dir).read("result.json") or "" if scheme_of(model_dir) else read_text(path)
+
+
 def _newest_export(directory: str) -> str:
     """Returns the newest SavedModel in a directory: a numbered version of it, or the directory itself."""
     if not directory:
         return ""
-    versions = [name for name in os.listdir(directory) if name.isdigit()]
-    return os.path.abspath(os.path.join(directory, max(versions, key=int, default="")))
+    if scheme_of(directory):
+        from ps_train.engine.checkpoint.export import names_in  # late: it imports TensorFlow
+
+        names = names_in(directory)
+    else:
+        directory = os.path.abspath(directory)
+        names = os.listdir(directory)
+    newest = max((name for name in names if name.isdigit()), key=int, default="")
+    return os.path.join(directory, newest) if newest else directory

@@ -16,11 +16,12 @@ import tempfile
 import threading
 
 from ps_train.base.errors import ConfigError
-from ps_train.base.remote_files import scheme_of
+from ps_train.base.remote_files import EXTRAS, scheme_of
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import check_tasks, parse
 from ps_train.config.fields import source_of
+from ps_train.config.file_systems import check_package
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.output_fields import parse_profile
@@ -183,6 +184,8 @@ def _check_data_dir(job: Job) -> None:
 def _check_writable(job: Job, name: str) -> None:
     """Raises ConfigError if a directory cannot be made or written to."""
     path = getattr(job, name)
+    if name == "model_dir" and scheme_of(path) in EXTRAS:  # the model's module may add other file systems
+        check_package(job)
     if not path or scheme_of(path):
         return
     path = os.path.abspath(path)

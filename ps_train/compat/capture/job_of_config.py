@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.remote_files import scheme_of
 from ps_train.compat.capture.program import CaptureError
 from ps_train.compat.capture.survey import Survey
 from ps_train.config.fields import job_fields, kind_of
@@ -73,6 +74,11 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
       ConfigError: the config's `job` has a name or value that is not possible.
       CaptureError: the program and the config's `job` contradict each other.
     """
+    if scheme_of(model_dir):
+        raise ConfigError(
+            f"model_dir={model_dir} is not a local path: a program of tf.estimator needs a local path or a mounted "
+            "bucket."
+        )
     given = _further(config)
     values = {
         "max_steps": max_steps or NO_LIMIT,

@@ -4,12 +4,15 @@ The idea: a checkpoint is the state at one global step.  The chief holds all pus
 copies its small variables, and marks its large tables, whose rows updates then keep before they change them.  Threads
 write the snapshot, in TensorFlow's format, while training goes on.
 
+On an object store the model directory has a spool, a local directory in which a task works.  `ChiefUploads` takes
+whole checkpoints from there to the store.
+
 Data structures: `PushBarrier` holds the pushes of all workers.  A `Snapshot` has `ShadowCopies` and the old rows of
 tables.  A `Chunk` is a group of small variables, or rows of large ones, that one call moves.  `RunRecord` is the id of
 a run and its generations, which say what checkpoints count.
 
 It does not decide when to save, except in the hook that asks whether a checkpoint is due.  The decisions are 0005,
-0015 and 0041.
+0015, 0041 and 0045.
 
 Files:
 
@@ -33,4 +36,6 @@ Files:
     save_watcher.py     Thread of the chief that begins checkpoints between the chief's own steps
     shadow_copies.py    Second copies of stored variables, each on the ps of its original
     snapshot.py         State of one moment, which is written to a checkpoint while updates go on
+    spool.py            Spool of a model directory on an object store: the local directory in which a task works instead
+    uploads.py          Uploads from a spool to the model directory on an object store
 """

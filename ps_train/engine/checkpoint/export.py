@@ -22,7 +22,7 @@ import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
 from ps_train.base.errors import ConfigError, SaveError, cause_of, one_line
-from ps_train.base.remote_files import file_system_of, scheme_of
+from ps_train.base.remote_files import RemoteDirectory, scheme_of
 from ps_train.data.opened_files import errors_of, is_of_tensorflow
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.served_features import ServedFeatures
@@ -46,8 +46,8 @@ def prepare_export(path: str) -> str:
         if is_of_tensorflow(folder):
             gfile.makedirs(folder)
         else:
-            file_system_of(folder).makedirs(folder, exist_ok=True)
-        _names_in(folder)
+            RemoteDirectory(folder).make()
+        names_in(folder)
     except (*errors_of(path), tf.errors.OpError) as error:
         raise ConfigError(f"export_dir={path} cannot be written ({cause_of(error)}): use another directory.") from None
     return folder
@@ -97,16 +97,15 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
 
 
 def _export_by_fsspec(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
-    files, path = file_system_of(directory), f"{directory}/{_next_number(directory)}"
+    path = f"{directory}/{_next_number(directory)}"
+    remote = RemoteDirectory(path)
     with tempfile.TemporaryDirectory(prefix="ps_train_export_") as local:
         whole = os.path.join(local, "export")
         _write(model, source, checkpoint, whole)
         found = [os.path.join(folder, name) for folder, _, names in os.walk(whole) for name in names]
         try:
             for name in sorted(found, key=lambda name: name.endswith("saved_model.pb")):
-                there = f"{path}/{os.path.relpath(name, whole)}"
-                files.makedirs(os.path.dirname(there), exist_ok=True)
-                files.put_file(name, there)
+                remote.upload(name, os.path.relpath(name, whole))
         except Exception as error:
             raise SaveError(f"{path} could not be written: {one_line(error)}.") from error
     return path
@@ -152,17 +151,27 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
 
 def _next_number(directory: str) -> int:
     """Returns the number of the next export, as TensorFlow Serving expects it: the largest is served."""
-    names = _names_in(directory)
+    names = names_in(directory)
     return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
 
 
-def _names_in(directory: str) -> list[str]:
+def names_in(directory: str) -> list[str]:
+    """Returns the names in the directory of the exports."""
     if is_of_tensorflow(directory):
         return [name.rstrip("/") for name in gfile.listdir(directory)]
-    files = file_system_of(directory)
-    files.invalidate_cache(directory)
-    found = files.ls(directory, detail=False) if files.exists(directory) else []  # a store has no empty directories
-    return [os.path.basename(name.rstrip("/")) for name in found]
+    return RemoteDirectory(directory).names()
+
+
+def remove_export(path: str) -> None:
+    """Removes an export.
+
+    Raises:
+      OSError, tf.errors.OpError, or an exception of the file system's package.
+    """
+    if is_of_tensorflow(path):
+        gfile.rmtree(path)
+    else:
+        RemoteDirectory(path).remove_all()
 
 
 def _number(unfinished: str, directory: str) -> str:

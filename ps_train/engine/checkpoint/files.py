@@ -38,9 +38,11 @@ from ps_train.engine.checkpoint.directory_probe import DirectoryProbe
 from ps_train.engine.checkpoint.glob_free import glob_free
 from ps_train.engine.checkpoint.parallel_calls import run_beside
 from ps_train.engine.checkpoint.run_checkpoints import (
+    LIST,
     NAME,
     checkpoints_in,
     foreign_checkpoints,
+    list_text,
     newest_checkpoint,
     path_of,
     run_checkpoints,
@@ -148,6 +150,7 @@ class Checkpoints:
       directory: absolute path of the directory.
       written: number of checkpoints that were written.
       run: id of the run and generation, which each checkpoint holds; set before the first save.
+      shown_directory: the directory as messages name it: an address if `directory` is its spool.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class Checkpoints:
         writers: str = "auto",
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
-        self.run = ("", "")
+        self.run, self.shown_directory = ("", ""), directory
         self._keep = keep
         self._entries = entries
         with tf.device(device + "/device:CPU:0"):
@@ -354,6 +357,10 @@ class Checkpoints:
         """Returns the path of a step's checkpoint."""
         return path_of(self.directory, step)
 
+    def shown_path(self, step: int) -> str:
+        """Returns the path of a step's checkpoint as messages name it."""
+        return path_of(self.shown_directory, step)
+
     def restore(self, session: v1.Session, only: Collection[int] | None = None) -> int | None:
         """Restores the newest undamaged checkpoint and returns its step, or None without any.
 
@@ -381,20 +388,24 @@ class Checkpoints:
             except DAMAGED_ERRORS as error:
                 damage = damage or f"{os.path.basename(path)} is damaged: {cause_of(error)}"
                 if step != found[-1][0]:
-                    log.warning("checkpoint %s is damaged (%s); trying the one before it", path, cause_of(error))
+                    log.warning(
+                        "checkpoint %s is damaged (%s); trying the one before it",
+                        self.shown_path(step),
+                        cause_of(error),
+                    )
                 continue
             log.debug("checkpoint %d is restored in %.1fs", step, time.monotonic() - began)
             return step
         if found:
             raise ConfigError(
-                f"no checkpoint in {self.directory} can be read ({damage}; {len(found)} in all): restore the files, "
-                "use --ignore_checkpoints to start at step 0, or use another --model_dir."
+                f"no checkpoint in {self.shown_directory} can be read ({damage}; {len(found)} in all): restore the "
+                "files, use --ignore_checkpoints to start at step 0, or use another --model_dir."
             )
         if foreign := foreign_checkpoints(self.directory):
             raise ConfigError(
-                f"{foreign[0][1]} is of another run than the file run_id in {self.directory} says ({len(foreign)} in "
-                "all): remove run_id to go on from it, use --ignore_checkpoints to start at step 0, or use another "
-                "--model_dir."
+                f"{self.shown_path(foreign[0][0])} is of another run than the file run_id in {self.shown_directory} "
+                f"says ({len(foreign)} in all): remove run_id to go on from it, use --ignore_checkpoints to start at "
+                "step 0, or use another --model_dir."
             )
         return None
 
@@ -406,10 +417,7 @@ class Checkpoints:
 
     def _write_state(self, kept: Sequence[str]) -> None:
         """Replaces the file `checkpoint`, by which TensorFlow's tools find the newest checkpoint, atomically."""
-        names = [os.path.basename(path) for path in kept]
-        lines = [f'model_checkpoint_path: "{names[0]}"']
-        lines += [f'all_model_checkpoint_paths: "{name}"' for name in reversed(names)]
-        temporary = os.path.join(self.directory, "checkpoint.new")
+        temporary = os.path.join(self.directory, f"{LIST}.new")
         with open(temporary, "w") as file:
-            file.write("\n".join(lines) + "\n")
-        os.replace(temporary, os.path.join(self.directory, "checkpoint"))
+            file.write(list_text([os.path.basename(path) for path in kept]))
+        os.replace(temporary, os.path.join(self.directory, LIST))

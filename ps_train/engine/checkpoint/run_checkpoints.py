@@ -16,6 +16,7 @@ import logging
 import math
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,6 +28,8 @@ from ps_train.engine.checkpoint.run_record import read_record
 log = logging.getLogger(__name__)
 
 NAME = "model.ckpt"
+LIST = "checkpoint"
+"""The file by which TensorFlow's tools find the newest checkpoint."""
 _READ_BYTES = 256 << 20
 """Size up to which all values of a checkpoint are read to find damage; of larger ones only the files' sizes count."""
 _ERRORS = (tf.errors.OpError, ValueError, RuntimeError, IndexError, MemoryError, OSError)
@@ -45,6 +48,17 @@ def checkpoints_in(directory: str) -> list[tuple[int, str]]:
 def path_of(directory: str, step: int) -> str:
     """Returns the path of a step's checkpoint."""
     return os.path.join(directory, f"{NAME}-{step}")
+
+
+def list_text(names: Sequence[str]) -> str:
+    """Returns the contents of TensorFlow's list of checkpoints.
+
+    Args:
+      names: the checkpoints, newest first.
+    """
+    lines = [f'model_checkpoint_path: "{names[0]}"']
+    lines += [f'all_model_checkpoint_paths: "{name}"' for name in reversed(names)]
+    return "\n".join(lines) + "\n"
 
 
 def run_checkpoints(directory: str) -> list[tuple[int, str]]:

@@ -10,18 +10,27 @@ import fnmatch
 import itertools
 import os
 import uuid
+from collections.abc import Sequence
 
-from ps_train.engine.checkpoint.run_checkpoints import NAME, checkpoints_in, run_of
+from ps_train.engine.checkpoint.run_checkpoints import LIST, NAME, checkpoints_in, run_of
 from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
 
+EVAL_DIRECTORY = "eval"
+"""Directory of the evaluator's event files, in model_dir."""
+
 _OF_RUN = (
-    *(RUN_ID, GENERATIONS, "checkpoint", f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", "eval", "eval_*"),
+    *(RUN_ID, GENERATIONS, LIST, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
     *("result.json", "report.html", "plugins"),
 )
 """Names of the files and directories that belong to a run.
 
 `status.json` names its process, the lock too; `export` holds models that may be served; the rest is the user's.
 """
+
+
+def is_of_run(name: str) -> bool:
+    """Returns True for the name of a file or directory that belongs to a run."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_RUN)
 
 
 def read_run_id(directory: str) -> str:
@@ -52,12 +61,17 @@ def set_aside(directory: str) -> str:
     found = checkpoints_in(directory)
     if not found:
         return ""
-    files = [file for file in os.listdir(directory) if any(fnmatch.fnmatchcase(file, p) for p in _OF_RUN)]
+    files = [file for file in os.listdir(directory) if is_of_run(file)]
     folder = _new_folder(os.path.join(directory, "ignored"))
     for file in files:
         os.rename(os.path.join(directory, file), os.path.join(folder, file))
-    steps = ", ".join(str(step) for step, _ in reversed(found))
-    return f"ignored the checkpoints of step {steps}; they are now in {folder}; training starts at step 0"
+    return ignored_line([step for step, _ in found], folder)
+
+
+def ignored_line(steps: Sequence[int], folder: str) -> str:
+    """Returns a line about the checkpoints that are ignored, and now in a folder."""
+    numbers = ", ".join(map(str, sorted(steps)))
+    return f"ignored the checkpoints of step {numbers}; they are now in {folder}; training starts at step 0"
 
 
 def _new_folder(base: str) -> str:

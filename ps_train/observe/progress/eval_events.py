@@ -18,12 +18,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.lifecycle import record_event
 from ps_train.engine.checkpoint.contents import RUN_KEY
+from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
 from ps_train.engine.checkpoint.run_record import read_record
 
 log = logging.getLogger(__name__)
-
-EVAL_DIRECTORY = "eval"
-"""Directory of the evaluator's event files, in model_dir."""
 
 _READ_SECS = 10.0
 _EVENT_FILES = "events.out.tfevents.*"

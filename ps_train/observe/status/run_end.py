@@ -11,6 +11,7 @@ from typing import Any
 
 from ps_train.base.console import Console
 from ps_train.base.errors import JobFailedError, SaveError
+from ps_train.base.remote_files import scheme_of
 from ps_train.base.untrusted import is_of, parse_json, read_text
 from ps_train.config.job import Job
 from ps_train.data.split import no_examples
@@ -117,7 +118,8 @@ def advice(directory: str, export_dir: str, step: int) -> list[str]:
       step: the last global step.
     """
     same = f"the same command with --model_dir={shlex.quote(directory)}"
-    serve = f"tensorflow_model_server --model_base_path={shlex.quote(os.path.abspath(export_dir))}"
+    base = export_dir if scheme_of(export_dir) else os.path.abspath(export_dir)
+    serve = f"tensorflow_model_server --model_base_path={shlex.quote(base)}"
     return [
         f"to go on:  {same} and --max_steps above {step}",
         f"to look:   tensorboard --logdir={shlex.quote(directory)}",

@@ -31,7 +31,7 @@ from ps_train.config.job import Job
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.checkpoint.push_barrier import PushBarrier
-from ps_train.engine.checkpoint.run_files import read_run_id, set_aside
+from ps_train.engine.checkpoint.run_files import read_run_id
 from ps_train.engine.checkpoint.run_record import begin_generation
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.snapshot import Snapshot
@@ -79,6 +79,7 @@ class Recovery:
       chief_process: process id of the chief.
       chief_task: task name of the chief, `worker:0`.
       members: returns the names of the replicas that are members now.
+      set_aside: moves the files of an ignored run away; returns a line about it.
     """
 
     job: Job
@@ -89,6 +90,7 @@ class Recovery:
     chief_process: str
     chief_task: str
     members: Callable[[], Sequence[str]]
+    set_aside: Callable[[], str]
     _is_set_aside: bool = False
 
     def prepare(self, session: v1.Session, found: Sequence[ModelReady | None], known_step: int | None) -> ModelReady:
@@ -137,7 +139,7 @@ class Recovery:
 
     def _set_aside(self) -> None:
         """Moves the checkpoints away under --ignore_checkpoints; once, since later ones are of this run."""
-        if self.job.ignore_checkpoints and not self._is_set_aside and (line := set_aside(self.checkpoints.directory)):
+        if self.job.ignore_checkpoints and not self._is_set_aside and (line := self.set_aside()):
             self.console.line(line)
         self._is_set_aside = True
 
@@ -146,7 +148,7 @@ class Recovery:
             if ready is not None and ready.run_id != run_id:
                 raise RefusedError(
                     f"{store.name} holds the model of another run, whose checkpoints are not in "
-                    f"{self.checkpoints.directory}: stop the processes of that run."
+                    f"{self.checkpoints.shown_directory}: stop the processes of that run."
                 )
 
     def _initialize_all(self, session: v1.Session, known_step: int | None) -> int:
@@ -164,7 +166,7 @@ class Recovery:
             return step
         else:
             self.checkpoints.forget_newer(restored)
-            line = f"resumed from {self.checkpoints.directory} at step {restored}"
+            line = f"resumed from {self.checkpoints.shown_directory} at step {restored}"
             record_event("restored", line)
             self.console.line(line)
         return self._global_step(session)
@@ -207,7 +209,8 @@ class Recovery:
         names = ", ".join(f"ps:{index}" for index in lost)
         if restored is None:
             raise LostTaskError(
-                f"{names} restarted, and {self.checkpoints.directory} has no complete checkpoint to restore it from"
+                f"{names} restarted, and {self.checkpoints.shown_directory} has no complete checkpoint to restore it "
+                "from"
             )
         updates = "an unknown number of" if before is None else str(max(0, before - restored))
         part = " there" if len(lost) < len(self.stores) and self.job.recovery_mode == "partial" else ""

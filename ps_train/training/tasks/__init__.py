@@ -27,6 +27,7 @@ Files:
                            lives
     model_check.py       Checks, before any step, of the parts of a model that are needed later: optimizer, test data,
                            metrics, predictions
+    model_directory.py   The model directory of a task: a local one, or the spool of one on an object store
     prepare.py           The preparation of a training task: all that it finds and checks before it calls another
                            process
     ps.py                The role of a parameter server: it serves its part of the variables until the job is over, then

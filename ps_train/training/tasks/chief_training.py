@@ -50,6 +50,9 @@ from ps_train.training.tasks.worker_training import POLL_SECS, WorkerTraining
 
 log = logging.getLogger(__name__)
 
+_LAST_UPLOAD_SECS = 600.0
+"""Seconds for the last upload to a model directory on an object store, before the job is done."""
+
 _GIVE_UP_SECS = 3.0
 """Seconds after which a checkpoint still being written when its session was lost is abandoned."""
 
@@ -95,11 +98,13 @@ class ChiefTraining(WorkerTraining):
         self._listeners = SaveListeners(self.prepared.model.saving_listeners(), self.model_hooks.end_training)
         device = device_of(self.prepared.task)
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
+        self._checkpoints.shown_directory = joined.model_directory.name
         self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, job.save_secs)
         process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
         self._recovery = Recovery(
-            job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members
-        )
+            job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members,
+            joined.model_directory.set_aside,
+        )  # fmt: skip
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
         ps, tracer = self.step.ps, self.profile.tracer
         sizing = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
@@ -269,13 +274,16 @@ class ChiefTraining(WorkerTraining):
         reason = "ended by a hook" if self.has_ended else self._gave_up or "all input ended"
         if report_end(summary, job, reason, self.joined.directory, console, self.joined.observer):
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
-        console.line(f"checkpoint {self._checkpoints.path(step)}")
+        self.joined.model_directory.flush(_LAST_UPLOAD_SECS)
+        console.line(f"checkpoint {self._checkpoints.shown_path(step)}")
         if job.final_export_dir:
             directory = prepare_export(job.final_export_dir)
             exported = export(self.prepared.model, self.prepared.source, self._checkpoints.path(step), directory)
             console.line(f"exported {exported}")
         for line in (
-            advice(self.joined.directory, job.export_dir, int(step)) if self.prepared.model.gives_advice else ()
+            advice(self.joined.model_directory.name, job.export_dir, int(step))
+            if self.prepared.model.gives_advice
+            else ()
         ):
             console.line(line)
         outcome = Outcome(OutcomeKind.DONE, by=str(self.prepared.task))
@@ -323,4 +331,4 @@ class ChiefTraining(WorkerTraining):
 
     def _save(self, session: v1.Session) -> None:
         step = self._snapshots.save(session)
-        self._console.line(f"saved {self._checkpoints.path(step)}")
+        self._console.line(f"saved {self._checkpoints.shown_path(step)}")

@@ -11,15 +11,16 @@ import os
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
-from tensorflow.io import gfile
 
 from ps_train.base.errors import ModelError, cause_of
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.metric_rule import parse_export
-from ps_train.engine.checkpoint.export import prepare_export
+from ps_train.data.opened_files import errors_of
+from ps_train.engine.checkpoint.export import prepare_export, remove_export
+from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
 from ps_train.engine.checkpoint.run_record import RunRecord, read_record
-from ps_train.observe.progress.eval_events import EVAL_DIRECTORY, read_eval_metrics
+from ps_train.observe.progress.eval_events import read_eval_metrics
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,6 @@ class EvalExports:
 
 def _remove(path: str) -> None:
     try:
-        gfile.rmtree(path)
-    except (tf.errors.OpError, OSError) as error:
+        remove_export(path)
+    except (*errors_of(path), tf.errors.OpError) as error:
         log.warning("the old export %s cannot be removed: %s", path, cause_of(error))

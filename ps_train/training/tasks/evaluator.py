@@ -25,7 +25,6 @@ from ps_train.base.errors import (
     EXIT_CONFIG,
     EXIT_DONE,
     EXIT_FAILED,
-    ConfigError,
     DamagedCheckpointError,
     JobFailedError,
     PsTrainError,
@@ -35,20 +34,21 @@ from ps_train.base.errors import (
 from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
-from ps_train.config.job_values import described
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
 from ps_train.engine.checkpoint.export import export
 from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints, run_of
+from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
 from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import test_source, training_source
-from ps_train.observe.progress.eval_events import EVAL_DIRECTORY, run_value
+from ps_train.observe.progress.eval_events import run_value
 from ps_train.observe.status.run_end import metrics_line
 from ps_train.training.tasks.eval_exports import EvalExports
 from ps_train.training.tasks.model_check import check_test_data
+from ps_train.training.tasks.model_directory import ReadDirectory, directory_of_evaluator
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,14 @@ def run(job: Job, task: Task, console: Console) -> int:
     Raises:
       PsTrainError: the run failed, or shows no sign of life.
     """
-    directory = _directory(job)
+    with directory_of_evaluator(job) as directory:
+        code = _run(job, console, directory)
+        directory.end()
+        return code
+
+
+def _run(job: Job, console: Console, model_directory: ReadDirectory) -> int:
+    directory = model_directory.path
     model = load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
     check_test_data(model, job)
@@ -110,6 +117,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     monitor = RunMonitor(job, time.monotonic())
     next_score = float("-inf")
     while True:
+        model_directory.refresh()
         # Read before the search for the last checkpoint.
         ended, now = monitor.update(read_status(directory), time.monotonic()), time.monotonic()
         if ended is not None or now >= next_score:
@@ -129,17 +137,6 @@ def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directo
     with tf.Graph().as_default():
         has_test_data = source.get() is not None
     return export(model, source if has_test_data else training_source(model, job), checkpoint, directory)
-
-
-def _directory(job: Job) -> str:
-    if not job.model_dir:
-        raise ConfigError("model_dir is not given: an evaluator needs --model_dir, the directory of the checkpoints.")
-    directory = os.path.abspath(job.model_dir)
-    if os.path.exists(directory) and not os.path.isdir(directory):
-        raise ConfigError(f"{described(job, 'model_dir')} is not a directory: use that of the checkpoints.")
-    if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
-        raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
-    return directory
 
 
 def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:

@@ -1,6 +1,6 @@
 """The joining of a training task: it connects to every ps, acquires its lease, and shows that it lives.
 
-with join(prepared, lock, console) as joined:
+with join(prepared, directory, console) as joined:
     joined.stores[0].set(...)
 """
 
@@ -22,7 +22,6 @@ from ps_train.base.untrusted import read_object
 from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import connect_all_ps, patient, retry_until
-from ps_train.cluster.membership.directory_lock import DirectoryLock
 from ps_train.cluster.membership.heartbeat import FailureDetector, Heartbeat
 from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.cluster.membership.kv_store import KeyValueStore
@@ -33,6 +32,7 @@ from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.config.job import Job
 from ps_train.observe.status.observer import JobObserver
+from ps_train.training.tasks.model_directory import ModelDirectory
 from ps_train.training.tasks.prepare import Prepared
 
 
@@ -46,7 +46,7 @@ class Joined:
       heartbeat: the heartbeat of this task, which renews its lease.
       events: events that wake the main thread.
       telemetry: the measurements of this task.
-      directory: the model directory; "" unless this task is the chief.
+      directory: the local model directory, or its spool; "" unless this task is the chief.
     """
 
     resolver: ClusterResolver
@@ -64,26 +64,28 @@ class JoinedAsChief(Joined):
     Attributes:
       membership: the monitor of the replicas.
       observer: the observer of the job.
+      model_directory: the model directory.
     """
 
     membership: MembershipMonitor
     observer: JobObserver
+    model_directory: ModelDirectory
 
 
 @contextlib.contextmanager
-def join(prepared: Prepared, lock: DirectoryLock | None, console: Console) -> Iterator[Joined]:
+def join(prepared: Prepared, directory: ModelDirectory | None, console: Console) -> Iterator[Joined]:
     """Joins the job for the body.
 
     Args:
       prepared: this task.
-      lock: the lock of the model directory, which the chief holds; None for another worker.
+      directory: the model directory, which the chief holds; None for another worker.
       console: where the chief writes.
 
     Raises:
       UnreachableError: a ps does not answer in time.
       RefusedError: a ps is not of this job, or another process holds this task's lease.
     """
-    joined = _join_as_worker(prepared) if lock is None else _join_as_chief(prepared, lock, console)
+    joined = _join_as_worker(prepared) if directory is None else _join_as_chief(prepared, directory, console)
     joined.heartbeat.start()
     try:
         yield joined
@@ -101,9 +103,9 @@ def _join_as_worker(prepared: Prepared) -> Joined:
     return Joined(resolver, stores, heartbeat, events, telemetry, "")
 
 
-def _join_as_chief(prepared: Prepared, lock: DirectoryLock, console: Console) -> JoinedAsChief:
+def _join_as_chief(prepared: Prepared, directory: ModelDirectory, console: Console) -> JoinedAsChief:
     job, cluster, recorder = prepared.job, prepared.cluster, attach(Recorder(prepared.job.events_json))
-    observer = JobObserver(job, cluster, prepared.plan, recorder, lock.directory)
+    observer = JobObserver(job, cluster, prepared.plan, recorder, directory.path)
     resolver, stores, lease, telemetry = _connect(prepared, recorder)
     console.line(prepared.plan.table())
     if job.is_mixed:
@@ -114,8 +116,10 @@ def _join_as_chief(prepared: Prepared, lock: DirectoryLock, console: Console) ->
     events = MainThreadEvents()
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership)
     observer.watch(heartbeat)
-    lock.watch(events.set_terminal_error)
-    return JoinedAsChief(resolver, stores, heartbeat, events, telemetry, lock.directory, membership, observer)
+    directory.watch(events.set_terminal_error)
+    return JoinedAsChief(
+        resolver, stores, heartbeat, events, telemetry, directory.path, membership, observer, directory
+    )
 
 
 def _connect(

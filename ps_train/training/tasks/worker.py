@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from ps_train.base.console import Console
@@ -17,17 +16,16 @@ from ps_train.base.errors import EXIT_DONE, RefusedError, SaveError, TooFewWorke
 from ps_train.base.signals import GRACE_SECS, MainThreadEvents
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.membership.directory_lock import DirectoryLock, held_directory
 from ps_train.cluster.membership.records import STOP, StopRequest, TaskState
 from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
 from ps_train.engine.checkpoint.export import prepare_export
-from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.modeling.model import load_model
 from ps_train.training.tasks.chief_training import ChiefTraining
 from ps_train.training.tasks.job_end import exit_code, is_config, stop_job
 from ps_train.training.tasks.join import Joined, JoinedAsChief, join
+from ps_train.training.tasks.model_directory import directory_of_chief, end_upload
 from ps_train.training.tasks.prepare import Prepared, check_as_chief, prepare
 from ps_train.training.tasks.worker_training import WorkerTraining
 
@@ -54,25 +52,20 @@ def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -
     cluster.address(task)  # raises ConfigError for an unknown task
     model = load_model(job.model, job.model_arguments(), job.sources) if given is None else given.model
     check_file_systems(job)
-    with _directory_of_chief(job, task) if task == cluster.chief else contextlib.nullcontext() as lock:
+    with directory_of_chief(job, task) if task == cluster.chief else contextlib.nullcontext() as directory:
+        if directory is not None and job.export_dir:
+            prepare_export(job.export_dir)
         prepared = given or prepare(job, task, model)
-        if lock is not None:
+        if directory is not None:
             check_as_chief(prepared)
-        with join(prepared, lock, console) as joined:
+        with join(prepared, directory, console) as joined:
             if isinstance(joined, JoinedAsChief):
                 with contextlib.closing(ChiefTraining(prepared, joined, console)) as chief:
-                    return _train_as_chief(chief)
+                    code = _train_as_chief(chief)
+                end_upload(joined.model_directory, is_done=code == EXIT_DONE)
+                return code
             with contextlib.closing(WorkerTraining(prepared, joined, console)) as training:
                 return _supervise(training)
-
-
-@contextlib.contextmanager
-def _directory_of_chief(job: Job, task: Task) -> Iterator[DirectoryLock]:
-    """Holds the model directory, where this process alone writes."""
-    with held_directory(prepare_directory(job.model_dir), str(task), job.heartbeat_timeout_secs) as lock:
-        if job.export_dir:
-            prepare_export(job.export_dir)
-        yield lock
 
 
 def _train_as_chief(chief: ChiefTraining) -> int:

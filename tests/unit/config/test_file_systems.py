@@ -18,6 +18,11 @@ def test_a_file_system_that_nobody_has_is_refused_with_those_it_has(name):
     assert "ram" in message and "mounted bucket" in message
 
 
+def test_a_model_directory_is_only_on_file_systems_of_fsspec():
+    with pytest.raises(ConfigError, match=r"model_dir=none://x: no package of fsspec knows none://; or use a local"):
+        check_file_systems(Job(model_dir="none://x"))
+
+
 @pytest.mark.parametrize("path", ["", "data", "/data", "ram://data", "memory://data"])
 def test_local_paths_and_those_of_tensorflow_and_fsspec_are_accepted(path):
     check_file_systems(Job(data_dir=path, export_dir=path))

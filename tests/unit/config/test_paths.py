@@ -46,6 +46,10 @@ def test_a_file_that_must_be_local_is_not_on_another_file_system(name, address):
     assert "mounted bucket" in message
 
 
+def test_the_memory_of_one_process_is_no_model_directory():
+    assert "is in the memory of one process" in refusal("model_dir", "memory://x")
+
+
 @pytest.mark.parametrize("name", REMOTE_PATHS)
 def test_data_and_exports_may_be_on_another_file_system(name):
     assert local_path(name, "gs://bucket/x", "") == "gs://bucket/x"

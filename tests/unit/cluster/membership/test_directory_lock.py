@@ -8,12 +8,19 @@ import pathlib
 import subprocess
 import sys
 import time
+import uuid
 
 import pytest
 
 from ps_train.base.errors import ConfigError, RefusedError
+from ps_train.base.remote_files import RemoteDirectory
 from ps_train.cluster.membership import directory_lock
-from ps_train.cluster.membership.directory_lock import NAME, DirectoryLock, held_directory
+from ps_train.cluster.membership.directory_lock import (
+    NAME,
+    DirectoryLock,
+    held_directory,
+    held_remote_directory,
+)
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
 from tests.support.processes import ROOT, eventually
 
@@ -155,3 +162,35 @@ def test_a_lock_that_cannot_be_read_is_refused_and_not_waited_for(
         lock.symlink_to("nothing" if kind == "dangling" else NAME)
     with pytest.raises(ConfigError, match=rf"{lock}, the lock of model_dir, cannot be read \({cause}"):
         DirectoryLock(str(tmp_path), "worker:0", lease_secs=3).acquire()
+
+
+def test_of_two_chiefs_on_a_store_one_gets_the_directory_and_takes_it_over_from_a_silent_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("fsspec")
+    caplog.set_level("INFO")
+    monkeypatch.setattr(directory_lock, "REMOTE_BEAT_SECS", 0.1)
+    monkeypatch.setattr(directory_lock, "_REMOTE_LOOK_SECS", 0.05)
+    monkeypatch.setattr(directory_lock._RemoteLock, "_look_secs", 0.05)
+    remote, told = RemoteDirectory(f"memory://{uuid.uuid4().hex}/run"), list[RefusedError]()
+    with held_remote_directory(remote, "worker:0", 0.5) as first:
+        first.watch(told.append)
+        second = held_remote_directory(remote, "chief:0", 0.5)
+        with pytest.raises(RefusedError, match=f"{remote.url} is in use by worker:0 on "), second:
+            pass
+        beat = remote.read(NAME)
+        eventually(lambda: remote.read(NAME) != beat, 10, "a beat")
+        elsewhere = dataclasses.replace(new_task_status("worker:7"), host="elsewhere").to_json().encode()
+        remote.write(NAME, elsewhere + b"\n5\n")
+        eventually(lambda: told, 10, "the news of the loss")
+        assert not first.is_held()
+    assert "was taken over by worker:7 on elsewhere" in str(told[0])
+    assert remote.read(NAME) == elsewhere + b"\n5\n"  # another process's lock is not removed
+    with held_remote_directory(remote, "worker:0", 0.5):
+        assert "worker:7 on elsewhere" in caplog.text and "has given no sign of life for" in caplog.text
+    assert remote.read(NAME) is None
+    dead = dataclasses.replace(new_task_status("worker:0"), pid=gone()).to_json().encode()
+    remote.write(NAME, dead + b"\n5\n")
+    began = time.monotonic()
+    with held_remote_directory(remote, "worker:0", 60):
+        assert time.monotonic() - began < 25 and "has ended" in caplog.text

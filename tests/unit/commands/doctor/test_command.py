@@ -47,7 +47,7 @@ def test_it_waits_as_long_as_the_job_but_at_most_a_minute():
         (["--max_step=3"], 2, "max_steps"),
         (["--job_name=worker"], 2, "task_index is not given"),
         (["--wait_secs=soon"], 2, "wait_secs=soon"),
-        (["--model_dir=gs://bucket/x"], 2, "gs://bucket/x"),
+        (["--model_dir=memory://x"], 2, "memory://x"),
         (["--model=no_such_module:Net"], 2, "FAIL  job         model=no_such_module:Net"),
         (["--model_dir=/proc/nothing"], 2, "FAIL  job         model_dir=/proc/nothing"),
         (["--ps_hosts=a:1", "--worker_hosts=b:1", "--job_name=worker", "--task_index=4"], 2, "out of range"),
