@@ -180,6 +180,8 @@ def bring_checkpoint(remote: RemoteDirectory, spool: str, name: str, files: list
 def bring_evaluations(remote: RemoteDirectory, spool: str) -> None:
     """Brings down the event files of evaluations that are new or have grown."""
     for name, size in remote.sizes(EVAL_DIRECTORY).items():
+        if os.path.normpath(name) != name or name.startswith((".", "/")):  # names of a store may lead anywhere
+            continue
         local = os.path.join(spool, EVAL_DIRECTORY, name)
         if not os.path.exists(local) or os.path.getsize(local) != size:
             os.makedirs(os.path.dirname(local), exist_ok=True)

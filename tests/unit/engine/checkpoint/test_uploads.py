@@ -238,9 +238,11 @@ def test_an_evaluator_sees_the_newest_checkpoint_the_status_and_every_beat(
     assert status.stat().st_mtime > 1  # a beat, although the contents are the same
     (here / "eval" / "events.out.tfevents.1").write_text("x")
     EvaluatorUploads(store, str(here)).round(False)
+    store.write("eval/../../escaped", b"x")
     uploads.round(True)
     assert pathlib.Path(spool, "eval", "events.out.tfevents.1").read_text() == "x"
     assert "model.ckpt-0.index" not in os.listdir(here)
+    assert os.listdir(pathlib.Path(spool, "eval")) == ["events.out.tfevents.1"]
 
 
 def test_the_files_of_an_ignored_run_are_moved_on_the_store(url: str) -> None:
