@@ -88,8 +88,10 @@ class RemoteDirectory:
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
-        self._files = file_system_of(url)
+        self.url, self._files = url.rstrip("/"), file_system_of(url)
+        import fsspec  # late: an extra
+
+        self._root = fsspec.core.url_to_fs(self.url)[1].rstrip("/")
 
     def check_writable(self) -> None:
         """Writes a file and removes it."""
@@ -151,7 +153,7 @@ class RemoteDirectory:
           below: a subdirectory, to which the names are relative.
         """
         self._files.invalidate_cache()
-        root = self._files._strip_protocol(self._path(below)).rstrip("/")
+        root = f"{self._root}/{below}".rstrip("/")
         found = self._files.find(root, detail=True)
         return {path[len(root) :].lstrip("/"): int(info["size"]) for path, info in found.items() if path != root}
 
@@ -187,8 +189,7 @@ class RemoteDirectory:
             put(path)
 
     def _make(self, path: str) -> None:
-        stripped = self._files._strip_protocol(path)
-        top = "/" if stripped.startswith("/") else stripped.partition("/")[0]
+        top = "/" if self._root.startswith("/") else self._root.partition("/")[0]
         if not self._files.exists(top):  # some packages would make the bucket
             raise FileNotFoundError(f"{top} does not exist")
         self._files.makedirs(path, exist_ok=True)

@@ -73,7 +73,9 @@ def save(spool: str, step: int, keep: int = 2) -> None:
         begin_generation(spool, "b", 0)
     write_checkpoint(pathlib.Path(spool), step, run)
     steps = sorted((int(p.stem.rpartition("-")[2]) for p in pathlib.Path(spool).glob("*.index")), reverse=True)
-    pathlib.Path(spool, LIST).write_text(list_text([f"model.ckpt-{one}" for one in steps[:keep]]))
+    new = pathlib.Path(spool, f"{LIST}.new")
+    new.write_text(list_text([f"model.ckpt-{one}" for one in steps[:keep]]))
+    new.replace(spool + "/" + LIST)  # at once, as the chief does it
     for one in steps[keep:]:
         for file in pathlib.Path(spool).glob(f"model.ckpt-{one}.*"):
             file.unlink()
