@@ -1,4 +1,4 @@
-"""The program's verbs: `launch`, `doctor` and `firewall`, and `ps_train.fit` as a call of Python.
+"""The program's verbs: `launch`, `doctor`, `firewall`, `delta` and `apply`, and `ps_train.fit` as a call of Python.
 
 The idea: a command starts or checks other processes, shows what they say, and leaves none behind.  The first failure
 is the cause that it reports.
@@ -10,6 +10,7 @@ It does not know graphs or sessions: tasks are processes with flags.
 
 Files:
 
+    deltas/    Deltas: what has changed between two checkpoints or exports, written and applied
     doctor/    The doctor: checks of a host and of the way to the others, before a job is started
     firewall/  The firewall: only the job's hosts reach the job's ports
     launch/    Starting a job: on this machine, on other hosts by ssh, and from Python

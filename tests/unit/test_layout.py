@@ -39,6 +39,8 @@ COVERED_BY = {
     "engine/step/backward.py": "tests/cluster/test_gradients.py",
     "engine/step/metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",
     "training/tasks/model_check.py": "tests/unit/modeling/test_model_errors.py",
+    "engine/checkpoint/deltas/manifest.py": "tests/unit/engine/checkpoint/deltas/test_difference.py",
+    "engine/checkpoint/deltas/saved.py": "tests/unit/engine/checkpoint/deltas/test_difference.py",
     "engine/updates/base.py": "tests/cluster/test_modes.py",
     "engine/updates/gradient_accumulator.py": "tests/cluster/engine/updates/test_synchronous.py",
     "modeling/tables/deferred_lookups.py": "tests/cluster/test_tables.py",

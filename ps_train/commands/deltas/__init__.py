@@ -1,0 +1,12 @@
+"""Deltas: what has changed between two checkpoints or exports, written and applied.
+
+The idea: the two verbs are one line each of `engine/checkpoint/deltas`, with a report.
+
+Data structures: none of its own.
+
+It does not know running jobs.
+
+Files:
+
+    command.py  The verbs `delta` and `apply`
+"""

@@ -1,0 +1,114 @@
+"""The verbs `delta` and `apply`.
+
+    python -m ps_train delta export/1 export/2 --to=deltas/0002     # writes what has changed
+    python -m ps_train apply export/1 deltas/0002 --to=copy/2       # gives export/2 back, bit for bit
+
+Both take SavedModels, checkpoints, or directories whose newest checkpoint is used.  docs/DELTAS.md has more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+
+from ps_train.base.command_parser import CommandParser
+from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
+from ps_train.base.tf_import import import_tensorflow
+
+__all__ = ["apply", "delta"]
+
+_MIB = 1 << 20
+
+
+def delta(arguments: Sequence[str], console: Console) -> int:
+    """Writes a delta; returns the exit code.
+
+    Args:
+      arguments: the command line without the program's name.
+      console: receives the report and messages.
+    """
+    parser = CommandParser("python -m ps_train delta", description=delta.__doc__)
+    parser.add_argument("old", metavar="OLD", help="checkpoint, its directory or SavedModel from which the delta leads")
+    parser.add_argument("new", metavar="NEW", help="the one to which it leads")
+    parser.add_argument("--to", required=True, metavar="DIR", help="new directory of the delta")
+    return _run(parser, arguments, console, _delta)
+
+
+def apply(arguments: Sequence[str], console: Console) -> int:
+    """Applies deltas to a base; returns the exit code.
+
+    Args:
+      arguments: the command line without the program's name.
+      console: receives the report and messages.
+    """
+    parser = CommandParser("python -m ps_train apply", description=apply.__doc__)
+    parser.add_argument("base", metavar="BASE", help="checkpoint, its directory or SavedModel")
+    parser.add_argument("deltas", metavar="DELTA", nargs="+", help="directories of deltas, in the order of time")
+    parser.add_argument("--to", required=True, metavar="DIR", help="new directory of the result")
+    return _run(parser, arguments, console, _apply)
+
+
+def _run(
+    parser: CommandParser,
+    arguments: Sequence[str],
+    console: Console,
+    work: Callable[[argparse.Namespace, Console], None],
+) -> int:
+    try:
+        given = parser.parse_args(arguments)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        import_tensorflow(verbose=False)
+        work(given, console)
+        return EXIT_DONE
+    except PsTrainError as error:
+        console.error(f"{ERROR_BEGINS}{error}")
+        return error.exit_code
+    except OSError as error:
+        console.error(f"{ERROR_BEGINS}{error}")
+        return EXIT_FAILED
+
+
+def _delta(given: argparse.Namespace, console: Console) -> None:
+    from ps_train.engine.checkpoint.deltas.difference import make_delta
+    from ps_train.engine.checkpoint.deltas.manifest import described
+    from ps_train.engine.checkpoint.deltas.saved import open_saved
+
+    old, new = open_saved(given.old), open_saved(given.new)
+    manifest = make_delta(old, new, given.to)
+    rows: dict[str, int] = {}
+    for entry in manifest.entries:
+        rows[entry.key] = rows.get(entry.key, 0) + entry.rows
+    for key in sorted(rows):
+        shape = manifest.kinds[key][0]
+        console.line(f"{key}: {rows[key]} of {shape[0]} rows" if shape else f"{key}: changed")
+    for table, change in manifest.vocabularies.items():
+        if change.added >= 0:
+            console.line(f"{table}: {change.added} ids are new, {change.removed} are gone")
+    size, full = _bytes_in(given.to), sum(_bytes_of(path) for path in _files_of(new.values.prefix))
+    console.line(
+        f"delta from {described(manifest.base)} to {described(manifest.next)}: {size / _MIB:.2f} MiB "
+        f"({size / max(1, full):.1%} of {full / _MIB:.2f} MiB) in {given.to}"
+    )
+
+
+def _apply(given: argparse.Namespace, console: Console) -> None:
+    from ps_train.engine.checkpoint.deltas.applying import apply_deltas
+    from ps_train.engine.checkpoint.deltas.saved import open_saved
+
+    result = apply_deltas(open_saved(given.base), given.deltas, given.to)
+    console.line(f"{given.base} and {len(given.deltas)} deltas are {result.folder or result.values.prefix}")
+
+
+def _bytes_in(folder: str) -> int:
+    return sum(_bytes_of(os.path.join(inner, name)) for inner, _, names in os.walk(folder) for name in names)
+
+
+def _files_of(prefix: str) -> list[str]:
+    folder, name = os.path.split(prefix)
+    return [os.path.join(folder, one) for one in os.listdir(folder) if one.startswith(name + ".")]
+
+
+def _bytes_of(path: str) -> int:
+    return os.stat(path).st_size

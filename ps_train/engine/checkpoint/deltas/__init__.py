@@ -1,0 +1,17 @@
+"""Deltas: the exact difference of two checkpoints or SavedModels, and the way back.
+
+The idea: both are read in the same parts of 32 MiB.  A delta has the rows of each part that differ in a bit, and the
+hashes of both whole contents.  So a chain of deltas proves itself: hash(base) + delta -> hash(next).
+
+Data structures: a `Saved` is a checkpoint or a SavedModel, and `Values` reads its variables in `Part`s.  A `Manifest`
+says what a delta has and what it leads from and to.
+
+It does not know models, jobs or ps: tables, slots and vocabularies are rows of variables.
+
+Files:
+
+    applying.py     A base and its deltas become the next checkpoint or SavedModel
+    difference.py   The difference of two of them, as a delta
+    manifest.py     The manifest of a delta, and the order of a chain of deltas
+    saved.py        A checkpoint or SavedModel: its values in parts, and the hash of its content
+"""

@@ -1,0 +1,305 @@
+"""A checkpoint or SavedModel: its values in parts, and the hash of its content.
+
+    saved = open_saved("/models/run1/export/3")         # a SavedModel, a checkpoint, or a directory of checkpoints
+    for part in saved.values.parts("users"):
+        saved.values.read(part)                         # numpy [rows, ...]
+
+The hash of the content is that of each variable's name, dtype and shape, of its parts, and of the other files of a
+SavedModel.  It does not depend on the layout of the files, nor on the number of ps that wrote them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.base.errors import ConfigError
+from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
+from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
+from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
+from ps_train.engine.checkpoint.glob_free import glob_free
+from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
+
+SAVED_MODEL = "saved_model.pb"
+_VARIABLES = "variables"
+_READ_BYTES = 1 << 20
+
+
+class Part(NamedTuple):
+    """A run of rows of a variable.
+
+    Attributes:
+      key: name of the variable.
+      begin: its first row.
+      rows: number of rows; -1 for the whole of a variable that has no rows, or is small.
+    """
+
+    key: str
+    begin: int
+    rows: int
+
+
+class Values:
+    """The variables of one checkpoint, read in parts.
+
+    Args:
+      prefix: path of the checkpoint.
+
+    Attributes:
+      prefix: path of the checkpoint.
+      kinds: name to shape and dtype.
+
+    Raises:
+      DamagedCheckpointError: it is damaged, or not a checkpoint.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix, self.kinds = prefix, shapes_and_dtypes(prefix)
+
+    def parts(self, key: str) -> list[Part]:
+        """Returns the parts of a variable: the same ones for all checkpoints in which it has this shape and dtype."""
+        return parts_of(key, self.kinds[key])
+
+    def read(self, part: Part) -> Any:
+        """Returns the rows of a part, numpy [rows, ...], or the whole value.
+
+        Raises:
+          DamagedCheckpointError: the file is damaged.
+        """
+        dtype = self.kinds[part.key][1]
+        try:
+            with glob_free(self.prefix) as readable, tf.device("/device:CPU:0"):
+                (found,) = tf.raw_ops.RestoreV2(
+                    prefix=readable, tensor_names=[part.key], shape_and_slices=[self.spec(part)], dtypes=[dtype]
+                )
+        except DAMAGED_ERRORS as error:
+            raise damaged_error(self.prefix, error) from None
+        return np.asarray(found.numpy(), object if dtype == tf.string else None)
+
+    def spec(self, part: Part) -> str:
+        """Returns the `shape_and_slice` of a part, as `SaveV2` and `RestoreV2` take it."""
+        return spec_of(part, self.kinds[part.key])
+
+    @property
+    def global_step(self) -> int:
+        """The global step; -1 if there is none, as in a SavedModel."""
+        if GLOBAL_STEP not in self.kinds:
+            return -1
+        return int(self.read(Part(GLOBAL_STEP, 0, -1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """A checkpoint or a SavedModel.
+
+    Attributes:
+      path: as the user gave it.
+      values: its variables.
+      folder: directory of the SavedModel; "" for a checkpoint.
+      files: names of the other files of a SavedModel, relative to the folder.
+    """
+
+    path: str
+    values: Values
+    folder: str = ""
+    files: tuple[str, ...] = ()
+
+    def file_hashes(self) -> dict[str, str]:
+        """Returns the SHA-256 of each other file."""
+        return {name: _hash_of_file(os.path.join(self.folder, name)) for name in self.files}
+
+    @property
+    def name(self) -> str:
+        """The base name of its variables' files."""
+        return os.path.basename(self.values.prefix)
+
+
+def open_saved(path: str) -> Saved:
+    """Opens a checkpoint, the newest checkpoint of a directory, or a SavedModel.
+
+    Raises:
+      ConfigError: there is none.
+      DamagedCheckpointError: it cannot be read.
+    """
+    folder = os.path.abspath(path)
+    if os.path.isfile(os.path.join(folder, SAVED_MODEL)):
+        names = [
+            os.path.relpath(os.path.join(inner, name), folder) for inner, _, names in os.walk(folder) for name in names
+        ]
+        others = sorted(name for name in names if os.path.dirname(name) != _VARIABLES)
+        return Saved(path, Values(os.path.join(folder, _VARIABLES, _VARIABLES)), folder, tuple(others))
+    if os.path.isdir(folder):
+        newest = newest_checkpoint(folder)
+        if newest is None:
+            raise ConfigError(f"{path} has neither a checkpoint nor {SAVED_MODEL}.")
+        return Saved(path, Values(newest))
+    if not os.path.isfile(folder + ".index"):
+        raise ConfigError(f"{path} is no checkpoint and no SavedModel: there is no file {folder}.index.")
+    return Saved(path, Values(folder))
+
+
+class ContentHash:
+    """The hash of a content, from its parts in the order of names; each value is hashed once.
+
+    Args:
+      kinds: name to shape and dtype, of all variables.
+      files: name to hash, of all other files.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], files: Mapping[str, str]) -> None:
+        self._kinds, self._files = kinds, files
+        self._parts: dict[str, list[bytes]] = {key: [] for key in kinds}
+
+    def add(self, part: Part, digest: bytes) -> None:
+        """Takes the hash of a part; those of one variable in the order of rows."""
+        self._parts[part.key].append(digest)
+
+    def text(self) -> str:
+        """Returns the hash in hexadecimal."""
+        whole = hashlib.sha256()
+        for key in sorted(self._kinds):
+            shape, dtype = self._kinds[key]
+            whole.update(f"{key}\n{dtype.name}\n{shape}\n".encode() + b"".join(self._parts[key]))
+        for name in sorted(self._files):
+            whole.update(f"{name}\n{self._files[name]}\n".encode())
+        return whole.hexdigest()
+
+
+def hash_of(array: Any) -> bytes:
+    """Returns the SHA-256 of a part."""
+    if array.dtype == object:  # strings
+        digest = hashlib.sha256()
+        for text in np.ravel(array):
+            digest.update(len(text).to_bytes(8, "little") + text)
+        return digest.digest()
+    return hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data if array.ndim else array.tobytes()).digest()
+
+
+def graph_hash(saved: Saved) -> str:
+    """Returns the fingerprint of the graph: of the file of a SavedModel, of the variables' shapes of a checkpoint."""
+    if saved.folder:
+        return _hash_of_file(os.path.join(saved.folder, SAVED_MODEL))
+    lines = [f"{key} {dtype.name} {shape}\n" for key, (shape, dtype) in sorted(saved.values.kinds.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def parts_of(key: str, kind: Kind) -> list[Part]:
+    """Returns the parts of a variable by its shape and dtype; a part has at least one row."""
+    shape, dtype = kind
+    size = math.prod(shape) * dtype.size
+    if not shape or size <= CHUNK_BYTES or dtype not in SLICED_DTYPES:
+        return [Part(key, 0, -1)]
+    most = max(1, CHUNK_BYTES * shape[0] // size)
+    return [Part(key, begin, min(most, shape[0] - begin)) for begin in range(0, shape[0], most)]
+
+
+def spec_of(part: Part, kind: Kind) -> str:
+    """Returns the `shape_and_slice` of a part, as `SaveV2` and `RestoreV2` take it."""
+    if part.rows < 0:
+        return ""
+    shape = kind[0]
+    return " ".join([*map(str, shape), ":".join([f"{part.begin},{part.rows}", *["-"] * (len(shape) - 1)])])
+
+
+class Writer:
+    """Writes a checkpoint part by part; it is there, complete, after `close`.
+
+    Args:
+      prefix: path of the checkpoint.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix, self._folder = prefix, f"{prefix}_{uuid.uuid4().hex}_temp"
+        self._files: list[str] = []
+        self._held: list[tuple[str, str, Any]] = []
+        self._bytes = 0
+        os.makedirs(self._folder)
+
+    def add(self, key: str, spec: str, array: Any) -> None:
+        """Adds a value, or with `spec` a part of one; the array must stay as it is until `close`."""
+        self._held.append((key, spec, array))
+        self._bytes += array.nbytes
+        if self._bytes >= CHUNK_BYTES or any(key == held for held, _, _ in self._held[:-1]):
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what is left, and the index."""
+        if self._held or not self._files:
+            self._flush()
+        with tf.device("/device:CPU:0"):
+            tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=self._files, destination_prefix=self._prefix, delete_old_dirs=True
+            )
+
+    def _flush(self) -> None:
+        file = os.path.join(self._folder, f"part-{len(self._files):05}")
+        keys, specs, arrays = zip(*self._held, strict=True) if self._held else ((), (), ())
+        with tf.device("/device:CPU:0"):
+            tensors = [tf.constant(array) for array in arrays]
+            tf.raw_ops.SaveV2(prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=tensors)
+        self._files.append(file)
+        self._held, self._bytes = [], 0
+
+
+@contextlib.contextmanager
+def new_folder(path: str, flag: str) -> Iterator[str]:
+    """Gives a directory that gets its name when the body ends well.
+
+    Raises:
+      ConfigError: the directory is there already and not empty, or cannot be made.
+    """
+    target = os.path.abspath(path)
+    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise ConfigError(f"{flag}={path} is there already: use another directory.")
+    unfinished = f"{target}.unfinished-{uuid.uuid4().hex}"
+    try:
+        os.makedirs(unfinished)
+    except OSError as error:
+        raise ConfigError(f"{flag}={path} cannot be made ({error.strerror}): use another directory.") from None
+    try:
+        yield unfinished
+        if os.path.isdir(target):
+            os.rmdir(target)
+        os.rename(unfinished, target)
+    except BaseException:
+        import shutil
+
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def words(array: Any) -> Any:
+    """Returns the rows of an array as integers of the same bits, [rows, n]: equal rows are equal in every bit."""
+    rows = np.ascontiguousarray(array).reshape(len(array), -1)
+    size = rows.shape[1] * rows.itemsize
+    width = next(width for width in (8, 4, 2, 1) if size % width == 0)
+    return rows.view(np.dtype(f"u{width}")) if size else np.zeros([len(array), 0], np.uint8)
+
+
+def changed_rows(old: Any, new: Any) -> Any:
+    """Returns the numbers of the rows that differ in a bit, int64 [n]."""
+    if old.dtype == object:
+        return np.flatnonzero((old != new).reshape(len(old), -1).any(1))
+    return np.flatnonzero((words(old) != words(new)).any(1))
+
+
+def _hash_of_file(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def all_parts(kinds: Mapping[str, Kind], keys: Sequence[str]) -> list[Part]:
+    """Returns the parts of variables, in the order of their names."""
+    return [part for key in sorted(keys) for part in parts_of(key, kinds[key])]
