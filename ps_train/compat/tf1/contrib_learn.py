@@ -138,7 +138,7 @@ class Experiment:
       export_strategies: exporters, or one.
       train_steps_per_iteration: not used.
       checkpoint_and_export: not used.
-      saving_listeners: not used.
+      saving_listeners: called around every save of the training.
       check_interval_secs: not used.
 
     Raises:
@@ -172,7 +172,7 @@ class Experiment:
         self._train_input, self._eval_input = train_input_fn, eval_input_fn
         self._train_hooks, self._eval_hooks = list(train_monitors or ()), list(eval_hooks or ())
         self._eval_delay, self._throttle = eval_delay_secs, continuous_eval_throttle_secs
-        self._exporters = export_strategies
+        self._exporters, self._listeners = export_strategies, saving_listeners
 
     def extend_train_hooks(self, additional_hooks: Sequence[Any]) -> None:
         """Adds hooks to the training."""
@@ -180,7 +180,12 @@ class Experiment:
 
     def train(self, delay_secs: float | None = None) -> Any:
         """Trains in this process; returns the Estimator."""
-        return self.estimator.train(self._train_input, hooks=self._train_hooks, max_steps=self.train_steps)
+        return self.estimator.train(
+            self._train_input,
+            hooks=self._train_hooks,
+            max_steps=self.train_steps,
+            saving_listeners=self._listeners,
+        )
 
     def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> dict[str, Any]:
         """Evaluates the newest checkpoint; returns the metrics."""
@@ -188,7 +193,7 @@ class Experiment:
 
     def train_and_evaluate(self) -> Any:
         """Trains and evaluates, or does this task's part; returns metrics and results of exports, None in a cluster."""
-        training = TrainSpec(self._train_input, self.train_steps, self._train_hooks)
+        training = TrainSpec(self._train_input, self.train_steps, self._train_hooks, self._listeners)
         evaluation = EvalSpec(
             self._eval_input,
             self.eval_steps,

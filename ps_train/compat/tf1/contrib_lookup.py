@@ -55,8 +55,12 @@ def index_table_from_file(
     num_oov_buckets: int = 0,
     vocab_size: int | None = None,
     default_value: int = -1,
-    *rest: Any,
-    **options: Any,
+    hasher_spec: Any = None,
+    key_dtype: Any = tf.string,
+    name: str | None = None,
+    key_column_index: int = v1.lookup.TextFileIndex.WHOLE_LINE,
+    value_column_index: int = v1.lookup.TextFileIndex.LINE_NUMBER,
+    delimiter: str = "\t",
 ) -> Any:
     """Returns a table from the lines of a file to their numbers.
 
@@ -65,23 +69,23 @@ def index_table_from_file(
       num_oov_buckets: as of `index_table_from_tensor`.
       vocab_size: the number of lines to use; None: all.
       default_value: as of `index_table_from_tensor`.
-      *rest: hasher_spec and key_dtype of contrib; string keys only.
-      **options: the same, or `name`.
+      hasher_spec: not used.
+      key_dtype: of the values in the file: string, or integers, which are int64 then.
+      name: of the table.
+      key_column_index: the column with the value; by default it is the whole line.
+      value_column_index: the column with the number; by default it is that of the line, from 0 on.
+      delimiter: between columns.
 
     Raises:
       ValueError: no file is given.
     """
     if not vocabulary_file:
         raise ValueError(f"vocabulary_file={vocabulary_file!r} of index_table_from_file: give the name of a file")
+    kind = tf.int64 if tf.as_dtype(key_dtype).is_integer else tf.string
     lines = v1.lookup.TextFileInitializer(
-        vocabulary_file,
-        tf.string,
-        v1.lookup.TextFileIndex.WHOLE_LINE,
-        tf.int64,
-        v1.lookup.TextFileIndex.LINE_NUMBER,
-        vocab_size=vocab_size,
+        vocabulary_file, kind, key_column_index, tf.int64, value_column_index, vocab_size, delimiter
     )
-    return _table(lines, num_oov_buckets, default_value, options.get("name"))
+    return _table(lines, num_oov_buckets, default_value, name)
 
 
 string_to_index_table_from_file = index_table_from_file

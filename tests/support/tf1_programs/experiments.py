@@ -34,11 +34,25 @@ def model_fn(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+class Saved(tf.train.CheckpointSaverListener):
+    steps = []
+
+    def after_save(self, session, global_step_value):
+        self.steps.append(int(global_step_value))
+
+
 def experiment_fn(run_config, hparams):
     strategy = saved_model_export_utils.make_export_strategy(serving_input_fn, exports_to_keep=1)
     estimator = tf.estimator.Estimator(model_fn, config=run_config, params=hparams)
     return learn.Experiment(
-        estimator, input_fn, input_fn, train_steps=10, eval_steps=1, export_strategies=[strategy], eval_delay_secs=0
+        estimator,
+        input_fn,
+        input_fn,
+        train_steps=10,
+        eval_steps=1,
+        export_strategies=[strategy],
+        eval_delay_secs=0,
+        saving_listeners=[Saved()],
     )
 
 
@@ -54,7 +68,7 @@ metrics, _ = learn_runner.run(experiment_fn, run_config=config, hparams=params)
 weight = 0.0
 for _ in range(10):
     weight -= 0.5 * np.mean(2 * (weight - 2) * X * X)
-assert metrics["global_step"] == 10
+assert metrics["global_step"] == 10 and Saved.steps[-1] == 10 and 5 in Saved.steps
 np.testing.assert_allclose(metrics["loss"], np.mean(((weight - 2) * X) ** 2), rtol=1e-3)
 exports = tf.gfile.Glob("learned/export/Servo/*")
 assert len(exports) == 1

@@ -31,5 +31,12 @@ def test_a_table_maps_lines_of_a_file(run, tmp_path):
     path.write_text("red\ngreen\nblue\n")
     table = index_table_from_file(str(path), vocab_size=2, default_value=9)
     assert run(table.lookup(tf.constant(["green", "blue"]))).tolist() == [1, 9]
+    (tmp_path / "numbers.txt").write_text("10,a\n20,b\n")
+    numbers = index_table_from_file(
+        str(tmp_path / "numbers.txt"), 1, key_dtype=tf.int32, key_column_index=0, delimiter=",", name="numbers"
+    )
+    assert run_new(numbers.lookup(tf.constant([20, 30], tf.int64))) == [1, 2]
+    with pytest.raises(TypeError, match="vocabulary_size"):
+        index_table_from_file(str(path), vocabulary_size=2)
     with pytest.raises(ValueError, match="give the name of a file"):
         index_table_from_file()
