@@ -71,12 +71,12 @@ class BadRecords:
         with self._lock:
             if place in self._seen:
                 return None
-            self._seen.add(place)
-            if self.count > self.limit:
+            if self.count >= self.limit:  # not counted, so every call says it
                 return (
-                    f"{describe()}. That is malformed {self._kind} number {self.count}, and "
+                    f"{describe()}. That is malformed {self._kind} number {self.count + 1}, and "
                     f"max_bad_lines={self.limit}: correct the data or raise max_bad_lines."
                 )
+            self._seen.add(place)
             if self.count <= SHOWN:
                 log.warning("%s; the %s is skipped", describe(), self._kind)
             elif self.count in (10**power for power in range(1, 12)):

@@ -15,10 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError, one_line
+from ps_train.data.bad_records import BadRecords
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.opened_files import errors_of
-from ps_train.data.parquet.columns import MissingValueError, column_of, is_text
+from ps_train.data.parquet.columns import Column, MissingValueError, column_of, is_text
 from ps_train.data.parquet.footers import RowGroup, file_system, read_footers
 from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
@@ -57,7 +58,7 @@ class Parquet(Stream):
       parse: takes a dict of the columns and labels, each with n rows, and returns (features, labels): nested tensors
         [n, ...], which may be ragged or sparse.  None: the features are the dict without the labels.
       defaults: name to value of columns that may have missing values.  In lists it stands for missing elements, and a
-        missing list is empty.
+        missing list is empty.  Other rows with a missing value are left out, and count for --max_bad_lines.
 
     Raises:
       DataError: no file has such a name, a file is damaged or foreign, files differ in their columns, a column has no
@@ -89,10 +90,15 @@ class Parquet(Stream):
             _check_known(name, footers.fields)
         self._columns = {name: column_of(name, footers.fields[name], defaults.get(name)) for name in names}
         self._groups, self._label, self._parse = footers.groups, label, parse
+        self._bad = BadRecords("row")
         self._read = [name for name in names if name not in footers.constants]
         self._texts = [name for name in self._read if is_text(footers.fields[name])]
         sizes = [f"{os.path.basename(group.path)} {group.number} {group.rows}" for group in self._groups]
         self.description = f"{len(paths)} files, {sum(group.rows for group in self._groups)} rows, {digest(sizes)}"
+
+    def set_max_bad_lines(self, bad_lines: int) -> None:
+        """Sets how many rows with a missing value this process may skip."""
+        self._bad.limit = bad_lines
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -161,23 +167,38 @@ class Parquet(Stream):
         raise pipeline_error(f"{group.path} has {before} rows in row group {group.number}, not {group.rows}.")
 
     def _arrays(self, group: RowGroup, first: int, rows: pa.RecordBatch | pa.Table) -> list[np.ndarray]:
-        """Returns the arrays of all columns."""
+        """Returns the arrays of all columns, without the rows in which a value is missing."""
         import pyarrow as pa
 
-        arrays: list[np.ndarray] = []
-        for name, column in self._columns.items():
-            constant = group.constants.get(name)
-            array = _column_of(rows, name) if constant is None else pa.repeat(constant, rows.num_rows)
-            try:
-                arrays += column.arrays(array)
-            except MissingValueError as error:
-                raise pipeline_error(
-                    f"{group.path} has no value in column {name} of row {group.first_row + first + error.row}, counted "
-                    f"from 0: give Parquet(..., defaults={{{name!r}: ...}})."
-                ) from None
-            except pa.ArrowException as error:
-                raise pipeline_error(f"{group.path}, column {name}: {one_line(error)}.") from None
-        return arrays
+        numbers = np.arange(group.first_row + first, group.first_row + first + rows.num_rows)
+        while True:
+            arrays: list[np.ndarray] = []
+            for name, column in self._columns.items():
+                try:
+                    arrays += self._arrays_of(group, name, column, rows)
+                except MissingValueError as error:
+                    self._count_bad(group.path, int(numbers[error.row]), name)
+                    is_kept = np.arange(len(numbers)) != error.row
+                    break
+            else:
+                return arrays
+            rows, numbers = rows.filter(pa.array(is_kept)), numbers[is_kept]
+
+    def _arrays_of(self, group: RowGroup, name: str, column: Column, rows: Any) -> list[np.ndarray]:
+        import pyarrow as pa
+
+        constant = group.constants.get(name)
+        array = _column_of(rows, name) if constant is None else pa.repeat(constant, rows.num_rows)
+        try:
+            return column.arrays(array)
+        except pa.ArrowException as error:
+            raise pipeline_error(f"{group.path}, column {name}: {one_line(error)}.") from None
+
+    def _count_bad(self, path: str, row: int, name: str) -> None:
+        """Counts a row with a missing value; raises the pipeline's error if there are too many."""
+        words = f"no value in column {name}, and Parquet(..., defaults={{{name!r}: ...}}) gives none"
+        if message := self._bad.add((path, row), lambda: f"{path} row {row}, counted from 0: {words}"):
+            raise pipeline_error(message)
 
     def _examples(self, arrays: Sequence[tf.Tensor]) -> Any:
         """Returns (features, labels) of some rows."""

@@ -190,6 +190,7 @@ def test_a_missing_value_is_told_with_its_row(tmp_path: pathlib.Path, dynamic: b
     ages = [None if row == 234 else row for row in range(300)]
     pq.write_table(pa.table({"age": ages, "y": [0] * 300}), str(tmp_path / "a"), row_group_size=100)
     data = Parquet(f"{tmp_path}/a", label="y")
+    data.set_max_bad_lines(0)
     with tf.Graph().as_default(), v1.Session() as session, pytest.raises(tf.errors.OpError) as error:
         if dynamic:
             session.run(data.pieces().read(tf.constant(2, tf.int64))[1])
@@ -198,8 +199,29 @@ def test_a_missing_value_is_told_with_its_row(tmp_path: pathlib.Path, dynamic: b
             session.run(batches.initializer)
             session.run(batches.labels)
     found = data_error(error.value)
-    words = "has no value in column age of row 234, counted from 0: give Parquet(..., defaults={'age': ...})."
-    assert str(found) == f"{tmp_path}/a {words}"
+    words = "no value in column age, and Parquet(..., defaults={'age': ...}) gives none. That is malformed row number 1"
+    assert str(found).startswith(f"{tmp_path}/a row 234, counted from 0: {words}, and max_bad_lines=0")
+
+
+def test_rows_with_missing_values_are_left_out_and_named(tmp_path, caplog):
+    ages = [None if row in (3, 234, 235) else row for row in range(300)]
+    lists = [None if row in (7, 234) else [row] for row in range(300)]
+    pq.write_table(
+        pa.table({"age": ages, "ids": lists, "y": list(range(300))}), str(tmp_path / "a"), row_group_size=100
+    )
+    for _ in range(2):  # counted once over all epochs
+        data = Parquet(f"{tmp_path}/a", label="y")
+        with tf.Graph().as_default(), v1.Session() as session:
+            shards = [session.run(data.pieces().read(tf.constant(n, tf.int64))) for n in range(3)]
+            batches = evaluation_batches(data, 300)
+            session.run(batches.initializer)
+            whole = session.run((batches.features, batches.labels))
+    kept = [row for row in range(300) if row not in (3, 7, 234, 235)]
+    assert whole[1].tolist() == kept == [int(y) for _, labels in shards for y in labels]
+    assert whole[0]["age"].tolist() == kept == whole[0]["ids"].values.tolist()
+    assert caplog.text.count("row 234, counted from 0: no value in column age") == 2  # once by each reader
+    assert caplog.text.count("row 7, counted from 0: no value in column ids") == 2
+    assert data._bad.count == 4
 
 
 @pytest.mark.parametrize(
