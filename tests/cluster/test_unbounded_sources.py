@@ -12,6 +12,7 @@ import pytest
 
 from ps_train.base.errors import DataError, UnreachableError
 from ps_train.data import Row
+from ps_train.data.unbounded import read_ahead
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.processes import eventually
@@ -63,6 +64,23 @@ def make_until(workers, condition, what):
         return condition()
 
     eventually(step, 120, what)
+
+
+def test_a_worker_measures_what_is_left_of_its_partitions(workers, monkeypatch):
+    monkeypatch.setattr(read_ahead, "_ASK_SECS", 0.05)
+    source = Memory(1)
+    source.add(0, *range(40))
+    job(source, workers, 40, num_workers=1)
+    (worker,) = workers
+    worker.begin()
+
+    def measured() -> list[float] | None:
+        worker.shares.has_work()
+        return worker.shares.measured()["lag"].get("0")
+
+    eventually(lambda: measured() == [40.0, 0.0], 30, "the lag")
+    worker.make(3)
+    eventually(lambda: measured() == [28.0, 12.0], 30, "the lag after three batches of four")
 
 
 @pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])

@@ -67,6 +67,15 @@ def a_status(**changes):
         "dropped": 0,
         "step_time": {task: step_time(pull=0.0005, push=0.0005) for task in ("worker:0", "worker:1")},
         "staleness": {"mean": 0.4, "p95": 1, "max": 2, "conflict_rate": 0.4, "histogram": {"0": 60, "1": 40}},
+        "stream": {
+            "lag": 900.0,
+            "unit": "rows",
+            "growth": 1.0,
+            "partitions": [
+                {"partition": 0, "lag": 400.0, "task": "worker:0"},
+                {"partition": 1, "lag": 500.0, "task": None},
+            ],
+        },
         "waiting": None,
         "ps": [{**ps, "task": task, "share": 0.5} for task in ("ps:0", "ps:1")],
         "workers": [{**worker, "task": task} for task in ("worker:0", "worker:1")],

@@ -48,6 +48,10 @@ class Memory(UnboundedSource):
             return 0
         return self.rows[partition][-1].after
 
+    def lag(self, partition, offset):
+        with self.lock:
+            return float(sum(row.offset >= offset for row in self.rows[partition]))
+
     def end_offset(self, partition):
         return self.ends.get(partition)
 

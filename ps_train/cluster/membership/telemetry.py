@@ -21,6 +21,9 @@ from ps_train.base.process_stats import ProcessStats, available_cores, memory_li
 from ps_train.base.untrusted import UntrustedError, is_of, shown
 
 _NEWEST_EVENTS, _MOST = 5, 1e18
+_MOST_LAGS = 64
+"""Partitions in a record, those with the largest lag: a record stays small."""
+
 _RATES = {
     "cpu_secs": "cpu",
     "sent_bytes": "sent_bytes_per_sec",
@@ -45,7 +48,20 @@ def checked_telemetry(record: Any) -> dict[str, Any]:
     for values in (numbers, times, *({"age": event.get("age")} for event in events)):
         if not is_of("dict[str, float]", values) or not all(abs(value) < _MOST for value in values.values()):
             raise UntrustedError(f"it has the measurements {shown(values)}")
-    return {**numbers, "step_time": times or None, "events": events}
+    return {**numbers, "step_time": times or None, "events": events, **_checked_stream(record)}
+
+
+def _checked_stream(record: dict[str, Any]) -> dict[str, Any]:
+    lags, unit = record.get("lag") or {}, record.get("lag_unit") or "rows"
+    if not is_of("dict[str, list[float]]", lags):
+        raise UntrustedError(f"its lag is {shown(lags)}")
+    for partition, values in lags.items():
+        is_number = partition.isascii() and partition.isdigit() and len(partition) < 10
+        if not is_number or len(values) != 2 or not all(0 <= value < _MOST for value in values):
+            raise UntrustedError(f"it has the lag {shown({partition: values})}")
+    if not isinstance(unit, str) or not unit.isidentifier() or len(unit) > 20:
+        raise UntrustedError(f"it has the unit {shown(unit)}")
+    return {"lag": lags, "lag_unit": unit} if lags else {}
 
 
 class TelemetrySource:
@@ -58,12 +74,15 @@ class TelemetrySource:
       steps: steps that the task has made.
       examples: examples that it has used.
       step_time: returns the parts of the newest traced step; see `docs/WATCHING.md`.
+      stream: returns `lag`, for each partition of data without an end what is left to read and what was read, and
+        `lag_unit`.
     """
 
     def __init__(self, recorder: Recorder | None = None) -> None:
         self._recorder, self._stats = recorder, ProcessStats()
         self.steps, self.examples = 0, 0.0
         self.step_time: Callable[[], Mapping[str, float] | None] = lambda: None
+        self.stream: Callable[[], Mapping[str, Any]] = dict
 
     def add(self, steps: int, examples: float) -> None:
         """Counts steps and examples of the worker."""
@@ -75,6 +94,10 @@ class TelemetrySource:
         found |= {"steps": self.steps, "examples": self.examples, "memory_limit_bytes": memory_limit()}
         if step_time := self.step_time():
             found["step_time"] = dict(step_time)
+        stream = self.stream()
+        if lags := stream.get("lag"):
+            largest = sorted(lags, key=lambda partition: -lags[partition][0])[:_MOST_LAGS]
+            found |= {**stream, "lag": {partition: lags[partition] for partition in largest}}
         if self._recorder is not None and (events := self._recorder.events()[-_NEWEST_EVENTS:]):
             found["events"] = with_ages(events, time.time())
         return found

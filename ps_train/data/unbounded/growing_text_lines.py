@@ -83,6 +83,7 @@ class GrowingTextLines(UnboundedSource):
         partitions: int = 8,
     ) -> None:
         super().__init__(f"files_by_{partitions}", parse)
+        self.lag_unit = "bytes"
         self._patterns = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
         if remote := [name for name in self._patterns if scheme_of(name)]:
             raise DataError(f"{remote[0]} is not on a local disk: mount its file system.")
@@ -125,6 +126,14 @@ class GrowingTextLines(UnboundedSource):
                 position = _begin(position.file + 1, files[position.file + 1])
                 self.release(partition)
         return rows
+
+    def lag(self, partition: int, offset: int) -> float | None:
+        """Returns the bytes from a place on; a gzipped file counts whole until it is read."""
+        position = Position.of(offset)
+        paths = self._files[partition :: self._partitions][position.file :]
+        left = sum(os.path.getsize(path) for path in paths)
+        begun = position.byte if paths and not is_gzipped(pathlib.Path(paths[0])) else 0
+        return float(max(0, left - begun))
 
     def place(self, partition: int, offset: int) -> str:
         """Returns the file and the byte of a line."""

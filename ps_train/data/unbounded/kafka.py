@@ -165,6 +165,14 @@ class Kafka(UnboundedSource):
             return self._watermarks(partition)[1]
         return found if found >= 0 else None
 
+    def lag(self, partition: int, offset: int) -> float | None:
+        """Returns the number of offsets from this one up to the newest that the client has heard of."""
+        try:
+            known = self._call(lambda client: client.get_watermark_offsets(self._place(partition), cached=True))
+        except ConnectionError:  # nothing was read of it yet
+            return None
+        return None if known is None or known[1] < 0 else float(max(0, known[1] - offset))
+
     def release(self, partition: int) -> None:
         """Ends the fetching of a partition."""
         if self._next.pop(partition, None) is not None:

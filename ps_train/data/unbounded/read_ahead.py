@@ -97,6 +97,9 @@ class ReadAhead:
     Attributes:
       count: number of partitions; 0 before it is known.
       ends: offsets at which partitions end, as far as they are known.
+      cursors: offset of the first unused row of each partition of this worker, set by its client.
+      lags: how much was left to read of each of them, and how much this worker has read of it so far, in the source's
+        unit.
     """
 
     def __init__(
@@ -109,11 +112,15 @@ class ReadAhead:
     ) -> None:
         self.count = 0
         self.ends: dict[int, int] = {}
+        self.cursors: Mapping[int, int] = {}
+        self.lags: Mapping[int, tuple[float, float]] = {}
+        self._measured: dict[int, tuple[int, float]] = {}
         self._source, self._batch_size, self._clock = source, batch_size, clock
         self._max_wait_secs, self._patience_secs = max_wait_secs, patience_secs
         self._lock = threading.Lock()
         self._calls = threading.Lock()  # only one thread calls the source
         self._followed: dict[int, _Partition] = {}
+        self._left: set[int] = set()
         self._error: BaseException | None = None
         self._reached = self._told = self._arrived = clock()
         self._asked = -math.inf
@@ -126,13 +133,11 @@ class ReadAhead:
             left = [partition for partition in self._followed if partition not in offsets]
             for partition in left:
                 del self._followed[partition]
+            self._left.update(left)  # released by the other thread: a call may wait for the source
             for partition, offset in offsets.items():
                 known = self._followed.get(partition)
                 if known is None or known.head != offset:
                     self._followed[partition] = _Partition(offset)
-        for partition in left:
-            with self._calls:
-                self._source.release(partition)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True, name="read_ahead")
             self._thread.start()
@@ -186,6 +191,7 @@ class ReadAhead:
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
+                self._release_left()
                 self._ask()
                 found = self._read_all()
                 self._reached = self._clock()
@@ -204,6 +210,14 @@ class ReadAhead:
             if not found:
                 self._closed.wait(_PAUSE_SECS)
 
+    def _release_left(self) -> None:
+        """Frees what was needed to read partitions that are not followed any longer."""
+        with self._lock:
+            left, self._left = self._left - self._followed.keys(), set()
+        for partition in left:
+            with self._calls:
+                self._source.release(partition)
+
     def _ask(self) -> None:
         """Asks for the number of partitions and their ends, now and then."""
         if self._clock() - self._asked < _ASK_SECS:
@@ -221,7 +235,21 @@ class ReadAhead:
                     end = self._source.end_offset(partition)
                 if end is not None:
                     self.ends[partition] = end
+        self._measure(self.cursors)
         self.count, self._asked = max(count, self.count), self._clock()
+
+    def _measure(self, cursors: Mapping[int, int]) -> None:
+        """Asks how much is left to read; what was read since the last time is the difference at the same moment."""
+        lags = {}
+        for partition, cursor in cursors.items():
+            before, used = self._measured.get(partition, (cursor, 0.0))
+            with self._calls:
+                left, left_before = (self._source.lag(partition, offset) for offset in (cursor, before))
+            if left is not None and left_before is not None:
+                used += max(0.0, left_before - left)
+                self._measured[partition] = (cursor, used)
+                lags[partition] = (left, used)
+        self.lags = lags
 
     def _read_all(self) -> bool:
         """Reads some rows of each followed partition; returns True if there were any."""

@@ -76,9 +76,11 @@ class UnboundedSource(Stream):
 
     Attributes:
       most_partitions: number of partitions that the source may ever have; the checkpoint has room for so many.
+      lag_unit: unit of `lag`.
     """
 
     most_partitions = 1024
+    lag_unit = "rows"
 
     def __init__(self, name: str, parse: Callable[[Any], Any], fields: Sequence[str] = ()) -> None:
         from ps_train.data.record_parser import RecordParser  # it imports TensorFlow
@@ -121,6 +123,13 @@ class UnboundedSource(Stream):
 
     def end_offset(self, partition: int) -> int | None:
         """Returns the offset at which a partition ends; None if it has no end, or the end is not known yet."""
+        return None
+
+    def lag(self, partition: int, offset: int) -> float | None:
+        """Returns how much there is to read of a partition from an offset on, in `lag_unit`; None if it is not known.
+
+        It is called every few seconds for the partitions that this process reads, and must return at once.
+        """
         return None
 
     def release(self, partition: int) -> None:

@@ -26,5 +26,6 @@ Files:
     result.py            The summary of a run that is over: its lines for the console and the content of result.json
     run_end.py           The end of a run: its metrics, result.json, and the lines that say how to go on with its
                            checkpoint
+    stream_lag.py        Lag of data without an end: what is left to read of each partition, and whether it grows
     tasks.py             The tasks of a job as their heartbeats show them, for the status page
 """

@@ -124,6 +124,14 @@ def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
     return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(job) else look
 
 
+def lag(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a job that reads more slowly than its data arrive."""
+    partitions = len(status["stream"]["partitions"])
+    training = sum(worker["state"] == "training" for worker in status["workers"])
+    more = [f"more workers (up to {partitions}, one for each partition)"] if training < partitions else []
+    return f"the job falls behind its data: {_either([*more, 'a larger --batch_size'])} reads faster"
+
+
 def _either(means: Sequence[str]) -> str:
     """Returns a choice in words: "a, b or c"."""
     return " or ".join(filter(None, [", ".join(means[:-1]), means[-1]]))

@@ -159,6 +159,7 @@ class Board:
             "step_time": self.tasks.step_times(),
             "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps()],
             "workers": workers,
+            "stream": self.tasks.stream(time.monotonic()),
             "save": saves,
             "events": [vars(event) for event in self._recorder.events()],
             "log": self._recorder.lines(),

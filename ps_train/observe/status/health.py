@@ -215,6 +215,11 @@ def _slow_workers(status: Status, job: Job) -> Iterable[Measured]:
         yield from ((task, secs / usual if usual > 0 else None) for task, secs in times.items())
 
 
+def _lag_growth(status: Status, job: Job) -> Iterable[Measured]:
+    stream = status["stream"]
+    yield "", stream["growth"] if stream else None
+
+
 RULES = (
     Rule("sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync, _is_small),
     Rule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
@@ -245,5 +250,6 @@ RULES = (
     Rule("unsaved_secs", "time since the last checkpoint", "secs", 900.0, _secs_at_risk, advice.unsaved),
     Rule("hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds),
     Rule("slow_worker", "step of a worker over the median", "ratio", 1.5, _slow_workers, advice.slow_worker),
+    Rule("lag_growth", "arriving data over data read", "ratio", 1.1, _lag_growth, advice.lag),
 )
 """The rules, in the order in which they are shown."""

@@ -20,6 +20,7 @@ from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.records import TELEMETRY, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.telemetry import Rates, checked_telemetry
 from ps_train.engine.variables.plan import Plan
+from ps_train.observe.status.stream_lag import StreamLag
 
 _GONE = (TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT)
 _MEASURED = ("cpu", "sent_bytes_per_sec", "received_bytes_per_sec")
@@ -44,6 +45,7 @@ class TaskBoard:
         self._telemetry: dict[str, Mapping[str, Any]] = {}
         self._rates: dict[str, Rates] = {}
         self._measured: dict[str, dict[str, float | None]] = {}
+        self._stream = StreamLag()
         self.silent_ps: Callable[[], Sequence[str]] = list
         self._known: set[tuple[str, str, int]] = set()
         self._tracker, self._lock = LivenessTracker(), threading.Lock()
@@ -76,6 +78,9 @@ class TaskBoard:
             record = checked_telemetry(record)
             self._measured[task] = self._rates.setdefault(task, Rates()).update(record)
             self._telemetry[task] = record
+            if record.get("lag"):
+                self._stream.unit = record["lag_unit"]
+                self._stream.update(task, record["lag"], time.monotonic())
             found = [from_age(each, time.time()) for each in record.get("events", ())]
         except (KeyError, TypeError, ValueError):
             return
@@ -99,6 +104,11 @@ class TaskBoard:
         with self._lock:
             found = {task: self._telemetry[task].get("step_time") for task in sorted(self._telemetry, key=_order)}
         return {task: parts for task, parts in found.items() if isinstance(parts, Mapping)}
+
+    def stream(self, now: float) -> dict[str, Any] | None:
+        """Returns the lag of data without an end at `now` seconds of a monotonic clock; None for other data."""
+        with self._lock:
+            return self._stream.read(now)
 
     def ps(self) -> list[dict[str, Any]]:
         """Returns the present state of each ps."""

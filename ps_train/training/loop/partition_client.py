@@ -16,6 +16,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as v1
@@ -54,6 +55,7 @@ class PartitionClient(OwnershipClient):
         self._ahead = ReadAhead(
             self._reader.source, job.max_batch_size, job.max_batch_wait_secs, job.recovery_timeout_secs
         )
+        self._lag_unit = self._reader.source.lag_unit
         self._held: deque[Assignment] = deque()
         self._kept: list[int] = []
 
@@ -83,6 +85,10 @@ class PartitionClient(OwnershipClient):
         return len(policy.begun_partitions(progress, count)) == count and not policy.open_partitions(
             progress, count, ends
         )
+
+    def measured(self) -> dict[str, Any]:
+        """Returns how much is left to read of the partitions of this worker, for its telemetry."""
+        return {"lag": {str(one): list(values) for one, values in self._ahead.lags.items()}, "lag_unit": self._lag_unit}
 
     def has_work(self) -> bool:
         """Returns True if a partition of this replica has rows, and steps are left; takes its share of them."""
@@ -167,6 +173,7 @@ class PartitionClient(OwnershipClient):
         """Reads the partitions of this replica ahead, from the rows on that it has no batches of yet."""
         ends = {batch.shard: batch.end for batch in self._held}
         followed = {*self._kept, *ends}
+        self._ahead.cursors = {one: self._snapshot.reached(one) - 1 for one in self._kept}
         self._ahead.follow({one: ends.get(one, self._snapshot.reached(one)) - 1 for one in followed})
 
     def _begin_partitions(self, count: int) -> None:

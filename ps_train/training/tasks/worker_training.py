@@ -43,7 +43,7 @@ from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
-from ps_train.training.loop.partition_client import shard_client_of
+from ps_train.training.loop.partition_client import PartitionClient, shard_client_of
 from ps_train.training.loop.session import (
     ClusterSessions,
     agree_with_chief,
@@ -136,6 +136,8 @@ class WorkerTraining:
         )
         self._calls = StuckCallDetector(self._input.begun_calls, job.recovery_timeout_secs, self._preparation_secs)
         self.shard_client = shard_client_of(self.step, replica, job, replica.declared, self._input.begin)
+        if isinstance(self.shard_client, PartitionClient):
+            self.joined.telemetry.stream = self.shard_client.measured
         with self.step.graph.as_default():
             report = None if self.shard_client is None else self.shard_client.step_done
             self.model_hooks = ModelHooks(prepared.model, self._end_training)

@@ -16,6 +16,7 @@ function showStatus(status) {
       job: status.job ?? {},
     });
   showHealth(status.health ?? []);
+  showStream(status.stream ?? null);
 }
 
 function showHistory(history) {

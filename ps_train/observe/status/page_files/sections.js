@@ -179,6 +179,18 @@ function showTasks({ ps, workers, job }) {
   );
 }
 
+function showStream(stream) {
+  $("stream").hidden = stream === null;
+  if (stream === null) return;
+  const left = (value) => (stream.unit === "bytes" ? bytes(value) : `${count(value)} ${stream.unit}`),
+    growth = isNumber(stream.growth) ? `${number(stream.growth)} times as fast as they are read` : "at a rate not known yet";
+  setText($("stream-summary"), `${left(stream.lag)} are left to read; data arrive ${growth}.`);
+  fill(
+    $("stream-table").tBodies[0],
+    stream.partitions.map(({ partition, lag, task }) => [String(partition), left(lag), task ?? "no worker"]),
+  );
+}
+
 function showSteps({ step_time: times, waiting, staleness }) {
   const rows = Object.entries(times ?? {}).map(([label, traced]) => ({
     label,

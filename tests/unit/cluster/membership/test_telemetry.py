@@ -73,8 +73,10 @@ def test_what_a_task_sends_is_what_the_chief_takes():
     recorder.add(Event(3.0, "fault", "worker:1", "text"))
     source = TelemetrySource(recorder)
     source.step_time = lambda: {"pull": 0.5}
+    source.stream = lambda: {"lag": {str(n): [float(n), 1.0] for n in range(200)}, "lag_unit": "bytes"}
     sent = json.loads(json.dumps(source.read()))
     taken = checked_telemetry(sent)
+    assert sorted(map(int, taken["lag"])) == list(range(136, 200))  # the largest, because a record is small
     assert {name: taken[name] for name in sent if sent[name] is not None} == {
         name: value for name, value in sent.items() if value is not None
     }
@@ -90,6 +92,11 @@ def test_what_a_task_sends_is_what_the_chief_takes():
         {"step_time": {"pull": "x"}},
         {"step_time": [1]},
         {"events": [1]},
+        {"lag": [1]},
+        {"lag": {"x": [1.0, 2.0]}},
+        {"lag": {"1": [1.0]}},
+        {"lag": {"1": [1.0, -1.0]}},
+        {"lag": {"1": [1.0, 1.0]}, "lag_unit": "<b>"},
         {"events": [{}]},
         {"events": [{"age": float("inf")}]},
     ],

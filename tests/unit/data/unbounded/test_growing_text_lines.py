@@ -50,6 +50,8 @@ def test_files_are_divided_among_partitions_and_headers_are_left_out(tmp_path):
     assert source.partitions() == 2
     assert read_all(source, 0)[0] == [b"0", b"2", b"4"]
     assert read_all(source, 1)[0] == [b"1", b"3"]
+    rows = source.read(0, 0, 100)
+    assert source.lag(0, 0) == 27 and source.lag(0, rows[0].after) == 20 and source.lag(0, rows[-1].after) == 0
     assert source.place(1, source.read(1, 0, 10)[-1].offset) == f"{tmp_path}/3.csv byte 7"
 
 

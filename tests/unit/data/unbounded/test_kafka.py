@@ -57,6 +57,7 @@ def test_each_partition_is_read_from_any_offset_on(brokers, topic_of):
     assert offsets(rows_of(source, 1, 2, 2)) == [2, 3]  # goes back
     assert offsets(rows_of(source, 1, 4, 2)) == [4, 5]
     assert source.read(0, 10, 5) == []
+    assert (source.lag(1, 4), source.lag(1, 10), source.lag(3, 0)) == (6.0, 0.0, None)  # none of a partition not read
     brokers.send("read", [40])
     assert [row.value for row in rows_of(source, 0, 10)] == [b"40"]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 import pytest
@@ -111,3 +112,37 @@ def test_missing_rows_are_told_every_thirty_seconds(made, caplog):
     assert now[0] >= 60
     source.add(1, 1)
     eventually(lambda: ahead.has_rows(1), 10, "the row")
+
+
+def test_what_is_left_and_what_was_read_is_measured_at_one_moment(made):
+    now, source = [0.0], Memory(2)
+    source.lag = lambda partition, offset: None if partition else float(len(source.rows[0]) - offset)
+    source.add(0, *range(10))
+    ahead = ahead_of(made, source, clock=lambda: now[0])
+    ahead.cursors = {0: 2, 1: 0}
+    ahead.follow({0: 2})
+    eventually(lambda: ahead.lags == {0: (8.0, 0.0)}, 10, "the lag")
+    source.add(0, 10, 11)
+    ahead.cursors = {0: 6, 1: 0}
+    now[0] = 3.0
+    eventually(lambda: ahead.lags == {0: (6.0, 4.0)}, 10, "the next lag")  # four read, two arrived
+
+
+def test_a_partition_is_given_back_while_the_source_does_not_answer(made):
+    asked, answer, released, source = threading.Event(), threading.Event(), list[int](), Memory(2)
+
+    def partitions():
+        asked.set()
+        answer.wait(20)
+        return 2
+
+    source.partitions, source.release = partitions, released.append
+    ahead = ahead_of(made, source)
+    try:
+        ahead.follow({0: 0, 1: 0})
+        assert asked.wait(10)
+        ahead.follow({1: 0})  # returns at once: a step may wait for it
+        assert released == []
+    finally:
+        answer.set()
+    eventually(lambda: released == [0], 10, "the release")

@@ -59,6 +59,7 @@ UNHEALTHY = {
     "dropped": a_status(dropped=100),
     "unsaved_secs": a_status(events=[{"time": a_status()["time"] - 1000, "kind": "saved", "task": "", "text": ""}]),
     "hold_share": a_status(save={"count": 100, "hold_secs_mean": 0.1, "hold_secs_max": 0.2}),
+    "lag_growth": a_status(stream={**a_status()["stream"], "growth": 1.2}),
     "slow_worker": a_status(
         workers=[
             {**a_status()["workers"][0], "task": "worker:0"},
@@ -188,6 +189,7 @@ def test_nothing_is_judged_before_there_is_enough_to_judge():
 
 def test_a_job_of_which_nothing_is_known_has_findings_that_say_so():
     status = a_status(step_time={}, workers=[], staleness=None, save=None, events=[], skipped=None, dropped=None)
+    status |= {"stream": None}
     status |= {"ps": [{**ps, "cpu": None, "rss_bytes": None} for ps in status["ps"]]}
     unknown = {each["rule"] for each in found(status) if each["state"] == "unknown"}
     assert unknown == set(HEALTH_RULES) - {"balance"}

@@ -36,6 +36,14 @@ def test_values_are_those_of_the_status(status):
     assert found[("ps_train_state", ("state", "training"))] == 1.0
 
 
+def test_the_lag_of_data_without_an_end_is_there_by_partition(status):
+    assert ("ps_train_lag_growth",) not in samples(status)
+    lag = {"lag": 7.0, "unit": "rows", "growth": 1.5, "partitions": [{"partition": 3, "lag": 7.0, "task": "worker:0"}]}
+    found = samples({**status, "stream": lag})
+    assert found[("ps_train_partition_lag", ("partition", "3"), ("unit", "rows"))] == 7.0
+    assert found[("ps_train_lag_growth",)] == 1.5
+
+
 def test_texts_of_the_user_are_escaped(status):
     (labels,) = [key[1:] for key in samples(status) if key[0] == "ps_train_job_info"]
     assert dict(labels)["model"] == 'm:M"\\\n'
