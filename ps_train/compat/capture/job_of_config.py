@@ -7,15 +7,19 @@ task = task_of(config)
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
 from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.savers import NEVER_HOURS
 from ps_train.compat.capture.survey import Survey
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import NO_LIMIT
+
+log = logging.getLogger(__name__)
 
 _FROM_CONFIG = (
     "ps_hosts",
@@ -91,6 +95,9 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
         "keep_checkpoints": config.keep_checkpoint_max,
         "summary_steps": config.save_summary_steps or 0,
     }
+    hours = survey.saving.keep_hours if survey.saving.has_saver else config.keep_checkpoint_every_n_hours
+    if hours and hours < NEVER_HOURS:
+        log.warning("keep_checkpoint_every_n_hours=%g has no effect: ps_train keeps the newest checkpoints", hours)
     values |= survey.saving.job_fields()
     values["keep_checkpoints"] = values["keep_checkpoints"] or NO_LIMIT
     if survey.has_hooks:

@@ -35,6 +35,9 @@ _SAVER = v1.train.Saver
 _build_really = _SAVER.build
 _BASENAME = "model.ckpt"
 
+NEVER_HOURS = 10000.0
+"""TensorFlow's default for the hours between two checkpoints that are kept for good."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Saving:
@@ -44,6 +47,7 @@ class Saving:
       definitions: the definitions of the savers that the model_fn builds, in order.
       has_saver: True if the program saves with a saver of its own.
       keep: number of checkpoints that this saver keeps; 0 for all.
+      keep_hours: hours between two that it keeps for good.
       has_hook: True if the program has a CheckpointSaverHook.
       save_secs: seconds between the checkpoints of this hook; None for none.
       save_steps: steps between them; None for none.
@@ -52,6 +56,7 @@ class Saving:
     definitions: Sequence[v1.train.SaverDef] = ()
     has_saver: bool = False
     keep: int = 0
+    keep_hours: float = NEVER_HOURS
     has_hook: bool = False
     save_secs: float | None = None
     save_steps: int | None = None
@@ -134,7 +139,9 @@ def saving_of(program: Program, spec: Any, savers: Sequence[v1.train.Saver]) -> 
         own.build()  # in the graph of the survey, which is never run
     if own.saver_def is not None:
         _check_names(own.as_saver_def())
-        saving = dataclasses.replace(saving, has_saver=True, keep=own.as_saver_def().max_to_keep)
+        definition = own.as_saver_def()
+        hours = definition.keep_checkpoint_every_n_hours
+        saving = dataclasses.replace(saving, has_saver=True, keep=definition.max_to_keep, keep_hours=hours)
     return saving
 
 

@@ -26,6 +26,7 @@ from tests.support.programs import ROWS, embedding, input_fn, minimize, network,
 
 def config(**changes: Any) -> Any:
     usual = {"tf_random_seed": 7, "save_checkpoints_steps": 4, "save_checkpoints_secs": None, "keep_checkpoint_max": 5}
+    usual |= {"keep_checkpoint_every_n_hours": 10000}
     usual |= {"save_summary_steps": 2, "job": None}
     return types.SimpleNamespace(cluster_spec=v1.train.ClusterSpec({}), **{**usual, **changes})
 

@@ -58,6 +58,7 @@ def with_scaffold(scaffold: Callable[[], Any], **more: Any) -> Program:
         return spec_of(loss, train_op, scaffold=v1.train.Scaffold(saver=scaffold()), **hooks)
 
     usual = {"tf_random_seed": 7, "save_checkpoints_steps": 4, "save_checkpoints_secs": None, "keep_checkpoint_max": 5}
+    usual["keep_checkpoint_every_n_hours"] = 10000
     config = types.SimpleNamespace(
         cluster_spec=v1.train.ClusterSpec({}), save_summary_steps=None, job=None, device_fn=None, **usual
     )
@@ -82,7 +83,7 @@ def test_settings_of_the_savers_hook_hold_for_the_engine(
 
     def saver() -> Any:
         everything = [variable for variable in v1.get_collection(EVERY) if variable.op.name != "dense/bias"]
-        return v1.train.Saver(everything, sharded=True, max_to_keep=2)
+        return v1.train.Saver(everything, sharded=True, max_to_keep=2, keep_checkpoint_every_n_hours=3)
 
     program = dataclasses.replace(with_scaffold(saver, training_hooks=hooks), model_dir=str(tmp_path))
     assert train(program) == 12
@@ -93,6 +94,7 @@ def test_settings_of_the_savers_hook_hold_for_the_engine(
     saved = tf.train.load_checkpoint(str(tmp_path))
     assert saved.has_tensor("dense/bias"), "the engine saves all variables"
     assert "SaverHook" in caplog.text and "saves nothing" in caplog.text
+    assert "keep_checkpoint_every_n_hours=3 has no effect" in caplog.text
 
 
 class SavesItself(v1.train.SessionRunHook):

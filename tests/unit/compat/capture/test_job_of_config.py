@@ -20,6 +20,7 @@ CLUSTER = {"ps": ["a:1", "b:1"], "chief": ["c:1"], "worker": ["d:1", "e:1"]}
 
 def config(cluster: Any = CLUSTER, **changes: Any) -> Any:
     usual = {"tf_random_seed": 7, "save_checkpoints_steps": 50, "save_checkpoints_secs": None, "keep_checkpoint_max": 3}
+    usual |= {"keep_checkpoint_every_n_hours": 10000}
     usual |= {"save_summary_steps": 10, "job": None, "task_type": "worker", "task_id": 1}
     return types.SimpleNamespace(cluster_spec=tf.train.ClusterSpec(cluster), **{**usual, **changes})
 
