@@ -15,6 +15,7 @@ from benchmarks import (
     checkpoint,
     codec_cpu,
     compare,
+    delta,
     graph_size,
     growth,
     input_speed,
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         "breakdown": breakdown.run,
         "codec_cpu": codec_cpu.run,
         "checkpoint": checkpoint.run,
+        "delta": delta.run,
         "big_table": big_table.run,
         "batch_size": batch_size.run,
     }

@@ -29,6 +29,7 @@ WHAT = {
     "slow": "the same with delay and a rate limit between tasks",
     "status": "what an open status page costs",
     "checkpoint": "what checkpoints of a large table cost, against TensorFlow's Saver",
+    "delta": "seconds, memory and bytes of a delta of a large table",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "accuracy": "test scores of shipped jobs with smaller messages",
     "accumulators": "test scores by the first value of Adagrad's accumulators",

@@ -19,6 +19,9 @@ MMAP_BYTES = 128 << 20
 TRIM_BYTES = 512 << 20
 """The free memory that is kept at the heap's end."""
 
+RETURNED_BYTES = 1 << 20
+"""Blocks of this size and larger are returned to the system when they are freed, if so wished."""
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
@@ -28,11 +31,26 @@ def tune_malloc(environ: Mapping[str, str]) -> bool:
     Args:
       environ: the environment.  With any setting of malloc in it, and without glibc, nothing is changed.
     """
+    arenas = max(2, os.cpu_count() or 1)
+    settings = {_M_MMAP_THRESHOLD: MMAP_BYTES, _M_TRIM_THRESHOLD: TRIM_BYTES, _M_ARENA_MAX: arenas}
+    return _set(settings, environ)
+
+
+def return_large_blocks(environ: Mapping[str, str]) -> bool:
+    """Makes malloc return each large block to the system when it is freed; returns whether it did.
+
+    It is for a process whose memory is to be small, and which reads large blocks one after the other.
+
+    Args:
+      environ: as in `tune_malloc`.
+    """
+    return _set({_M_MMAP_THRESHOLD: RETURNED_BYTES}, environ)
+
+
+def _set(settings: Mapping[int, int], environ: Mapping[str, str]) -> bool:
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in environ):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    arenas = max(2, os.cpu_count() or 1)
-    settings = {_M_MMAP_THRESHOLD: MMAP_BYTES, _M_TRIM_THRESHOLD: TRIM_BYTES, _M_ARENA_MAX: arenas}
     return all(mallopt(name, value) for name, value in settings.items())

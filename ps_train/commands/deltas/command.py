@@ -12,6 +12,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 
+from ps_train.base import malloc
 from ps_train.base.command_parser import CommandParser
 from ps_train.base.console import ERROR_BEGINS, Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
@@ -59,6 +60,7 @@ def _run(
     try:
         given = parser.parse_args(arguments)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        malloc.return_large_blocks(os.environ)
         import_tensorflow(verbose=False)
         work(given, console)
         return EXIT_DONE
