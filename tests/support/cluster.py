@@ -58,7 +58,7 @@ class InProcessCluster:
         self.model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
-        traced = self._traced = trace(model, source, self.job.min_batch_size, self.job.seed)
+        traced = self.traced = trace(model, source, self.job.min_batch_size, self.job.seed)
         self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
         self.steps: list[TrainStep] = []
         self.replicas: list[Replica] = []
@@ -125,7 +125,7 @@ class InProcessCluster:
         """What a worker scores a share of the test data with."""
         task = Task("worker", worker)
         source = DataSource(lambda: self.model.data("test", ""))
-        scoring = build_eval_graph(self.model, source, self._traced, self.plan, device_of(task), share)
+        scoring = build_eval_graph(self.model, source, self.traced, self.plan, device_of(task), share)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
         return POOL.session(self.targets[worker], scoring.graph, config), scoring

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.program import Program
 from ps_train.compat.capture.survey import Survey, survey_program
+from ps_train.engine.variables.trace import ModelVariables, VariableTrace
 from tests.support.cluster import InProcessCluster
 
 STEPS, BATCH, ROWS = 12, 8, 40
@@ -81,6 +82,7 @@ def check(program: Program, num_ps: int, **fields: Any) -> Survey:
     """Trains on the engine and in a plain session, and compares all variables."""
     survey = survey_program(program)
     cluster = InProcessCluster(CapturedModel(program, survey, True), num_ps, 1, None, 64, epochs=1, **fields)
+    check_as_traced(survey, cluster.traced)
     cluster.start()
     initial = cluster.values()
     cluster.train(STEPS, run=int(fields.get("steps_per_run", 1)))
@@ -90,6 +92,21 @@ def check(program: Program, num_ps: int, **fields: Any) -> Survey:
         np.testing.assert_array_equal(found[name], value, err_msg=name)
     assert expected["global_step"] == STEPS
     return survey
+
+
+def check_as_traced(survey: Survey, traced: ModelVariables) -> None:
+    """Checks that the survey, if it knows the variables, has found exactly those of the trace, in its order."""
+    if survey.variables is not None:
+        assert survey.variables.specs() == traced.specs()
+        assert list(map(_facts, survey.variables.variables.values())) == list(map(_facts, traced.variables.values()))
+
+
+def _facts(variable: VariableTrace) -> dict[str, Any]:
+    """All facts; an initializer by its kind and settings, and that of a table's variable not: its rows have one."""
+    initializer = None if variable.table else variable.initializer
+    kind = initializer if isinstance(initializer, type) else type(initializer)
+    settings = initializer.get_config() if hasattr(initializer, "get_config") else {}
+    return {**vars(variable), "initializer": (kind, settings), "given": np.array(variable.given).tolist()}
 
 
 def step() -> tf.Tensor:

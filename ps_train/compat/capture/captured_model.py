@@ -35,6 +35,7 @@ from ps_train.compat.capture.survey import Survey
 from ps_train.data.arrays import Batch
 from ps_train.engine.updates.apply_gradients import OptimizerGroups
 from ps_train.engine.variables.model_variable import ModelVariable
+from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.user_variables import current_build
 from ps_train.modeling.model import Model
 
@@ -58,6 +59,7 @@ class CapturedModel(Model):
         self._recorder: OptimizerRecorder | None = None
         self._step: Any = None
         self._spec: Any = None
+        self._names: list[str] = []
 
     def data(self, split: str, data_dir: str) -> Any:
         """Returns the batches of the input_fn; there is no test split."""
@@ -72,7 +74,7 @@ class CapturedModel(Model):
         with self._giving_rows(), counted_step(), recorder.recording(), savers, checkpoint_values_taken(None, dict):
             spec = self._program.model_fn(features.features, features.labels, TRAIN)
         self._check_same(recorder)
-        self._recorder, self._step, self._spec = recorder, step, spec
+        self._recorder, self._step, self._spec, self._names = recorder, step, spec, current_build().names()
         # TensorFlow runs exactly what the train_op depends on.
         v1.get_default_graph().get_collection_ref(_KEYS.UPDATE_OPS)[:] = [spec.train_op]
         return spec
@@ -81,7 +83,7 @@ class CapturedModel(Model):
         """Returns the loss of the specification as a scalar."""
         return tf.reshape(outputs.loss, [])
 
-    def compute_gradients(self, loss: tf.Tensor, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    def compute_gradients(self, loss: Any, variables: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the gradients that the model_fn applied in its last call."""
         assert self._recorder is not None, "forward() is called first"
         return {name: found for call in self._recorder.applied for name, found in call.gradients.items()}
@@ -146,6 +148,18 @@ class CapturedModel(Model):
 
         with v1.variable_scope(root, custom_getter=get, auxiliary_name_scope=False):
             yield
+
+    def check_made(self, variables: ModelVariables) -> None:
+        """Checks that the last call of the model_fn has made these variables, with gradients of these kinds.
+
+        Raises:
+          CaptureError: it has made others.
+        """
+        tables, found = variables.tables(), self.compute_gradients(None, {})
+        sparse = [name for name in variables.with_gradient() if isinstance(found.get(name), tf.IndexedSlices)]
+        names = [name for name in self._names if name not in tables]
+        if names != [name for name in variables.variables if name not in tables] or sparse != variables.sparse():
+            raise CaptureError("the model_fn makes other variables, or other gradients, at another call")
 
     def _check_same(self, recorder: OptimizerRecorder) -> None:
         found = [frozenset(call.gradients) for call in recorder.applied]

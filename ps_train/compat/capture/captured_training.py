@@ -36,15 +36,16 @@ from ps_train.compat.capture.job_of_config import cluster_job, job_of, task_of
 from ps_train.compat.capture.local_cluster import LocalConfig, local_ps
 from ps_train.compat.capture.program import TRAIN, CaptureError, NanLossError, Program
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
-from ps_train.compat.capture.survey import survey_program
+from ps_train.compat.capture.survey import Survey, survey_program
 from ps_train.compat.capture.tensor_shapes import in_form_of_now, tensor_shapes
 from ps_train.config.job import Job, Task
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.checkpoint.files import saved_step
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
+from ps_train.engine.variables.trace import warn_of_gradients
 from ps_train.training.tasks import ps, worker
-from ps_train.training.tasks.prepare import Prepared, prepare
+from ps_train.training.tasks.prepare import Prepared, prepare, prepare_known
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,9 @@ def _train(program: Program, servers: contextlib.AbstractContextManager[None]) -
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)
     is_chief = task == Cluster.of(job).chief
-    prepared = _prepared(CapturedModel(program, survey, is_chief), job, task)
+    prepared = _prepared_as_surveyed(program, survey, job, task)
+    if prepared is None:
+        prepared = _prepared(CapturedModel(program, survey, is_chief), job, task)
     if is_chief and survey.has_initial_values and not run_checkpoints(program.model_dir):
         write_initial_checkpoint(program)
     raised: BaseException | None = None
@@ -118,6 +121,24 @@ def _train(program: Program, servers: contextlib.AbstractContextManager[None]) -
     if raised is not None:
         raise raised  # the program's own exception, as in TensorFlow; its causes are left as they are
     return saved_step(program.model_dir)
+
+
+def _prepared_as_surveyed(program: Program, survey: Survey, job: Job, task: Task) -> Prepared | None:
+    """Returns the task with the graph of its step, for which the survey has found the variables; None if a trace must.
+
+    A model_fn that uses values in other ways than variables fails here.  The trace then says why.
+    """
+    if survey.variables is None:
+        return None
+    model = CapturedModel(program, survey, task == Cluster.of(job).chief)
+    try:
+        prepared = prepare_known(job, task, model, survey.variables)
+        model.check_made(survey.variables)
+    except Exception as error:
+        log.debug("the model is traced, since its step cannot be built as surveyed: %s", describe(error))
+        return None
+    warn_of_gradients(survey.variables)
+    return prepared
 
 
 def _prepared(model: CapturedModel, job: Job, task: Task) -> Prepared:

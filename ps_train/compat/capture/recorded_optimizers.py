@@ -83,6 +83,7 @@ class OptimizerRecorder:
       applied: the calls of `apply_gradients`, in order.
       sync: the settings of the SyncReplicasOptimizer; None without one.
       refusal: the reason why a call cannot be recorded; None if all are.  The model_fn may hide the error.
+      is_applying: True while a call is carried out: the variables that are made then are the optimizer's.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class OptimizerRecorder:
         self.applied: list[AppliedGradients] = []
         self.sync: SyncReplicas | None = None
         self.refusal: CaptureError | None = None
+        self.is_applying = False
         self._place: Any = None
         self._hyperparameters: dict[int, dict[str, Any]] = {}
 
@@ -152,7 +154,11 @@ class OptimizerRecorder:
         hyperparameters = self._hyperparameters.setdefault(id(optimizer), dict(vars(optimizer)))
         if self._carries_out:
             before = {id(variable) for variable in v1.global_variables()}
-            result = _apply_really(optimizer, pairs, global_step, name)
+            self.is_applying = True
+            try:
+                result = _apply_really(optimizer, pairs, global_step, name)
+            finally:
+                self.is_applying = False
             made = [variable for variable in v1.global_variables() if id(variable) not in before]
         else:
             result = tf.no_op(name or f"{optimizer.get_name()}_update")

@@ -21,16 +21,18 @@ from ps_train.base.user_code import describe
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.counted_step import ancestors, check_counting, readers
 from ps_train.compat.capture.hyperparameters import check_hyperparameters, on_this_ps
+from ps_train.compat.capture.made_variables import MadeVariables
 from ps_train.compat.capture.program import TRAIN, CaptureError, Program, SyncReplicas, hooks_of
 from ps_train.compat.capture.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.compat.capture.row_variable import LookedUp, row_initializer
 from ps_train.compat.capture.savers import NOTHING_OF_ITS_OWN, SaverWatch, Saving, saving_of
-from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
+from ps_train.compat.capture.sessions import estimator_graph
 from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.variables.pairwise_shapes import check_shapes
+from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.tables.given_rows import values_come_later
 
 _KEYS = v1.GraphKeys
@@ -65,6 +67,7 @@ class Survey:
       sync: the settings of the SyncReplicasOptimizer; None without one.
       has_hooks: True if the program has training hooks.
       has_initial_values: True if initial values come from elsewhere than the variables' initializers.
+      variables: the variables as a trace would find them; None if only a trace can tell.
       saving: how the program saves checkpoints.
     """
 
@@ -74,6 +77,7 @@ class Survey:
     sync: SyncReplicas | None
     has_hooks: bool
     has_initial_values: bool
+    variables: ModelVariables | None
     saving: Saving = NOTHING_OF_ITS_OWN
 
 
@@ -87,8 +91,8 @@ def survey_program(program: Program) -> Survey:
         step = v1.train.get_global_step()
         data = batched_input(program.input_fn)
         batches = training_batches(data, WHOLE, 1, epochs=1, shuffle_buffer=0)
-        made = _MadeVariables()
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
+        made = MadeVariables(recorder)
         setter = v1.train.replica_device_setter(ps_tasks=1, worker_device=_OWN_DEVICE)
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
         taken: list[Any] = []
@@ -107,44 +111,21 @@ def survey_program(program: Program) -> Survey:
         has_hooks = bool(hooks_of(program, spec, is_chief=True))
         if data.is_fed and (not has_hooks or _initializes(spec.scaffold)):
             raise CaptureError("the values that its input reads are given by other means than a hook")
+        looked_up = _looked_up(made.initializers, recorder.applied, savers.operations)
         return Survey(
-            looked_up=_looked_up(made.initializers, recorder.applied, savers.operations),
+            looked_up=looked_up,
             groups=[_group(applied) for applied in recorder.applied],
             partitioned=frozenset(made.partitioned),
             sync=recorder.sync,
             has_hooks=has_hooks,
             has_initial_values=bool(taken) or _has_initial_values(program, spec, made.initializers),
+            variables=made.as_traced(looked_up, savers.operations),
             saving=saving_of(program, spec, savers.savers),
         )
 
 
 _OWN_DEVICE = "/job:own_worker/task:0"
 """No device of the program's: what it places on a worker by name, it places there in the graph of every task."""
-
-
-class _MadeVariables:
-    """Watch over the variables that a model makes.
-
-    Attributes:
-      initializers: variable to the initializer that it was made with, and to its initializer operation.
-      partitioned: the variables with a partitioner.
-    """
-
-    def __init__(self) -> None:
-        self.initializers: dict[str, tuple[Any, Any, tf.Operation]] = {}
-        self.partitioned: set[str] = set()
-
-    def watching(self) -> Any:
-        """Returns a variable scope that makes resource variables in one piece and remembers them."""
-
-        def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
-            variable = in_one_piece(getter, name, *args, **options)
-            if getattr(variable, "trainable", False):
-                self.partitioned.update([name] if options.get("partitioner") else ())
-                self.initializers.setdefault(name, (variable, options.get("initializer"), variable.initializer))
-            return variable
-
-        return v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
 
 
 def _name_of(variable: Any) -> str:

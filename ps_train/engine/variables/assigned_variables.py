@@ -5,7 +5,7 @@ assigned_variables({"mean": variable})             # ["mean"] if the scratch gra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,15 +17,17 @@ _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape
 _PASS_THROUGH = ("Identity", "Switch", "RefSwitch", "Merge", "Enter", "Exit", "NextIteration")
 
 
-def assigned_variables(variables: Mapping[str, Any]) -> list[str]:
+def assigned_variables(variables: Mapping[str, Any], apart: Collection[tf.Operation] = ()) -> list[str]:
     """Returns the names of the variables that an operation of the default graph assigns.
 
     Args:
       variables: name to variable, all of the default graph.
+      apart: operations that do not count.
     """
     operations = v1.get_default_graph().get_operations()
     library = FunctionLibrary.of(operations) if operations else FunctionLibrary({})
-    return [name for name, variable in variables.items() if writers(variable.handle, library, variable.initializer)]
+    found = {name: writers(one.handle, library, one.initializer) for name, one in variables.items()}
+    return [name for name, ops in found.items() if any(op not in apart for op in ops)]
 
 
 def writers(handle: tf.Tensor, library: FunctionLibrary, initializer: tf.Operation | None = None) -> list[tf.Operation]:

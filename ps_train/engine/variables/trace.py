@@ -169,11 +169,9 @@ class ModelVariables:
 
     Attributes:
       variables: name to variable, in the order in which the model made them.
-      uses_global_step: True if forward() or loss() reads the global step.
     """
 
     variables: dict[str, VariableTrace]
-    uses_global_step: bool = False
 
     def specs(self) -> list[VariableSpec]:
         """Returns the specs of all variables, in the order in which the model made them."""
@@ -231,28 +229,48 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         values = {name: created[name] if name in tables else given[name] for name in names}
         with user_code("compute_gradients()"):
             found = model.compute_gradients(loss, values)
-        gradients = [found.get(name) for name in names]
+        gradients = {name: found.get(name) for name in names}
         assigned = assigned_variables(created)
-        _check_gradients(dict(zip(names, gradients, strict=True)), tables, assigned)
+        _check_gradients(gradients, assigned)
         _check_tables({name: created[name] for name in tables})
-        uses_global_step = bool(step.consumers())
-        given_tables = {name: _given_rows(name, table) for name, table in tables.items()}
-    for name, gradient in zip(names, gradients, strict=True):
-        exists, sparse, table = gradient is not None, isinstance(gradient, tf.IndexedSlices), tables.get(name)
-        spec = dataclasses.replace(traces[name].spec, spread=table is not None, grain=_grain(table))
-        traces[name] = dataclasses.replace(
-            traces[name], spec=spec, has_gradient=exists, sparse=sparse, table=table, given=given_tables.get(name)
-        )
-    for name in assigned:
-        spec = dataclasses.replace(traces[name].spec, divisible=False)
-        traces[name] = dataclasses.replace(traces[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
+        traces = with_findings(traces, gradients, tables, assigned)
     for name, table in tables.items():
         if table.is_open:
             _check_vocabulary(name, begun)
             traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
     for name, value in begun.items():
         traces[name] = dataclasses.replace(traces[name], checkpoint=value, given=None)
-    return ModelVariables(traces, uses_global_step)
+    variables = ModelVariables(traces)
+    warn_of_gradients(variables)
+    return variables
+
+
+def with_findings(
+    traces: Mapping[str, VariableTrace],
+    gradients: Mapping[str, Any],
+    tables: Mapping[str, Table],
+    assigned: Collection[str],
+) -> dict[str, VariableTrace]:
+    """Returns the traces of variables with what the whole model says about them; call it in a scratch graph.
+
+    Args:
+      traces: name to trace, as the variable was made.
+      gradients: name of each trained variable to its gradient, or None.
+      tables: name to table, of the variables that are tables.
+      assigned: names of the variables that the model assigns itself.
+    """
+    found = dict(traces)
+    for name, gradient in gradients.items():
+        exists, sparse, table = gradient is not None, isinstance(gradient, tf.IndexedSlices), tables.get(name)
+        spec = dataclasses.replace(found[name].spec, spread=table is not None, grain=_grain(table))
+        given = None if table is None else _given_rows(name, table)
+        found[name] = dataclasses.replace(
+            found[name], spec=spec, has_gradient=exists, sparse=sparse, table=table, given=given
+        )
+    for name in assigned:
+        spec = dataclasses.replace(found[name].spec, divisible=False)
+        found[name] = dataclasses.replace(found[name], spec=spec, assigned=True, has_gradient=False, sparse=False)
+    return found
 
 
 def _taker(created: Mapping[str, Any], begun: dict[str, CheckpointValue]) -> Callable[[Any, str, str], None]:
@@ -321,6 +339,7 @@ def _vocabulary_variables(name: str, table: Table, width: int) -> dict[str, Vari
 
 def _recorder(traces: dict[str, VariableTrace], created: dict[str, Any], given: dict[str, Any]) -> Callable[..., Any]:
     """Returns a custom getter that records each variable: its trace, TensorFlow's variable, the model's value."""
+    known: dict[str, Value] = {}
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("constraint") is not None:
@@ -330,12 +349,9 @@ def _recorder(traces: dict[str, VariableTrace], created: dict[str, Any], given: 
             if not variable.shape.is_fully_defined():
                 raise ModelError(f"variable {name} has the shape {variable.shape}: give every dimension a size.")
             created[name] = variable
-            known = {
-                (value if isinstance(value, tf.Tensor) else created[other].handle).name: traces[other].initial_value
-                for other, value in given.items()
-            }
-            traces[name] = _trace_variable(name, variable, kwargs, known)
-            given[name] = as_captured(model_value(name, variable))
+            traces[name] = trace_variable(name, variable, kwargs, known)
+            value = given[name] = as_captured(model_value(name, variable))
+            known[(value if isinstance(value, tf.Tensor) else variable.handle).name] = traces[name].initial_value
         return given[name]
 
     return get
@@ -352,8 +368,18 @@ def _python_seed(seed: int) -> Iterator[None]:
         random.setstate(before)
 
 
-def _trace_variable(name: str, variable: Any, kwargs: dict[str, Any], known: Mapping[str, Value]) -> VariableTrace:
-    """Returns a new variable's trace; `known` maps names of earlier variables' values and handles to initial values."""
+def trace_variable(name: str, variable: Any, kwargs: Mapping[str, Any], known: Mapping[str, Value]) -> VariableTrace:
+    """Returns a new variable's trace, without what only the whole model says about it.
+
+    Args:
+      name: its name.
+      variable: TensorFlow's variable.
+      kwargs: the arguments of its getter.
+      known: name of each earlier variable's value, or handle, to its initial value.
+
+    Raises:
+      ModelError: no optimizer can train it.
+    """
     trainable, dtype = is_trained(variable), variable.dtype.base_dtype
     if variable.trainable and dtype.is_complex:
         raise ModelError(
@@ -381,7 +407,7 @@ def _check_trained(names: Sequence[str]) -> None:
         raise ModelError("the model makes no trainable variable: use tf.compat.v1.get_variable in forward().")
 
 
-def _check_gradients(gradients: dict[str, Any], tables: Mapping[str, Table], assigned: Collection[str]) -> None:
+def _check_gradients(gradients: Mapping[str, Any], assigned: Collection[str]) -> None:
     for name in assigned:
         if gradients.get(name) is not None:
             raise ModelError(
@@ -392,12 +418,16 @@ def _check_gradients(gradients: dict[str, Any], tables: Mapping[str, Table], ass
         raise ModelError(
             f"the loss depends on none of the model's variables ({', '.join(gradients)}): nothing to train."
         )
-    for name, gradient in gradients.items():
-        if name in assigned:
+
+
+def warn_of_gradients(variables: ModelVariables) -> None:
+    """Warns of each trained variable without a gradient, or with one that touches few of the rows that travel."""
+    for name, variable in variables.variables.items():
+        if not variable.trainable or variable.assigned:
             continue
-        if gradient is None:
+        if not variable.has_gradient:
             log.warning("the loss does not depend on variable %s, so it will keep its initial value", name)
-        elif isinstance(gradient, tf.IndexedSlices) and name not in tables:
+        elif variable.sparse and variable.table is None:
             log.warning("variable %s travels whole at every step, although its gradient is sparse", name)
 
 

@@ -128,7 +128,7 @@ class ModelBuild:
         is_new = name not in self._given
         kwargs_to_use = {**kwargs, "partitioner": None, "regularizer": None, "use_resource": True}
         found = self._provide(getter, name, args, kwargs_to_use, kwargs.get("partitioner") is not None)
-        if is_new and kwargs.get("regularizer") is not None and not _is_local(kwargs):
+        if is_new and kwargs.get("regularizer") is not None and not is_local(kwargs):
             with tf.init_scope():
                 penalty = kwargs["regularizer"](self.regularized.get(name, found))
                 if penalty is not None:  # as `contrib.layers.l2_regularizer(0.0)`
@@ -147,6 +147,10 @@ class ModelBuild:
     def named_variables(self) -> dict[str, Any]:
         """Returns the variables of get_variable calls by name, as the model was given them."""
         return {name: found for name, found in self._given.items() if name not in self._creator_names}
+
+    def names(self) -> list[str]:
+        """Returns the names of the variables that the model was given, in the order in which it asked for them."""
+        return list(self._order)
 
     def show(self, name: str, stand_in: Any) -> None:
         """Puts an object into the variable collections, in the place of the variable of this name."""
@@ -195,7 +199,7 @@ class ModelBuild:
         return key
 
     def _provide(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any], partitioned: bool) -> Any:
-        if _is_local(kwargs) or name in self._local_names:
+        if is_local(kwargs) or name in self._local_names:
             return self._local(getter, name, args, kwargs)
         kwargs_to_use = {**kwargs, "collections": None}
         try:
@@ -276,7 +280,8 @@ class ModelBuild:
         self._graph.get_collection_ref(key)[:] = variables
 
 
-def _is_local(kwargs: Mapping[str, Any]) -> bool:
+def is_local(kwargs: Mapping[str, Any]) -> bool:
+    """Returns True if these arguments of a getter make a local variable, which each worker keeps for itself."""
     collections = kwargs.get("collections") or [_KEYS.GLOBAL_VARIABLES]
     return _KEYS.LOCAL_VARIABLES in collections and _KEYS.GLOBAL_VARIABLES not in collections
 

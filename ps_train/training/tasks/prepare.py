@@ -3,15 +3,18 @@
     prepared = prepare(job, task, load_model(job.model, job.model_arguments(), job.sources))
     check_as_chief(prepared)
 
-The model's code runs once here, in a scratch graph.
+The model's code runs once here, in a scratch graph.  If its variables are known, it runs in the graph of the step:
+
+    prepared = prepare_known(job, task, model, variables)
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.job_diff import job_fingerprint
@@ -24,6 +27,7 @@ from ps_train.data.shards.shard_readers import described_shards
 from ps_train.engine.checkpoint.export import served_features
 from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.towers import Towers, find_towers
+from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.base import Replica
 from ps_train.engine.variables.plan import Plan, make_plan
 from ps_train.engine.variables.trace import ModelVariables, trace
@@ -49,6 +53,7 @@ class Prepared:
       plan: placement of the variables on the ps.
       towers: the devices among which this task divides its batches.
       description: properties of the job on which all tasks must agree.
+      built: the graph of this task's replica if it is built already.
     """
 
     job: Job
@@ -60,6 +65,7 @@ class Prepared:
     plan: Plan
     towers: Towers
     description: Mapping[str, Any]
+    built: BuiltStep | None = None
 
     @property
     def is_chief(self) -> bool:
@@ -71,9 +77,11 @@ class Prepared:
         """The replica that this task trains."""
         return Replica.of(self.cluster, self.task)
 
-    def graph_spec(self) -> GraphSpec:
-        """Returns the specification of the graph of this task's replica."""
-        return GraphSpec(
+    def step(self) -> BuiltStep:
+        """Returns the graph of this task's replica, which is built unless it is there."""
+        if self.built is not None:
+            return self.built
+        spec = GraphSpec(
             self.job,
             self.model,
             self.source,
@@ -83,6 +91,15 @@ class Prepared:
             device_of(self.task),
             self.towers,
         )
+        began = time.monotonic()
+        return BuiltStep(build_train_step(spec), time.monotonic() - began)
+
+
+class BuiltStep(NamedTuple):
+    """The graph of a replica, and the seconds that building it took."""
+
+    step: TrainStep
+    secs: float
 
 
 def prepare(job: Job, task: Task, model: Model) -> Prepared:
@@ -92,10 +109,31 @@ def prepare(job: Job, task: Task, model: Model) -> Prepared:
       ModelError: the model cannot be trained.
       ConfigError: the job is not possible on this machine, or with this data.
     """
-    source, cluster = training_source(model, job), Cluster.of(job)
+    source = training_source(model, job)
     with told_as_preparing(job, task):
-        variables = trace(model, source, job.min_batch_size, job.seed)
-        description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
+        return _placed(job, task, model, source, trace(model, source, job.min_batch_size, job.seed))
+
+
+def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables) -> Prepared:
+    """Places a model's variables and builds the step with them, while each ps hears that the task lives.
+
+    Args:
+      job: the job.
+      task: this task.
+      model: the model.
+      variables: its variables, which a trace would find.
+
+    Raises:
+      ModelError, ConfigError: as `prepare`; or the model makes other variables.
+    """
+    with told_as_preparing(job, task):
+        prepared = _placed(job, task, model, training_source(model, job), variables)
+        return dataclasses.replace(prepared, built=prepared.step())
+
+
+def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: ModelVariables) -> Prepared:
+    cluster = Cluster.of(job)
+    description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     plan = make_plan(variables.specs(), len(cluster.ps))
     return Prepared(job, task, cluster, model, source, variables, plan, find_towers(job), description)
 

@@ -36,7 +36,6 @@ from ps_train.cluster.sessions.calls import (
 from ps_train.cluster.sessions.server import own_config, session_config, start_server
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
-from ps_train.engine.step.train_step import build_train_step
 from ps_train.observe.profile.profile import Profile
 from ps_train.observe.progress.progress import loss_scale_hooks
 from ps_train.training.loop.burst_size import BurstScheduler
@@ -128,9 +127,8 @@ class WorkerTraining:
         job, cluster, task, replica = prepared.job, prepared.cluster, prepared.task, prepared.replica
         self.agree()
         server = start_server(cluster.address(task), job, prepared.towers.cpus)
-        began = time.monotonic()
-        self.step = build_train_step(prepared.graph_spec())
-        self._preparation_secs = preparation_secs_of(time.monotonic() - began)
+        self.step, secs = prepared.step()
+        self._preparation_secs = preparation_secs_of(secs)
         self._input = Input(
             server.target, own_config(cluster, task, job), self.step.worker.batches, self.step.worker.calls_begun
         )
