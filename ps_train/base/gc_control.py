@@ -1,6 +1,7 @@
 """Control of Python's garbage collector, which would slow down the start.
 
     disable()        # before TensorFlow is imported
+    collect()        # when graphs are made that are of no more use
     resume()         # when the graphs are made
 
 An import and the making of a graph create half a million objects that live as long as the process.  Traversing them
@@ -15,6 +16,14 @@ import gc
 def disable() -> None:
     """Stops the search for cycles."""
     gc.disable()
+
+
+def collect() -> None:
+    """Frees what only cycles refer to.
+
+    A graph is full of cycles.  `resume` would keep one that is of no more use for the life of the process.
+    """
+    gc.collect()
 
 
 def freeze() -> None:

@@ -9,6 +9,7 @@ A gate is a node that the copied nodes wait for.  By default they are the reads 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -45,7 +46,6 @@ class Template:
 
     Attributes:
       inside: the operations that are copied.
-      functions: the functions that these call.
     """
 
     def __init__(self, targets: Sequence[tf.Operation]) -> None:
@@ -53,9 +53,13 @@ class Template:
         self._targets, self._graph = targets, targets[0].graph
         self._shared = {op.name: op for op in needed if is_shared(op)}
         self.inside = [op for op in needed if op.name not in self._shared]
-        self.functions = FunctionLibrary.of(self.inside)
         self._nodes = v1.GraphDef(versions=self._graph.graph_def_versions)
         self._inputs: set[str] = set()
+
+    @functools.cached_property
+    def functions(self) -> FunctionLibrary:
+        """The functions that the operations call; found when a copy is made, since it takes a second for 10,000."""
+        return FunctionLibrary.of(self.inside)
 
     def import_copy(
         self,

@@ -151,7 +151,6 @@ class _StepTemplate(Template):
         super().__init__([*step.train, step.examples.op])
         self._step, self._num_ps = step, num_ps
         self._batch_ops = [op for op in self.inside if op.type == GET_NEXT]
-        self._worker_ends = self._find_worker_ends()
 
     def first(self) -> _Placed:
         """Returns the step that is copied."""
@@ -203,8 +202,9 @@ class _StepTemplate(Template):
         step = UnrolledStep([next(ops) for _ in self._step.train], examples)
         return _Placed(step, [next(ops) for _ in self._batch_ops], list(ops))
 
-    def _find_worker_ends(self) -> list[tf.Operation]:
-        """Returns the last operations of the worker's part of a step: those that a ps uses or a call fetches.
+    @functools.cached_property
+    def _worker_ends(self) -> list[tf.Operation]:
+        """The last operations of the worker's part of a step: those that a ps uses or a call fetches.
 
         The list is empty if the worker's part has no side effect, because copies then need not wait for each other.
         """

@@ -82,10 +82,11 @@ def variables_provided_by(get: Getter, take: Callable[..., None] | None = None) 
         ):
             reset_keras_names()  # each construction has the same names
             build.set_collections()
-            _current.set(build)
+            token = _current.set(build)
             try:
                 yield build
             finally:
+                _current.reset(token)  # else this thread would keep the whole graph
                 build.restore_collections(before)
 
 

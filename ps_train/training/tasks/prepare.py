@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ps_train.base import gc_control
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.job_diff import job_fingerprint
 from ps_train.cluster.membership.preparing import told_as_preparing
@@ -91,6 +92,7 @@ class Prepared:
             device_of(self.task),
             self.towers,
         )
+        gc_control.collect()  # the graphs of trace and check, or of a survey
         began = time.monotonic()
         return BuiltStep(build_train_step(spec), time.monotonic() - began)
 

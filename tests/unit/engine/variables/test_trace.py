@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import weakref
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base import gc_control
 from ps_train.engine.variables.plan import VariableSpec
 from tests.support.tracing import refusal, traced, weights
 
@@ -27,6 +29,19 @@ def test_variables_are_found_with_name_shape_and_type_in_their_order():
         VariableSpec("out/w", (3, 1), "float32", 4),
         VariableSpec("out/b", (1,), "float32", 4),
     ]
+
+
+def test_the_graph_of_a_trace_is_freed():
+    graphs = []
+
+    def forward(features):
+        graphs.append(weakref.ref(v1.get_default_graph()))
+        return features @ weights(initializer=v1.constant_initializer(2.0))
+
+    found = traced(forward)
+    gc_control.collect()
+    assert list(found.variables) == ["w"]
+    assert [graph() for graph in graphs] == [None]
 
 
 def test_types_other_than_float32_are_kept():
