@@ -1,8 +1,8 @@
 """Control of Python's garbage collector, which would slow down the start.
 
-    disable()        # before TensorFlow is imported
-    collect()        # when graphs are made that are of no more use
-    resume()         # when the graphs are made
+    disable()                # before TensorFlow is imported
+    collect_if_disabled()    # when graphs have been made that are of no more use
+    resume()                 # when the graphs are made
 
 An import and the making of a graph create half a million objects that live as long as the process.  Traversing them
 repeatedly takes a sixth of the import.  Traversing them once before training takes as long as making a small graph.
@@ -18,12 +18,13 @@ def disable() -> None:
     gc.disable()
 
 
-def collect() -> None:
-    """Frees what only cycles refer to.
+def collect_if_disabled() -> None:
+    """Frees what only cycles refer to, unless the collector does so by itself.
 
     A graph is full of cycles.  `resume` would keep one that is of no more use for the life of the process.
     """
-    gc.collect()
+    if not gc.isenabled():
+        gc.collect()
 
 
 def freeze() -> None:

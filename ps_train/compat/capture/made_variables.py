@@ -68,9 +68,7 @@ class MadeVariables:
 
         return v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
 
-    def as_traced(
-        self, tables: Mapping[str, Table], of_savers: Collection[tf.Operation] = ()
-    ) -> ModelVariables | None:
+    def as_traced(self, tables: Mapping[str, Table], of_savers: Collection[tf.Operation] = ()) -> ModelVariables | None:
         """Returns the variables as a trace would find them; None if only a trace can tell.
 
         A trace is needed if the model makes a variable by other means than get_variable, with an initial value that is

@@ -92,7 +92,7 @@ class Prepared:
             device_of(self.task),
             self.towers,
         )
-        gc_control.collect()  # the graphs of trace and check, or of a survey
+        gc_control.collect_if_disabled()  # the graphs of trace and check
         began = time.monotonic()
         return BuiltStep(build_train_step(spec), time.monotonic() - began)
 

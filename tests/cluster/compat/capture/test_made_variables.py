@@ -49,6 +49,7 @@ def with_state(features: Any) -> tf.Tensor:
     found = mean_of(embedding(partitioner=v1.fixed_size_partitioner(3)), features)
     v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, v1.assign_sub(mean, 0.1 * (mean - tf.reduce_mean(found, 0))).op)
     v1.metrics.mean(tf.reduce_sum(found))
+    v1.train.Saver(v1.global_variables())  # its restoring assigns every variable, which is not the model's doing
     return found - mean
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import weakref
 
@@ -10,7 +11,6 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base import gc_control
 from ps_train.engine.variables.plan import VariableSpec
 from tests.support.tracing import refusal, traced, weights
 
@@ -39,7 +39,7 @@ def test_the_graph_of_a_trace_is_freed():
         return features @ weights(initializer=v1.constant_initializer(2.0))
 
     found = traced(forward)
-    gc_control.collect()
+    gc.collect()
     assert list(found.variables) == ["w"]
     assert [graph() for graph in graphs] == [None]
 
