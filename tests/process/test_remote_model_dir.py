@@ -149,7 +149,7 @@ def test_killed_at_some_moment_the_job_goes_on_on_another_machine_from_the_last_
 @pytest.mark.parametrize(
     ("url", "changes", "line"),
     [
-        ("s3://nowhere/run", {}, "The specified bucket does not exist"),
+        ("s3://nowhere/run", {}, "cannot be used (nowhere does not exist): check the address"),
         ("memory://run", {}, "is in the memory of one process"),
         ("none://run", {}, "no package of fsspec knows none://"),
     ],
