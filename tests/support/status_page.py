@@ -76,6 +76,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
             }
             for index, name in enumerate(names)
         ],
+        "stream": None,
         "save": {"count": 2, "last_step": 1000, "hold_secs_mean": 0.004, "hold_secs_max": 0.006, "late": 0},
         "events": [
             {"time": NOW - 100 + index, "kind": kind, "task": names[0], "text": f"{kind}: event {index}"}

@@ -33,6 +33,7 @@ def survey(**changes: Any) -> Survey:
         "sync": None,
         "has_hooks": False,
         "has_initial_values": False,
+        "variables": None,
     }
     return Survey(**{**usual, **changes})
 
