@@ -123,6 +123,7 @@ def test_a_worker_that_comes_back_takes_part_again(mode: dict, num_ps: int) -> N
     assert least <= added <= 4 * 20, added
 
 
+@pytest.mark.long
 @every_mode
 def test_every_worker_whose_input_ends_leaves_and_the_others_go_on(mode: dict) -> None:
     cluster = cluster_of(2, mode, model=Linear(count=43), epochs=1, max_steps=1000)  # 22 and 21 examples

@@ -37,6 +37,7 @@ def leftovers() -> set[str]:
     return {path.name for path in pathlib.Path(tempfile.gettempdir()).glob("ps_train_doctor_*")}
 
 
+@pytest.mark.long
 def test_a_healthy_local_job(processes):
     before = leftovers()
     process = doctor(processes, "--num_ps=2", "--num_workers=2", "--optimizer=adam")

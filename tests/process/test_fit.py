@@ -71,7 +71,7 @@ def test_a_script_trains_its_own_class_and_gets_the_result(processes: Processes)
         """,
     )
     run = processes.command([sys.executable, str(path)])
-    assert run.wait(90) == 0, run.output
+    assert run.wait(200) == 0, run.output
     ((task, step, mse, checkpoint),) = results(run.output)
     assert (task, step) == ("local", 300) and 0 < mse < 56.0  # 56 is the error of zeros
     assert checkpoint == str(processes.directory / "m" / "model.ckpt-300") and os.path.exists(checkpoint + ".index")
@@ -108,7 +108,7 @@ def test_a_mistake_is_raised_with_its_cause_and_nothing_is_left(processes: Proce
         """,
     )
     run = processes.command([sys.executable, str(path)])
-    assert run.wait(90) == 0, run.output
+    assert run.wait(200) == 0, run.output
     (line,) = [line for line in run.lines if line.startswith("RAISED")]
     assert "loss()" in line and run.output.count("scalar") == line.count("scalar") == 1
     assert "got signal" not in run.output
@@ -119,7 +119,7 @@ def test_a_mistake_is_raised_with_its_cause_and_nothing_is_left(processes: Proce
 def test_an_unguarded_call_in_the_module_of_the_model_is_refused_once(processes: Processes) -> None:
     path = script(processes, "ps_train.fit('users_script:Net', num_workers=1, model_dir='m')")
     run = processes.command([sys.executable, str(path)])
-    assert run.wait(90) == 1
+    assert run.wait(200) == 1
     assert 'if __name__ == "__main__":' in run.lines[-1] and "ConfigError" in run.lines[-1], run.output
     assert run.descendants() == []
 

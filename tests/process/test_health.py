@@ -48,13 +48,13 @@ def test_a_healthy_job_is_called_healthy(processes: Processes, tmp_path, update)
 @pytest.mark.parametrize(
     ("rule", "task", "model", "flags"),
     [
+        ("skipped", "", "NotFinite", (*ONE, "--max_steps=60", "--on_nan=skip")),
         ("sync_share", "", "Large", (*ONE, "--max_steps=200")),
         ("input_share", "", "SlowInput", (*ONE, "--max_steps=60", "--shuffle_buffer=0")),
         long("slow_worker", "worker:1", "Healthy", (*TWO, "--max_steps=200", "--inject_fault=slow:worker:1x4")),
         long("staleness", "", "OneSlow", (*TWO, "--max_steps=300")),
         long("conflict_rate", "", "Healthy", ("--num_ps=1", "--num_workers=3", "--max_steps=200",
                                               "--health_limits=conflict_rate:0.5")),
-        ("skipped", "", "NotFinite", (*ONE, "--max_steps=60", "--on_nan=skip")),
         long("dropped", "", "Healthy", ("--num_ps=1", "--num_workers=3", "--max_steps=200", "--max_staleness=0")),
         long("balance", "ps:0", "Uncuttable", ("--num_ps=2", "--num_workers=1", "--max_steps=60")),
         long("hold_share", "", "Large:64", (*ONE, "--max_steps=100", "--save_steps=4", "--max_snapshot_mib=0")),

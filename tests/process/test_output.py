@@ -122,6 +122,7 @@ def test_a_model_file_that_cannot_be_imported_is_one_line_and_exit_code_2(
     assert line.startswith("ps_train: error: model=broken:Net cannot be imported: ") and cause in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stdout", [long(">&-"), long("0<&- >&-"), long("| head -n 1"), ">/dev/full"])
 def test_a_standard_output_that_is_closed_or_full_does_not_end_a_run(processes: Processes, stdout: str) -> None:
     run, errors = run_apart(processes, *SMALL, stdout=stdout)

@@ -108,6 +108,7 @@ def test_servers_of_scripts_are_refused_and_a_variable_or_flag_allows_them(proce
     assert plain.wait(120) == 0, plain.output
 
 
+@pytest.mark.long
 def test_the_doctor_says_that_no_task_starts_and_opens_no_port(processes, public_host):
     process = ps_train(processes, public_host, "--nopredict", module="ps_train.doctor")
     assert process.wait(120) == 2, process.output

@@ -48,6 +48,7 @@ def packages(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_tensorflow_imports_keras_when_it_is_used_and_not_before() -> None:
     use = "import tensorflow as tf; print(tf.optimizers.SGD.__name__); import keras; "
     same = "print(tf.keras.layers.Dense is keras.layers.Dense)"

@@ -87,8 +87,8 @@ def check(features: Any, labels: Any) -> None:
     assert [int(value) for value in column] == labels.tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.usual(3)
 def test_the_shares_of_all_replicas_are_those_of_local_files(kind: str, there: str, tmp_path: pathlib.Path) -> None:
     if kind == "rows":
         pytest.importorskip("pyarrow")

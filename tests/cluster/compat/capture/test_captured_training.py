@@ -165,6 +165,7 @@ def old_checkpoint(directory: pathlib.Path, values: dict[str, np.ndarray]) -> st
         return str(v1.train.Saver().save(session, str(directory / "model.ckpt"), 70))
 
 
+@pytest.mark.long
 def test_init_from_checkpoint_in_a_model_fn_gives_the_first_values_once(tmp_path: pathlib.Path) -> None:
     random = np.random.default_rng(9)
     values = {

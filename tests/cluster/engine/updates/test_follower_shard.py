@@ -34,9 +34,9 @@ def rounds(cluster):
     return [int(cluster.read(f"ps_train/round_{ps}")) for ps in range(2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.parametrize("comes_back", [True, False])
-@pytest.mark.usual(1)
 def test_a_push_that_reached_the_first_ps_alone_is_not_awaited_by_the_other(is_last: bool, comes_back: bool) -> None:
     cluster, model = made(2)
     w = cluster.values()["w"]

@@ -35,6 +35,7 @@ class Late(Recording):
         return loss * tf.ensure_shape(tf.numpy_function(wait, [tf.ones([]) + 0 * loss], tf.float32), [])
 
 
+@pytest.mark.long
 def test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back():
     """As when a worker is started again while the push of its earlier process is still on its way."""
     model, fields = Late(), {"update": "sync", "backup_workers": 1, "shard_examples": 40}
