@@ -104,6 +104,7 @@ def _supervise(training: WorkerTraining) -> int:
         events.wait()
         if events.terminal_error is not None:
             if chief is not None and isinstance(events.terminal_error, TooFewWorkersError):
+                training.park(_PARK_SECS)  # or the last steps would be in no checkpoint
                 _save(chief, _LAST_SAVE_SECS)
             return exit_code(events.terminal_error, training)
         if result.code is not None:
