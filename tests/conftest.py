@@ -1,8 +1,5 @@
 """The mark `usual`: the first cases of a parametrized test are usual, the others are `long`.
 
-Files of the process tier, whose tests wait, come between files of the other tiers, whose tests compute: so both cores
-have work all the time.
-
 On a machine with a public address the tests, and the processes that they start, may serve nevertheless; the tests of
 the refusal take it back.
 
@@ -15,7 +12,6 @@ from __future__ import annotations
 import collections
 import gc
 import os
-import pathlib
 
 import pytest
 
@@ -41,16 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         counts[test] += 1
         if counts[test] > mark.args[0]:
             item.add_marker(pytest.mark.long)
-    items[:] = _mixed(items)
-
-
-def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Returns the tests with the files of the process tier spread evenly; the tests of a file stay together."""
-    tiers: dict[bool, dict[pathlib.Path, list[pytest.Item]]] = {True: {}, False: {}}
-    for item in items:
-        tiers["process" in item.path.parts].setdefault(item.path, []).append(item)
-    places = [((at + 0.5) / len(files), tests) for files in tiers.values() for at, tests in enumerate(files.values())]
-    return [item for _, tests in sorted(places, key=lambda place: place[0]) for item in tests]
 
 
 def pytest_collection_finish() -> None:
