@@ -25,7 +25,7 @@ def run_apart(processes: Processes, *arguments: str, stdout: str = "") -> tuple[
 
 def test_results_and_progress_go_to_standard_output_and_nothing_else_is_written(processes: Processes) -> None:
     run, errors = run_apart(processes, *SMALL)
-    assert run.wait(60) == 0, run.output
+    assert run.wait(200) == 0, run.output
     for part in ("ps:0  16 B", "step 40/40  loss ", "trained 40 steps", "checkpoint "):
         assert part in run.output
     assert errors.read_text() == ""
