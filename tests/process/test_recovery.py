@@ -20,7 +20,7 @@ COUNTING = (f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting",
 AT_THAT_MOMENT = 4
 """Asynchronous updates that had reached one ps and not the other."""
 
-RESUMED_SECS = 15
+RESUMED_SECS = 60
 """Seconds until training goes on: about 2 on an idle machine; the machines of tests are busy."""
 
 TOLD = re.compile(r"ps:(\d) restarted; restored step (\d+); (\d+) updates lost")
