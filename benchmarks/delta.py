@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from benchmarks.table import markdown
 
 ROWS, WIDTH, CHANGED = 20_000_000, 16, 0.01
 _PART, _POLL_SECS = 500_000, 0.02
+_VERB = ["-m", "ps_train"]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,15 +44,12 @@ def run(options: argparse.Namespace) -> int:
             found["apply"] = _measured([*_VERB, "apply", str(folder / "old"), delta, f"--to={result}"])
             record["delta_bytes"] = _bytes_in(delta)
             record["runs"].append(found)
-            subprocess.run(["rm", "-r", result], check=True)
+            shutil.rmtree(result)
     record["load"].append(machine.load_average())
     text = report(record)
     results.store("delta", record, text, "", options.results)
     print(text)
     return 0
-
-
-_VERB = ["-m", "ps_train"]
 
 
 def _measured(arguments: Sequence[str]) -> dict[str, float]:

@@ -8,9 +8,11 @@ parser.parse_args([])           # ConfigError: … --hosts: see python -m ps_tra
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.errors import EXIT_FAILED, ConfigError, PsTrainError
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -28,3 +30,23 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError with the message and the command that explains the flags."""
         raise ConfigError(f"{message}: see {self.prog} --help.")
+
+
+def run_command(work: Callable[[], int], console: Console) -> int:
+    """Runs a command; shows its error in one line.
+
+    Args:
+      work: the command; it returns its exit code.
+      console: receives the error.
+
+    Returns:
+      The exit code.
+    """
+    try:
+        return work()
+    except PsTrainError as error:
+        console.error(f"{ERROR_BEGINS}{error}")
+        return error.exit_code
+    except OSError as error:
+        console.error(f"{ERROR_BEGINS}{error}")
+        return EXIT_FAILED

@@ -13,9 +13,9 @@ import os
 from collections.abc import Callable, Sequence
 
 from ps_train.base import malloc
-from ps_train.base.command_parser import CommandParser
-from ps_train.base.console import ERROR_BEGINS, Console
-from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, PsTrainError
+from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.console import Console
+from ps_train.base.errors import EXIT_DONE
 from ps_train.base.tf_import import import_tensorflow
 
 __all__ = ["apply", "delta"]
@@ -30,7 +30,7 @@ def delta(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    parser = CommandParser("python -m ps_train delta", description=delta.__doc__)
+    parser = CommandParser("python -m ps_train delta", description=__doc__)
     parser.add_argument("old", metavar="OLD", help="checkpoint, its directory or SavedModel from which the delta leads")
     parser.add_argument("new", metavar="NEW", help="the one to which it leads")
     parser.add_argument("--to", required=True, metavar="DIR", help="new directory of the delta")
@@ -44,7 +44,7 @@ def apply(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    parser = CommandParser("python -m ps_train apply", description=apply.__doc__)
+    parser = CommandParser("python -m ps_train apply", description=__doc__)
     parser.add_argument("base", metavar="BASE", help="checkpoint, its directory or SavedModel")
     parser.add_argument("deltas", metavar="DELTA", nargs="+", help="directories of deltas, in the order of time")
     parser.add_argument("--to", required=True, metavar="DIR", help="new directory of the result")
@@ -57,19 +57,15 @@ def _run(
     console: Console,
     work: Callable[[argparse.Namespace, Console], None],
 ) -> int:
-    try:
+    def run() -> int:
         given = parser.parse_args(arguments)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         malloc.return_large_blocks(os.environ)
         import_tensorflow(verbose=False)
         work(given, console)
         return EXIT_DONE
-    except PsTrainError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
-        return error.exit_code
-    except OSError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
-        return EXIT_FAILED
+
+    return run_command(run, console)
 
 
 def _delta(given: argparse.Namespace, console: Console) -> None:

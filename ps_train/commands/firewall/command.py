@@ -20,9 +20,9 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ps_train.base.command_parser import CommandParser
-from ps_train.base.console import ERROR_BEGINS, Console
-from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, exit_code_of_signal
+from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.console import Console
+from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code_of_signal
 from ps_train.base.network_interfaces import is_loopback, local_addresses
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
@@ -225,16 +225,13 @@ def main(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the rules and messages.
     """
-    try:
+
+    def run() -> int:
         cut = list(arguments).index("--") if "--" in arguments else len(arguments)
         given, flags = _parser().parse_known_args(arguments[:cut])
         return _run(given, flags, list(arguments[cut + 1 :]), console)
-    except PsTrainError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
-        return error.exit_code
-    except OSError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
-        return EXIT_FAILED
+
+    return run_command(run, console)
 
 
 def _run(given: argparse.Namespace, flags: Sequence[str], command: list[str], console: Console) -> int:

@@ -141,7 +141,7 @@ def _is_current(remote: RemoteDirectory, spool: str, listed: list[str]) -> bool:
         known, _ = read_state(spool)
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return known == listed and remote.read(RUN_ID) in (None, _read(os.path.join(spool, RUN_ID)))
+    return known == listed and remote.read(RUN_ID) in (None, read_file(os.path.join(spool, RUN_ID)))
 
 
 def bring_down(remote: RemoteDirectory, spool: str) -> None:
@@ -240,7 +240,8 @@ def checkpoint_files(sizes: dict[str, int]) -> dict[str, list[str]]:
     return {name: files for name, files in found.items() if f"{name}.index" in files}
 
 
-def _read(path: str) -> bytes | None:
+def read_file(path: str) -> bytes | None:
+    """Returns the content of a file; None if it is not there."""
     try:
         with open(path, "rb") as file:
             return file.read()

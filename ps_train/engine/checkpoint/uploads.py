@@ -35,6 +35,7 @@ from ps_train.engine.checkpoint.spool import (
     bring_evaluations,
     checkpoint_files,
     listed_in,
+    read_file,
     read_state,
     step_of,
     version_of,
@@ -189,7 +190,7 @@ class ChiefUploads:
             return ignored_line(steps, f"{self._remote.url}/{folder}") if steps else ""
 
     def _upload_checkpoint(self) -> None:
-        names = listed_in(_read(os.path.join(self._spool, LIST)))
+        names = listed_in(read_file(os.path.join(self._spool, LIST)))
         version = version_of(self._spool, names[0]) if names else []
         if not version or (self._kept[:1] == names[:1] and self._versions.get(names[0]) == version):
             return
@@ -350,11 +351,3 @@ def _link(path: str, new: str) -> None:
         os.link(path, new)
     except PermissionError:  # not every file system has links
         shutil.copy2(path, new)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None

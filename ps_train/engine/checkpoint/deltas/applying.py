@@ -37,6 +37,7 @@ from ps_train.engine.checkpoint.deltas.saved import (
     new_folder,
     spec_of,
 )
+from ps_train.engine.checkpoint.run_checkpoints import LIST, list_text
 
 
 class Delta:
@@ -126,9 +127,8 @@ def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
             raise DamagedCheckpointError(f"{folders[-1]} or a delta before it is damaged: the result has another hash.")
         _write_files(base, deltas, unfinished)
         if not base.folder:
-            with open(os.path.join(unfinished, "checkpoint"), "w") as file:
-                file.write(f'model_checkpoint_path: "{last.next.name}"\n')
-                file.write(f'all_model_checkpoint_paths: "{last.next.name}"\n')
+            with open(os.path.join(unfinished, LIST), "w") as file:
+                file.write(list_text([last.next.name]))
     folder = os.path.abspath(target)
     if base.folder:
         return Saved(target, Values(os.path.join(folder, "variables", last.next.name)), folder, tuple(last.files))
@@ -141,12 +141,11 @@ def _write_values(base: Saved, deltas: Sequence[Delta], writer: Writer, found: C
     work = [(part, False) for part in all_parts(base.values.kinds, list(base.values.kinds))]
     work += [(part, True) for part in all_parts(last, [key for key in last if last[key] != base.values.kinds.get(key)])]
     with ThreadPoolExecutor(2) as pool:
-        ahead: Future[Any] | None = None
 
         def begin(number: int) -> Future[Any] | None:
             if number == len(work) or work[number][1]:
                 return None
-            return pool.submit(_read, base.values, work[number][0])
+            return pool.submit(base.values.read_and_hash, work[number][0])
 
         ahead = begin(0)
         for number, (part, is_new) in enumerate(work):
@@ -173,11 +172,6 @@ def _after(deltas: Sequence[Delta], part: Part, array: Any, kinds: Mapping[str, 
         array = delta.next_value(part, array if kind == after else None)
         kind = after
     return array
-
-
-def _read(values: Values, part: Part) -> tuple[Any, bytes]:
-    array = values.read(part)
-    return array, hash_of(array)
 
 
 def _write_files(base: Saved, deltas: Sequence[Delta], folder: str) -> None:

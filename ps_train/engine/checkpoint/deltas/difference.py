@@ -100,7 +100,7 @@ class _Difference:
 
             def begin(part: Part, of_old: bool, of_new: bool) -> list[Future[Any] | None]:
                 sides = ((of_old, old, self._old_hash), (of_new, new, self._new_hash))
-                return [pool.submit(_read, values, part) if wanted else None for wanted, values, _ in sides]
+                return [pool.submit(values.read_and_hash, part) if wanted else None for wanted, values, _ in sides]
 
             ahead = begin(*work[0]) if work else []
             for number, (part, _, _) in enumerate(work):
@@ -130,18 +130,19 @@ class _Difference:
         self._writer.add(f"values/{number}", "", after if is_whole else after[rows])
 
     def _vocabulary(self, table: str) -> Vocabulary:
-        """Compares the ids of an open vocabulary in the parts that have changed, and stores those that have gone."""
+        """Compares the ids of an open vocabulary if any has changed, and stores those that have gone."""
         keys, used = f"{table}/{KEYS}", f"{table}/{USED}"
         width = self._new.values.kinds[keys][0][1]
         if any(self._old.values.kinds.get(key) != self._new.values.kinds[key] for key in (keys, used)):
             return Vocabulary(-1, -1)
         gone, came = [np.zeros([0, width], np.int64)], [np.zeros([0, width], np.int64)]
-        changed = {entry.begin for entry in self._entries if entry.key in (keys, used)}
+        changed = any(entry.key in (keys, used) for entry in self._entries)
         # The rows of a part of the keys are not those of a part of the use counts.
         rows = self._new.values.kinds[keys][0][0]
-        step = min(part.rows if part.rows > 0 else rows for key in (keys, used) for part in self._new.values.parts(key))
-        for begin in range(0, rows, max(1, step)) if changed else ():
-            count = min(max(1, step), rows - begin)
+        parts = all_parts(self._new.values.kinds, [keys, used])
+        step = max(1, min(part.rows if part.rows > 0 else rows for part in parts))
+        for begin in range(0, rows, step) if changed else ():
+            count = min(step, rows - begin)
             old_keys, old_used = (_rows(self._old.values, key, begin, count) for key in (keys, used))
             new_keys, new_used = (_rows(self._new.values, key, begin, count) for key in (keys, used))
             had, has = old_used[:, 0] > 0, new_used[:, 0] > 0
@@ -152,11 +153,6 @@ class _Difference:
         removed = old_ids[~_contained(old_ids, new_ids)]
         self._writer.add(f"removed/{table}", "", removed)
         return Vocabulary(int((~_contained(new_ids, old_ids)).sum()), len(removed))
-
-
-def _read(values: Values, part: Part) -> tuple[Any, bytes]:
-    array = values.read(part)
-    return array, hash_of(array)
 
 
 def _rows(values: Values, key: str, begin: int, count: int) -> Any:

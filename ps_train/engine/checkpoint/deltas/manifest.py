@@ -151,7 +151,7 @@ def check_chain(manifests: Sequence[Manifest], names: Sequence[str]) -> None:
         fitting = [name for name, some in zip(names, manifests, strict=True) if some.base.hash == before.next.hash]
         if fitting:
             raise ConfigError(f"after {one} comes {fitting[0]}, not {other}: give the deltas in the order of time.")
-        if before.next.graph != after.base.graph and before.saved_model != after.saved_model:
+        if before.saved_model != after.saved_model:
             raise ConfigError(f"{one} and {other} are not of the same kind: one is of SavedModels, one of checkpoints.")
         raise ConfigError(
             f"{other} does not follow {one}: it begins at {described(after.base)}, and {one} ends at "

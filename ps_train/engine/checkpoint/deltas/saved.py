@@ -1,7 +1,7 @@
 """A checkpoint or SavedModel: its values in parts, and the hash of its content.
 
     saved = open_saved("/models/run1/export/3")         # a SavedModel, a checkpoint, or a directory of checkpoints
-    for part in saved.values.parts("users"):
+    for part in all_parts(saved.values.kinds, ["users"]):
         saved.values.read(part)                         # numpy [rows, ...]
 
 The hash of the content is that of each variable's name, dtype and shape, of its parts, and of the other files of a
@@ -15,6 +15,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -65,29 +66,27 @@ class Values:
     def __init__(self, prefix: str) -> None:
         self.prefix, self.kinds = prefix, shapes_and_dtypes(prefix)
 
-    def parts(self, key: str) -> list[Part]:
-        """Returns the parts of a variable: the same ones for all checkpoints in which it has this shape and dtype."""
-        return parts_of(key, self.kinds[key])
-
     def read(self, part: Part) -> Any:
         """Returns the rows of a part, numpy [rows, ...], or the whole value.
 
         Raises:
           DamagedCheckpointError: the file is damaged.
         """
-        dtype = self.kinds[part.key][1]
+        kind = self.kinds[part.key]
+        dtype, spec = kind[1], spec_of(part, kind)
         try:
             with glob_free(self.prefix) as readable, tf.device("/device:CPU:0"):
                 (found,) = tf.raw_ops.RestoreV2(
-                    prefix=readable, tensor_names=[part.key], shape_and_slices=[self.spec(part)], dtypes=[dtype]
+                    prefix=readable, tensor_names=[part.key], shape_and_slices=[spec], dtypes=[dtype]
                 )
         except DAMAGED_ERRORS as error:
             raise damaged_error(self.prefix, error) from None
         return np.asarray(found.numpy(), object if dtype == tf.string else None)
 
-    def spec(self, part: Part) -> str:
-        """Returns the `shape_and_slice` of a part, as `SaveV2` and `RestoreV2` take it."""
-        return spec_of(part, self.kinds[part.key])
+    def read_and_hash(self, part: Part) -> tuple[Any, bytes]:
+        """Returns a part as `read` does, and its hash."""
+        array = self.read(part)
+        return array, hash_of(array)
 
     @property
     def global_step(self) -> int:
@@ -193,7 +192,7 @@ def graph_hash(saved: Saved) -> str:
 
 
 def parts_of(key: str, kind: Kind) -> list[Part]:
-    """Returns the parts of a variable by its shape and dtype; a part has at least one row."""
+    """Returns the parts of a variable: the same ones wherever it has this shape and dtype; each has at least a row."""
     shape, dtype = kind
     size = math.prod(shape) * dtype.size
     if not shape or size <= CHUNK_BYTES or dtype not in SLICED_DTYPES:
@@ -271,8 +270,6 @@ def new_folder(path: str, flag: str) -> Iterator[str]:
             os.rmdir(target)
         os.rename(unfinished, target)
     except BaseException:
-        import shutil
-
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
