@@ -32,6 +32,8 @@ def main() -> None:
     parser.add_argument("--max_steps", type=int, default=1 << 30)
     parser.add_argument("--steps_per_run", default="", help="ours only")
     given = parser.parse_args()
+    # As in TensorFlow 1: the classic recipe cannot place a condition on a variable of a ps otherwise.
+    v1.disable_control_flow_v2()
     {"classic": _classic, "single": _single, "ours": _ours}[given.engine](given)
 
 
@@ -53,7 +55,6 @@ def _ours(given: argparse.Namespace) -> None:
 
 def _classic(given: argparse.Namespace) -> None:
     v1.disable_eager_execution()
-    v1.disable_control_flow_v2()  # as in TensorFlow 1: a condition on a variable of a ps cannot be placed otherwise
     cluster = v1.train.ClusterSpec({"ps": given.ps_hosts.split(","), "worker": given.worker_hosts.split(",")})
     server = v1.train.Server(cluster, given.job_name, 0)
     if given.job_name == "ps":

@@ -170,9 +170,11 @@ class Namespace(types.ModuleType):
 def install() -> Facade:
     """Makes `import tensorflow`, and `import tensorflow.compat.v1`, give the facade; returns it.
 
-    Graphs are built and run in sessions from now on, and dimensions of shapes have a `value`, as in TensorFlow 1.
+    Graphs are built and run in sessions from now on, conditions and loops are made of operations and not of functions,
+    and dimensions of shapes have a `value`, as in TensorFlow 1.
     """
     v1.disable_eager_execution()
+    v1.disable_control_flow_v2()
     v1.disable_v2_tensorshape()
     logging.getLogger(_NAME).propagate = False  # or absl's handler writes each line again
     if legacy.is_installed():

@@ -54,7 +54,10 @@ assert tf.estimator.__name__ == "ps_train.estimator"
 import tensorflow.estimator
 from tensorflow import estimator
 assert not tf.executing_eagerly()
+kept = []  # what a branch makes is part of the graph, as programs expect that collect it
+chosen = tf.cond(tf.constant(True), lambda: kept.append(tf.constant(3)) or kept[0] + 1, lambda: tf.constant(0))
 with tf.Session() as session:
+    assert session.run([chosen, kept[0] * 2]) == [4, 6]
     print(session.run(tf.layers.flatten(tf.ones([2, 3, 4]))).shape)
 """
 
