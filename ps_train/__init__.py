@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ps_train.data.record_files import TextLines, TFRecords
     from ps_train.data.unbounded.growing_text_lines import GrowingTextLines
     from ps_train.data.unbounded.kafka import Kafka
+    from ps_train.engine.serving.exported import predict
     from ps_train.modeling.model import Model
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ __all__ = [
     "metrics",
     "models",
     "optimizers",
+    "predict",
     "run",
     "train",
 ]
@@ -80,6 +82,7 @@ _HOMES = {
     "TextLines": "ps_train.data.record_files",
     "TrainingError": "ps_train.base.errors",
     "fit": "ps_train.commands.launch.fit",
+    "predict": "ps_train.engine.serving.exported",
 }
 
 

@@ -35,6 +35,9 @@ from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
 
+_VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring.predict"}
+"""Modules of verbs whose name under `ps_train` is a function."""
+
 _PR_SET_NAME = 15  # sys/prctl.h
 _NO_FILE = ErrorFile("", "")
 _has_launcher = False
@@ -237,7 +240,7 @@ def run() -> None:
     """Runs the program; exits without unwinding TensorFlow, whose servers cannot be shut down."""
     if sys.argv[1:2] and sys.argv[1] in flags.VERBS:
         verb = sys.argv.pop(1)
-        runpy.run_module(f"ps_train.{verb}", run_name="__main__", alter_sys=True)
+        runpy.run_module(_VERBS_ELSEWHERE.get(verb, f"ps_train.{verb}"), run_name="__main__", alter_sys=True)
         return
     stop_with_parent()
     os._exit(_program(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The program's verbs: `launch`, `doctor`, `firewall`, `delta` and `apply`, and `ps_train.fit` as a call of Python.
+"""The program's verbs, such as `launch`, `doctor`, `delta` and `predict`, and `ps_train.fit` as a call of Python.
 
 The idea: a command starts or checks other processes, shows what they say, and leaves none behind.  The first failure
 is the cause that it reports.
@@ -14,4 +14,5 @@ Files:
     doctor/    The doctor: checks of a host and of the way to the others, before a job is started
     firewall/  The firewall: only the job's hosts reach the job's ports
     launch/    Starting a job: on this machine, on other hosts by ssh, and from Python
+    scoring/   Scoring: predictions of exported models for files, and the comparison of two models
 """

@@ -33,6 +33,7 @@ VERBS = {
     "doctor": "checks this host, and the way to the others, before a job is started",
     "firewall": "closes the ports of a job to other hosts",
     "launch": "starts all tasks of a job on several hosts, over ssh",
+    "predict": "predicts for the rows of files with an exported model",
     "run": "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
 }
 """Programs beside the training: `ps_train doctor` is the same as `python -m ps_train.doctor`."""

@@ -14,6 +14,7 @@ Files:
 
     checkpoint/  Checkpoints: consistent at one global step, written while workers train, restored into any number of
                    ps
+    serving/     Exports in use: a SavedModel that predicts for arrays
     step/        The graph of one replica: the training step, several steps in one call, and the evaluation
     transport/   Pull and push: values to a worker, gradients to a ps, in few messages
     updates/     Update modes: the rules by which pushed gradients become new values

@@ -37,7 +37,7 @@ def stop_with_parent() -> None:
     parent = int(os.environ.pop(PARENT_VARIABLE, 0))
     if not parent:
         return
-    _signal_at_parents_end(signal.SIGTERM)
+    signal_at_parents_end(signal.SIGTERM)
     if os.getppid() != parent:  # it ended before the call
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -50,12 +50,13 @@ def die_with_launcher() -> bool:
     """
     if not os.environ.pop(WATCH_STDIN_VARIABLE, None):
         return False
-    _signal_at_parents_end(signal.SIGKILL)  # also ends a stopped process
+    signal_at_parents_end(signal.SIGKILL)  # also ends a stopped process
     threading.Thread(target=_end_with_stdin, daemon=True, name="launcher watch").start()
     return True
 
 
-def _signal_at_parents_end(signum: int) -> None:
+def signal_at_parents_end(signum: int) -> None:
+    """Makes the kernel send this process a signal when its parent ends (Linux)."""
     with contextlib.suppress(OSError, AttributeError):  # Linux
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
 

@@ -18,17 +18,14 @@ from ps_train.base.errors import ConfigError, DataError, one_line
 from ps_train.data.bad_records import BadRecords
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
-from ps_train.data.opened_files import errors_of
 from ps_train.data.parquet.columns import Column, MissingValueError, column_of, is_text
-from ps_train.data.parquet.footers import RowGroup, file_system, read_footers
+from ps_train.data.parquet.footers import RowGroup, read_footers
+from ps_train.data.parquet.reading import column_in, read_run
 from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_CHUNK_ROWS = 1 << 14
-"""Rows that are read together: enough to make the cost of a call negligible."""
 
 _OPEN_GROUPS = 4
 """Row groups that are read at the same time for a random order."""
@@ -74,7 +71,7 @@ class Parquet(Stream):
         parse: Parse | None = None,
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
-        _check_pyarrow()
+        check_pyarrow()
 
         labels = [] if label is None else [label] if isinstance(label, str) else list(label)
         if not labels and parse is None:
@@ -145,26 +142,7 @@ class Parquet(Stream):
         return [dtype for column in self._columns.values() for dtype in column.dtypes]
 
     def _batches(self, run: RowRun) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yields a run's rows, some at a time, each with the index in the row group of the first one."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        group = self._groups[run.group]
-        before, last = 0, run.first + run.rows
-        try:
-            options = {"metadata": group.metadata, "read_dictionary": self._texts}
-            with pq.ParquetFile(group.path, filesystem=file_system(group.path), **options) as file:
-                read = self._read or file.schema_arrow.names[:1]  # the columns of a path have as many rows as others
-                for batch in file.iter_batches(_CHUNK_ROWS, [group.number], read, use_threads=False):
-                    start, stop = max(run.first - before, 0), min(last - before, batch.num_rows)
-                    if start < stop:
-                        yield before + start, batch.slice(start, stop - start)
-                    before += batch.num_rows
-                    if before >= last:
-                        return
-        except (*errors_of(group.path), pa.ArrowException) as error:
-            raise pipeline_error(f"{group.path} cannot be read: {one_line(error)}.") from None
-        raise pipeline_error(f"{group.path} has {before} rows in row group {group.number}, not {group.rows}.")
+        return read_run(self._groups[run.group], run, self._read, self._texts)
 
     def _arrays(self, group: RowGroup, first: int, rows: pa.RecordBatch | pa.Table) -> list[np.ndarray]:
         """Returns the arrays of all columns, without the rows in which a value is missing."""
@@ -188,7 +166,7 @@ class Parquet(Stream):
         import pyarrow as pa
 
         constant = group.constants.get(name)
-        array = _column_of(rows, name) if constant is None else pa.repeat(constant, rows.num_rows)
+        array = column_in(rows, name) if constant is None else pa.repeat(constant, rows.num_rows)
         try:
             return column.arrays(array)
         except pa.ArrowException as error:
@@ -213,21 +191,6 @@ class Parquet(Stream):
         return values, {name: values.pop(name) for name in self._label or ()}
 
 
-def _column_of(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
-    """Returns a column, or a field of a struct, in one piece."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    outer = name
-    fields: list[str] = []
-    while outer not in rows.schema.names:
-        outer, _, field = outer.rpartition(".")
-        fields.insert(0, field)
-    column = rows.column(outer)
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pc.struct_field(column, fields) if fields else column
-
-
 def _check_known(name: str, fields: Mapping[str, Any]) -> None:
     if name not in fields:
         close = difflib.get_close_matches(name, fields, n=1)
@@ -236,7 +199,8 @@ def _check_known(name: str, fields: Mapping[str, Any]) -> None:
         raise DataError(f"the files have no column {name!r}{hint}: they have {shown}.")
 
 
-def _check_pyarrow() -> None:
+def check_pyarrow() -> None:
+    """Raises ConfigError if pyarrow cannot be imported."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:

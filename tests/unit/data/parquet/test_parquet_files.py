@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import ConfigError, DataError, Job, Parquet
 from ps_train.data.data_shard import DataShard
-from ps_train.data.parquet import parquet_files
+from ps_train.data.parquet import parquet_files, reading
 from ps_train.data.pipeline import evaluation_batches, training_batches
 from ps_train.data.stream import data_error
 from tests.support.batches import labels_of, labels_of_shards
@@ -83,7 +83,7 @@ def test_a_row_group_or_a_part_of_it_is_a_shard_under_dynamic_sharding(
     files: str, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, shards: int
 ) -> None:
     monkeypatch.setattr(parquet_files, "_PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr(parquet_files, "_CHUNK_ROWS", 50)  # a shard is several reads
+    monkeypatch.setattr(reading, "CHUNK_ROWS", 50)  # a shard is several reads
     job = Job(sharding="dynamic", batch_size=32, shuffle_buffer=100)
     count, seen = labels_of_shards(lambda: Parquet(files, label="number"), check, job)
     assert count >= shards if shards > 7 else count == shards

@@ -1,0 +1,179 @@
+"""Predict for the rows of files with an exported model.
+
+    python -m ps_train predict --export_dir=export --data='data/test-*.parquet' --to=scored.parquet
+
+The result has the columns of the data, then the outputs of the model, in the order of the data.  The data are Parquet
+files, TFRecord files of `tf.train.Example`s, or text: csv and tsv with a line of names, or a JSON object a line
+(jsonl).  After any end of the process the same command goes on.  docs/SERVING.md has more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.console import Console
+from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
+from ps_train.base.tf_import import import_tensorflow
+from ps_train.commands.launch.child_process import signal_at_parents_end
+
+_PROGRESS_SECS = 5.0
+
+FORMATS = ("parquet", "tfrecord", "csv", "tsv", "jsonl")
+
+
+def predict(arguments: Sequence[str], console: Console) -> int:
+    """Predicts for files; returns the exit code.
+
+    Args:
+      arguments: the command line without the program's name.
+      console: receives the report and messages.
+    """
+    return run_command(lambda: _run(_parser().parse_args(arguments), console), console)
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser("python -m ps_train predict", description=__doc__)
+    parser.add_argument("--export_dir", required=True, metavar="DIR", help="SavedModel, or directory of numbered ones")
+    add_data_flags(parser)
+    parser.add_argument("--to", required=True, metavar="FILE", help="the result; its name gives its format")
+    parser.add_argument("--to_format", choices=FORMATS, default="", help="format of the result [by its name]")
+    parser.add_argument("--columns", metavar="NAME,...", help="columns of the data in the result [all]")
+    parser.add_argument("--prefix", default="", help="what the names of predictions begin with")
+    parser.add_argument("--signature", default="", help="signature of the SavedModel [serving_default]")
+    parser.add_argument("--batch_size", type=positive, default=4096, help="rows of one call of the model [4096]")
+    parser.add_argument("--num_workers", type=positive, default=1, help="processes that predict [1]")
+    parser.add_argument("--overwrite", action="store_true", help="replace a result that is there already")
+    return parser
+
+
+def add_data_flags(parser: CommandParser) -> None:
+    """Adds the flags of data."""
+    parser.add_argument("--data", required=True, metavar="FILES", help="patterns of files, separated by commas")
+    parser.add_argument("--format", choices=FORMATS, default="", help="format of the data [by name and content]")
+    parser.add_argument("--header", metavar="NAME,...", help="columns of csv and tsv files without a line of names")
+    parser.add_argument(
+        "--default", action="append", default=[], metavar="NAME=VALUE", help="value of a column where it is missing"
+    )
+
+
+def positive(text: str) -> int:
+    """Returns a whole number of at least 1; the parser shows the error."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
+    return int(text)
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Returns the names of a list with commas."""
+    return tuple(filter(None, (name.strip() for name in (text or "").split(","))))
+
+
+def data_spec(given: argparse.Namespace) -> Any:
+    """Returns the DataSpec of the flags of data.
+
+    Raises:
+      ConfigError: a default has no value.
+    """
+    from ps_train.commands.scoring.rows import DataSpec
+
+    defaults = {}
+    for text in given.default:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"default={text} is not NAME=VALUE.")
+        try:
+            defaults[name] = json.loads(value)
+        except ValueError:
+            defaults[name] = value
+    return DataSpec(names(given.data), given.format, names(given.header), defaults)
+
+
+def prepare_tensorflow() -> None:
+    """Imports TensorFlow without its messages."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import_tensorflow(verbose=False)
+    import logging
+
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+
+def _run(given: argparse.Namespace, console: Console) -> int:
+    prepare_tensorflow()
+    from ps_train.commands.scoring.resumable import Plan, Progress, Scoring, check_target
+
+    columns = None if given.columns is None else names(given.columns)
+    options = (given.signature, given.to_format, columns, given.prefix, given.batch_size)
+    plan = Plan(given.export_dir, data_spec(given), given.to, *options)
+    began = time.monotonic()
+    check_target(plan, given.overwrite)
+    scoring = Scoring(plan)
+    with Progress.of(plan, scoring) as progress:
+        parts = progress.open_parts()
+        if len(parts) < scoring.data.parts:
+            console.line(f"going on: {scoring.data.parts - len(parts)} of {scoring.data.parts} parts are done")
+        workers = min(given.num_workers, len(parts))
+        if workers > 1:
+            scoring.close()
+            _in_processes(plan, parts, workers)
+        else:
+            shown = began
+            for number, part in enumerate(parts):
+                scoring.score_part(part)
+                if time.monotonic() - shown >= _PROGRESS_SECS:
+                    shown = time.monotonic()
+                    console.progress(f"part {number + 1} of {len(parts)}")
+        rows = progress.finish()
+    secs = time.monotonic() - began
+    console.line(f"{rows} rows in {secs:.1f} s are in {plan.to}")
+    return EXIT_DONE
+
+
+_scoring: Any = None
+
+
+def _in_processes(plan: Any, parts: Sequence[int], workers: int) -> None:
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _start_worker, (pickle.dumps(plan), threads, os.getpid())) as pool:
+        futures = [pool.submit(_score_part, part) for part in parts]
+        try:
+            for future in futures:
+                future.result()
+        except BrokenProcessPool:
+            raise TrainingError("a process of --num_workers has ended: the same command goes on.") from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def _start_worker(plan: bytes, threads: int, parent: int) -> None:
+    global _scoring
+    signal_at_parents_end(signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(EXIT_FAILED)
+    prepare_tensorflow()
+    from ps_train.commands.scoring.resumable import Scoring
+
+    _scoring = Scoring(pickle.loads(plan), threads)  # its class imports TensorFlow
+
+
+def _score_part(part: int) -> None:
+    _scoring.score_part(part)
+
+
+if __name__ == "__main__":
+    from ps_train.commands.scoring import predict as module  # whose names its processes find
+
+    sys.exit(module.predict(sys.argv[1:], Console(sys.stdout, sys.stderr)))

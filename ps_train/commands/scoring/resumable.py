@@ -1,0 +1,225 @@
+"""Predictions for files, resumable: chunks in a directory beside the result, which they become at the end.
+
+    plan = Plan(export="export/1", data=DataSpec(["data/test-*"]), to="out.parquet")
+    with Progress.of(plan) as progress:
+        for part in progress.open_parts():
+            score_part(plan, part)
+        progress.finish()
+
+A chunk gets its name when it is complete, and the result gets its name when all chunks are in it.  So the same command
+goes on after any end of its process, and its result does not depend on how often that was, nor on the processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from tensorflow.io import gfile
+
+from ps_train.base.errors import ConfigError, DataError
+from ps_train.commands.scoring.results import Results, Scored, results_for
+from ps_train.commands.scoring.rows import Data, DataSpec, ExampleRows, open_data
+from ps_train.engine.serving.exported import SAVED_MODEL, Exported
+
+_PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"
+_CHUNK_ROWS = 1 << 16
+"""Least rows of a chunk, but for the last one of a part."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A command that predicts for files.
+
+    Attributes:
+      export: directory of a SavedModel, or the one above its number.
+      data: the files.
+      to: the result.
+      signature: of the SavedModel; "" for its default.
+      to_format: format of the result; "": by its name.
+      columns: names of the carried columns; None for all.
+      prefix: what the names of predictions begin with.
+      batch_size: rows of one call of the model.
+    """
+
+    export: str
+    data: DataSpec
+    to: str
+    signature: str = ""
+    to_format: str = ""
+    columns: tuple[str, ...] | None = None
+    prefix: str = ""
+    batch_size: int = 4096
+
+    @property
+    def folder(self) -> str:
+        """Directory of the chunks."""
+        return f"{self.to}.parts"
+
+
+class Scoring:
+    """A plan with its model, its data and the format of its result.
+
+    Args:
+      plan: the plan.
+      threads: threads of the model; 0: as many as cores.
+
+    Attributes:
+      data: the rows.
+
+    Raises:
+      ConfigError, DataError: model, data and result do not fit.
+    """
+
+    def __init__(self, plan: Plan, threads: int = 0) -> None:
+        self._plan, self._exported = plan, Exported(plan.export, plan.signature, threads)
+        by_name = {} if self._exported.takes_examples and not self._exported.features else self._exported.features
+        self.data: Data = open_data(plan.data, by_name, plan.columns or ())
+        if self.data.of_examples and not self._exported.takes_examples:
+            raise DataError(f"{plan.export} has no signature for tf.train.Examples: give data with columns.")
+        columns = list(self.data.columns if plan.columns is None else plan.columns)
+        outputs = [plan.prefix + name for name in self._exported.outputs]
+        if twice := sorted({*columns} & {*outputs}):
+            raise ConfigError(f"{twice[0]} is a column of the data and a prediction: rename predictions by --prefix.")
+        self.results: Results = results_for(plan.to, plan.to_format, columns, outputs, self.data.of_examples)
+
+    def identity(self) -> str:
+        """Returns a fingerprint of all that the result depends on."""
+        found = dataclasses.asdict(self._plan) | {"files": self.data.identity(), "model": _model_hash(self._exported)}
+        return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()
+
+    def score_part(self, part: int) -> None:
+        """Writes the chunks of a part that are not there yet."""
+        base = os.path.join(self._plan.folder, f"{part:06}")
+        batches = self.data.read(part, self._plan.batch_size)
+        rows_of_part = 0
+        for number in itertools.count():
+            path, taken, count = f"{base}.{number:06}", [], 0
+            for rows in batches:
+                taken.append(rows)
+                count += len(rows)
+                if count >= _CHUNK_ROWS:
+                    break
+            if not taken:
+                break
+            rows_of_part += count
+            if not os.path.exists(path):
+                self.results.write(f"{path}.unfinished", [self._scored(rows) for rows in taken])
+                os.rename(f"{path}.unfinished", path)
+        _write(base + _DONE, {"rows": rows_of_part, "chunks": number})
+
+    def _scored(self, rows: Any) -> Scored:
+        if isinstance(rows, ExampleRows):
+            found = self._exported.predict_examples(rows.serialized)
+        else:
+            found = self._exported.predict(rows.values())
+        return rows, {self._plan.prefix + name: values for name, values in found.items()}
+
+    def close(self) -> None:
+        """Frees the model."""
+        self._exported.close()
+
+
+class Progress:
+    """The state of a plan, in its directory; use `Progress.of`."""
+
+    def __init__(self, plan: Plan, scoring: Scoring) -> None:
+        self._plan, self._scoring = plan, scoring
+
+    @classmethod
+    @contextlib.contextmanager
+    def of(cls, plan: Plan, scoring: Scoring) -> Iterator[Progress]:
+        """Begins a plan, or goes on with it; no other process can until the end of the body.
+
+        Raises:
+          ConfigError: the directory cannot be made, or another process works there.
+        """
+        try:
+            os.makedirs(plan.folder, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"to={plan.to} cannot be written ({error.strerror}): use another path.") from None
+        with open(os.path.join(plan.folder, _LOCK), "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(f"to={plan.to} is being written by another process: wait for it.") from None
+            found, wanted = _read(os.path.join(plan.folder, _PLAN)), {"identity": scoring.identity()}
+            if found != wanted:
+                for name in os.listdir(plan.folder):
+                    if name != _LOCK:
+                        os.remove(os.path.join(plan.folder, name))
+                _write(os.path.join(plan.folder, _PLAN), wanted)
+            yield cls(plan, scoring)
+
+    def open_parts(self) -> list[int]:
+        """Returns the numbers of the parts that are not complete."""
+        return [part for part in range(self._scoring.data.parts) if not os.path.exists(self._done(part))]
+
+    def finish(self) -> int:
+        """Puts the result together; returns its number of rows."""
+        parts = [(part, _read(self._done(part))) for part in range(self._scoring.data.parts)]
+        chunks = [
+            os.path.join(self._plan.folder, f"{part:06}.{number:06}")
+            for part, done in parts
+            for number in range(done["chunks"])
+        ]
+        if not chunks:
+            raise DataError("the data have no rows: check --data.")
+        whole = os.path.join(self._plan.folder, _WHOLE)
+        self._scoring.results.join(chunks, whole)
+        _write(os.path.join(self._plan.folder, _FINISHED), os.stat(whole).st_ino)
+        os.replace(whole, self._plan.to)
+        shutil.rmtree(self._plan.folder)
+        return sum(done["rows"] for _, done in parts)
+
+    def _done(self, part: int) -> str:
+        return os.path.join(self._plan.folder, f"{part:06}{_DONE}")
+
+
+def check_target(plan: Plan, overwrite: bool) -> None:
+    """Checks that the result may get its name; removes what a process has left that ended right after that.
+
+    Raises:
+      ConfigError: there is something of this name.
+    """
+    if os.path.isdir(plan.to):
+        raise ConfigError(f"to={plan.to} is a directory: give the path of a file.")
+    if not os.path.exists(plan.to):
+        return
+    if _read(os.path.join(plan.folder, _FINISHED)) == os.stat(plan.to).st_ino:
+        shutil.rmtree(plan.folder)
+    if not overwrite:
+        raise ConfigError(f"to={plan.to} is there already: use another path, or --overwrite.")
+
+
+def _model_hash(exported: Exported) -> str:
+    """Returns the hash of a SavedModel's graph and of its index, which has the checksums of all values."""
+    digest = hashlib.sha256()
+    for name in (SAVED_MODEL, "variables/variables.index"):
+        path = os.path.join(exported.path, name)
+        if gfile.exists(path):
+            with gfile.GFile(path, "rb") as file:
+                digest.update(file.read())
+    return digest.hexdigest()
+
+
+def _write(path: str, value: Any) -> None:
+    with open(f"{path}.unfinished", "w") as file:
+        json.dump(value, file)
+    os.rename(f"{path}.unfinished", path)
+
+
+def _read(path: str) -> Any:
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
