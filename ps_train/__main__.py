@@ -35,7 +35,7 @@ from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
 
-_VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring.predict"}
+_VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring"}
 """Modules of verbs whose name under `ps_train` is a function."""
 
 _PR_SET_NAME = 15  # sys/prctl.h

@@ -29,6 +29,7 @@ COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
 
 VERBS = {
     "apply": "makes the next checkpoint or export of a base and its deltas",
+    "compare": "compares two exported models on the same rows",
     "delta": "writes what has changed between two checkpoints or exports",
     "doctor": "checks this host, and the way to the others, before a job is started",
     "firewall": "closes the ports of a job to other hosts",

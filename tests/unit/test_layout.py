@@ -24,6 +24,7 @@ COVERED_BY = {
     # Parts of readers, judged by what is read.
     "data/bad_records.py": "tests/unit/data/test_record_parser.py",
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",
+    "data/parquet/reading.py": "tests/unit/data/parquet/test_parquet_files.py",
     "data/file_names.py": "tests/unit/data/test_opened_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",
     # Model directories on object stores, judged by what a reader finds there.
@@ -41,6 +42,7 @@ COVERED_BY = {
     "training/tasks/model_check.py": "tests/unit/modeling/test_model_errors.py",
     "engine/checkpoint/deltas/manifest.py": "tests/unit/engine/checkpoint/deltas/test_difference.py",
     "engine/checkpoint/deltas/saved.py": "tests/unit/engine/checkpoint/deltas/test_difference.py",
+    "commands/scoring/model_rows.py": "tests/unit/commands/scoring/test_compare.py",
     "commands/scoring/resumable.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/results.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/rows.py": "tests/unit/commands/scoring/test_predict.py",

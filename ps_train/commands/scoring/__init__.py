@@ -10,8 +10,13 @@ It does not know training, jobs or checkpoints.
 
 Files:
 
-    predict.py    The verb `predict`
-    resumable.py  Predictions for files, in chunks that become the result
-    results.py    Formats of results
-    rows.py       Formats of data: rows for a model and for a result
+    __main__.py     `python -m ps_train predict`
+    compare.py      The verb `compare`
+    model_rows.py   Rows that a model's own `data` reads
+    opened_data.py  The rows that the flags of a command name
+    predict.py      The verb `predict`
+    results.py      Formats of results
+    resumable.py    Predictions for files, in chunks that become the result
+    rows.py         Formats of data: rows for a model and for a result
+    statistics.py   Numbers of two models on the same rows, with intervals of their differences
 """

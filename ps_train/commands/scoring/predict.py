@@ -15,9 +15,8 @@ import multiprocessing
 import os
 import pickle
 import signal
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -66,6 +65,11 @@ def add_data_flags(parser: CommandParser) -> None:
     parser.add_argument(
         "--default", action="append", default=[], metavar="NAME=VALUE", help="value of a column where it is missing"
     )
+    parser.add_argument("--model", default="", help="PACKAGE.MODULE:CLASS whose data() reads the directory --data")
+    parser.add_argument(
+        "--model_arg", action="append", default=[], metavar="NAME=VALUE", help="argument of the model's constructor"
+    )
+    parser.add_argument("--split", default="test", help="split of the model's data() [test]")
 
 
 def positive(text: str) -> int:
@@ -88,16 +92,27 @@ def data_spec(given: argparse.Namespace) -> Any:
     """
     from ps_train.commands.scoring.rows import DataSpec
 
-    defaults = {}
-    for text in given.default:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"default={text} is not NAME=VALUE.")
+    defaults: dict[str, Any] = {}
+    for name, value in _named_values("default", given.default):
         try:
             defaults[name] = json.loads(value)
         except ValueError:
             defaults[name] = value
-    return DataSpec(names(given.data), given.format, names(given.header), defaults)
+    arguments = dict(_named_values("model_arg", given.model_arg))
+    if arguments and not given.model:
+        raise ConfigError("--model_arg is for --model, which is not given.")
+    if given.model and (given.format or given.header or defaults):
+        raise ConfigError("--format, --header and --default are not for --model, whose data() reads the files.")
+    header = names(given.header)
+    return DataSpec(names(given.data), given.format, header, defaults, given.model, arguments, given.split)
+
+
+def _named_values(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{flag}={text} is not NAME=VALUE.")
+        yield name, value
 
 
 def prepare_tensorflow() -> None:
@@ -171,9 +186,3 @@ def _start_worker(plan: bytes, threads: int, parent: int) -> None:
 
 def _score_part(part: int) -> None:
     _scoring.score_part(part)
-
-
-if __name__ == "__main__":
-    from ps_train.commands.scoring import predict as module  # whose names its processes find
-
-    sys.exit(module.predict(sys.argv[1:], Console(sys.stdout, sys.stderr)))

@@ -26,8 +26,9 @@ from typing import Any
 from tensorflow.io import gfile
 
 from ps_train.base.errors import ConfigError, DataError
+from ps_train.commands.scoring.opened_data import open_data
 from ps_train.commands.scoring.results import Results, Scored, results_for
-from ps_train.commands.scoring.rows import Data, DataSpec, ExampleRows, open_data
+from ps_train.commands.scoring.rows import Data, DataSpec, ExampleRows
 from ps_train.engine.serving.exported import SAVED_MODEL, Exported
 
 _PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"

@@ -1,6 +1,6 @@
 """Rows of files, for a model and for a result: Parquet, TFRecord files, and text with named columns.
 
-    data = open_data(DataSpec(["data/test-*.parquet"]), features)
+    data = ParquetData(files, DataSpec(files), features, extra=["click"])
     for part in range(data.parts):
         for rows in data.read(part, 4096):
             rows.values()           # feature name to value, as `Exported.predict` takes them
@@ -28,7 +28,6 @@ import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError
 from ps_train.data.data_shard import DataShard
-from ps_train.data.file_names import files_like
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.opened_files import opened, size_of, told_as_data_error
 from ps_train.data.parquet.columns import MissingValueError, column_of, is_text
@@ -70,12 +69,18 @@ class DataSpec:
       format: one of FORMATS; "": by the names of the files, or their first bytes.
       header: names of the columns of csv and tsv files without a first line that has them.
       defaults: column to the value that stands for missing ones.
+      model: `package.module:Class` of a model whose `data` reads the files, below the one directory of `files`.
+      model_arguments: of its constructor, as texts.
+      split: of its data.
     """
 
     files: Sequence[str]
     format: str = ""
     header: Sequence[str] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    model: str = ""
+    model_arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    split: str = "test"
 
 
 class Rows(abc.ABC):
@@ -149,54 +154,14 @@ class Data(abc.ABC):
         return found
 
 
-def open_data(spec: DataSpec, features: Mapping[str, Feature], extra: Sequence[str] = ()) -> Data:
-    """Opens the files of a command.
-
-    Args:
-      spec: the files.
-      features: what a model takes of them.
-      extra: further columns that must be there.
-
-    Raises:
-      ConfigError: a package is missing, or the format is not known.
-      DataError: a file is missing or not of its format, or there is no such column.
-    """
-    files = files_like(list(spec.files), below=True)
-    kind = spec.format or _format_of(files)
-    if kind == "parquet":
-        return _ParquetData(files, spec, features, extra)
-    if kind == "tfrecord":
-        return _RecordData(files)
-    return _LineData(files, kind, spec, features, extra)
-
-
 def format_of_name(path: str) -> str:
     """Returns the format of a file by its name, "" if the name does not tell."""
     name = os.path.basename(path).lower().removesuffix(".gz")
     return _SUFFIXES.get(name.rpartition(".")[2], "")
 
 
-def _format_of(files: Sequence[str]) -> str:
-    kinds = {format_of_name(path) or _format_of_content(path) for path in files}
-    if len(kinds) > 1:
-        raise DataError(f"the files are of different formats ({', '.join(sorted(kinds))}): give files of one format.")
-    return kinds.pop()
-
-
-def _format_of_content(path: str) -> str:
-    with told_as_data_error(path), opened(path) as packed:
-        file: Any = gzip.GzipFile(fileobj=packed) if is_gzipped(path) else packed
-        start = file.read(1 << 12)
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if is_header(start[:HEADER_BYTES]):
-        return "tfrecord"
-    if start.lstrip().startswith(b"{"):
-        return "jsonl"
-    return "tsv" if b"\t" in start.partition(b"\n")[0] else "csv"
-
-
-def _check_columns(columns: Sequence[str], wanted: Sequence[str]) -> None:
+def check_columns(columns: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raises DataError if a wanted column is not there."""
     if missing := [name for name in wanted if name not in columns]:
         shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
         raise DataError(f"the files have no column {missing[0]!r}: they have {shown}.")
@@ -212,7 +177,7 @@ def _chunks(stream: Stream, shard: DataShard, batch_size: int) -> Iterator[Any]:
 
 
 class _ParquetRows(Rows):
-    def __init__(self, data: _ParquetData, group: RowGroup, first: int, batch: pa.RecordBatch) -> None:
+    def __init__(self, data: ParquetData, group: RowGroup, first: int, batch: pa.RecordBatch) -> None:
         self._data, self._group, self._first, self._batch = data, group, first, batch
 
     def __len__(self) -> int:
@@ -253,7 +218,16 @@ class _ParquetRows(Rows):
         return self.table(columns).to_pylist()
 
 
-class _ParquetData(Data):
+class ParquetData(Data):
+    """Rows of Parquet files; a part is a row group, or a run of its rows.
+
+    Args:
+      files: the files.
+      spec: has the defaults.
+      features: what a model takes of them.
+      extra: further columns that must be there.
+    """
+
     def __init__(
         self, files: Sequence[str], spec: DataSpec, features: Mapping[str, Feature], extra: Sequence[str]
     ) -> None:
@@ -261,7 +235,7 @@ class _ParquetData(Data):
         self.files = files
         footers = read_footers(files, None)
         self.columns = list(footers.fields)
-        _check_columns(self.columns, [*features, *extra, *spec.defaults])
+        check_columns(self.columns, [*features, *extra, *spec.defaults])
         self.of_model = {name: column_of(name, footers.fields[name], spec.defaults.get(name)) for name in features}
         self._groups = footers.groups
         self._read = [name for name in self.columns if name not in footers.constants]
@@ -270,6 +244,7 @@ class _ParquetData(Data):
         self.parts = len(self._runs)
 
     def read(self, part: int, batch_size: int) -> Iterator[Rows]:
+        """Yields the rows of a part."""
         run = self._runs[part]
         group = self._groups[run.group]
         try:
@@ -338,7 +313,13 @@ def _decoded(value: bytes) -> Any:
         return value
 
 
-class _RecordData(Data):
+class RecordData(Data):
+    """Records of TFRecord files; a part is a run of records, or a compressed file.
+
+    Args:
+      files: the files.
+    """
+
     of_examples = True
 
     def __init__(self, files: Sequence[str]) -> None:
@@ -355,6 +336,7 @@ class _RecordData(Data):
         self.columns = sorted(names)
 
     def read(self, part: int, batch_size: int) -> Iterator[ExampleRows]:
+        """Yields the records of a part."""
         path, shard = self._parts[part]
         for serialized in _chunks(TFRecords(path, lambda records: (records, records)), shard, batch_size):
             yield ExampleRows(path, serialized)
@@ -368,7 +350,7 @@ def _shards_of_records(path: str) -> list[DataShard]:
 
 
 class _LineRows(Rows):
-    def __init__(self, data: _LineData, path: str, records: list[dict[str, Any]]) -> None:
+    def __init__(self, data: LineData, path: str, records: list[dict[str, Any]]) -> None:
         self._data, self._path, self._records = data, path, records
 
     def __len__(self) -> int:
@@ -433,7 +415,17 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-class _LineData(Data):
+class LineData(Data):
+    """Lines of text files; a part is a run of bytes, or a gzipped file.
+
+    Args:
+      files: the files.
+      kind: "csv", "tsv" or "jsonl".
+      spec: has the header and the defaults.
+      features: what a model takes of them.
+      extra: further columns that must be there.
+    """
+
     def __init__(
         self, files: Sequence[str], kind: str, spec: DataSpec, features: Mapping[str, Feature], extra: Sequence[str]
     ) -> None:
@@ -450,7 +442,7 @@ class _LineData(Data):
                     names = f"{', '.join(other[:10])} and not {', '.join(self.columns[:10])}"
                     raise DataError(f"{path} has the columns {names}, as {files[0]}: all files need the same columns.")
         if not self.is_json:
-            _check_columns(self.columns, [*features, *extra, *spec.defaults])
+            check_columns(self.columns, [*features, *extra, *spec.defaults])
         self._parts: list[tuple[str, DataShard]] = []
         for path in files:
             count = 1 if is_gzipped(path) else max(1, -(-size_of(path) // _PART_BYTES))
@@ -468,6 +460,7 @@ class _LineData(Data):
         return next(csv.reader([_utf8(path, line)], delimiter=self._delimiter))
 
     def read(self, part: int, batch_size: int) -> Iterator[Rows]:
+        """Yields the lines of a part."""
         path, shard = self._parts[part]
         lines = TextLines(path, lambda lines: (lines, lines), has_header=self._has_header)
         for some in _chunks(lines, shard, batch_size):

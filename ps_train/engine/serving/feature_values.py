@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
 
 Array = np.ndarray[Any, Any]
+
+_NOT_DENSE = (tf.RaggedTensor, tf.SparseTensor, v1.ragged.RaggedTensorValue, v1.SparseTensorValue)
 
 ENDS = {
     "dense": ("",),
@@ -106,7 +109,7 @@ def value_of(feature: Feature, given: Any) -> Any:
 
 
 def _dense(feature: Feature, given: Any) -> Array:
-    if isinstance(given, Ragged | Sparse | tf.RaggedTensor | tf.SparseTensor):
+    if isinstance(given, (Ragged, Sparse, *_NOT_DENSE)):
         raise DataError(f"{feature.name} is ragged or sparse: the model takes {described(feature)}.")
     try:
         array = np.asarray(given)
@@ -132,8 +135,8 @@ def _dense(feature: Feature, given: Any) -> Array:
 
 def _lists(feature: Feature, given: Any) -> tuple[Array, Array]:
     """Returns the values of lists, one after the other, and their row splits."""
-    if isinstance(given, tf.RaggedTensor):
-        given = Ragged(given.values.numpy(), given.row_splits.numpy())
+    if isinstance(given, tf.RaggedTensor | v1.ragged.RaggedTensorValue):
+        given = Ragged(np.asarray(given.values), np.asarray(given.row_splits))
     if not isinstance(given, Ragged):
         rows = [np.asarray(row) for row in given]
         if any(row.ndim != 1 for row in rows):
@@ -146,9 +149,9 @@ def _lists(feature: Feature, given: Any) -> tuple[Array, Array]:
 
 
 def _sparse(feature: Feature, given: Any) -> Sparse:
-    if isinstance(given, tf.SparseTensor):
-        rows, width = map(int, given.dense_shape.numpy())
-        given = Sparse(given.indices.numpy(), given.values.numpy(), rows, width)
+    if isinstance(given, tf.SparseTensor | v1.SparseTensorValue):
+        rows, width = map(int, np.asarray(given.dense_shape))
+        given = Sparse(np.asarray(given.indices), np.asarray(given.values), rows, width)
     if isinstance(given, Sparse):
         return given._replace(values=_cast(feature, given.values))
     values, splits = _lists(feature, given)

@@ -226,7 +226,7 @@ def test_a_mistake_is_one_line_and_leaves_no_result(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.csv").write_text(text)
-    code, out, err = run(f"--export_dir={export}", "--data=data.csv", "--to=out.csv", *options)
+    code, _out, err = run(f"--export_dir={export}", "--data=data.csv", "--to=out.csv", *options)
     assert (code, err.count("\n")) == (2, 1) and words in err, err
     assert not (tmp_path / "out.csv").exists()
 

@@ -19,7 +19,7 @@ def test_the_features_of_inputs_are_found_by_their_ends() -> None:
             "b_dense_shape": (tf.int64, (2,)),
             "c_values": (tf.float32, (None, 3)),
             "d": (tf.string, None),
-        }  # fmt: skip
+        }
     )
     assert {name: (feature.kind, feature.row_shape) for name, feature in found.items()} == {
         "a": ("ragged", None), "b": ("sparse", None), "c_values": ("dense", (3,)), "d": ("dense", None)

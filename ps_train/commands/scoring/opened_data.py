@@ -1,0 +1,69 @@
+"""The rows that the flags of a command name, in any format.
+
+data = open_data(DataSpec(["data/test-*.parquet"]), exported.features)
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ps_train.base.errors import DataError
+from ps_train.commands.scoring.model_rows import ModelData
+from ps_train.commands.scoring.rows import (
+    Data,
+    DataSpec,
+    LineData,
+    ParquetData,
+    RecordData,
+    format_of_name,
+)
+from ps_train.data.file_names import files_like
+from ps_train.data.gzip_files import is_gzipped
+from ps_train.data.opened_files import opened, told_as_data_error
+from ps_train.data.record_index import HEADER_BYTES, is_header
+from ps_train.engine.serving.feature_values import Feature
+
+
+def open_data(spec: DataSpec, features: Mapping[str, Feature], extra: Sequence[str] = ()) -> Data:
+    """Opens the files of a command.
+
+    Args:
+      spec: the files.
+      features: what a model takes of them.
+      extra: further columns that must be there.
+
+    Raises:
+      ConfigError: a package is missing, or the format is not known.
+      DataError: a file is missing or not of its format, or there is no such column.
+    """
+    if spec.model:
+        return ModelData(spec.model, spec.model_arguments, spec.split, ",".join(spec.files), extra)
+    files = files_like(list(spec.files), below=True)
+    kind = spec.format or _format_of(files)
+    if kind == "parquet":
+        return ParquetData(files, spec, features, extra)
+    if kind == "tfrecord":
+        return RecordData(files)
+    return LineData(files, kind, spec, features, extra)
+
+
+def _format_of(files: Sequence[str]) -> str:
+    kinds = {format_of_name(path) or _format_of_content(path) for path in files}
+    if len(kinds) > 1:
+        raise DataError(f"the files are of different formats ({', '.join(sorted(kinds))}): give files of one format.")
+    return kinds.pop()
+
+
+def _format_of_content(path: str) -> str:
+    with told_as_data_error(path), opened(path) as packed:
+        file: Any = gzip.GzipFile(fileobj=packed) if is_gzipped(path) else packed
+        start = file.read(1 << 12)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if is_header(start[:HEADER_BYTES]):
+        return "tfrecord"
+    if start.lstrip().startswith(b"{"):
+        return "jsonl"
+    return "tsv" if b"\t" in start.partition(b"\n")[0] else "csv"
