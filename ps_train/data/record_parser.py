@@ -30,7 +30,8 @@ class Records(NamedTuple):
       first: int64 scalar: in a plain text file the byte offset of a line, else the number of a record, counted from 0.
       step: int64 scalar: 0 in a plain text file, else the difference between the numbers of successive records.
       index: int32 or int64 [n]: record i is the `index[i]`-th one after the first.
-      records: string [n], or [n, k] for records of k fields, of which the first is shown in errors.
+      records: what `parse` takes: string [n], or [n, k] for records of k fields, of which the first is shown in errors;
+        or nested tensors [n, ...], which may be ragged.
     """
 
     file: Any
@@ -44,7 +45,7 @@ class RecordParser:
     """A function for `Dataset.map` that parses Records.
 
     Args:
-      parse: takes records, string [n], and returns nested tensors [n, ...].
+      parse: takes `Records.records`, and returns nested tensors [n, ...].
       kind: "line" or "record", for messages.
       where: returns the place of a record in words, from `file`, `first`, `step` and `index`.
 
@@ -52,9 +53,7 @@ class RecordParser:
       bad: counter of the malformed records.
     """
 
-    def __init__(
-        self, parse: Callable[[tf.Tensor], Any], kind: str, where: Callable[[int, int, int, int], str]
-    ) -> None:
+    def __init__(self, parse: Callable[[Any], Any], kind: str, where: Callable[[int, int, int, int], str]) -> None:
         self.bad = BadRecords(kind)
         self._parse, self._kind, self._where = no_autograph(parse), kind, where
 
@@ -66,19 +65,23 @@ class RecordParser:
         # The second dataset is read only if the first one is empty, because its function failed.
         return parsed.concatenate(careful).take(1).get_single_element()
 
-    def _parsable(self, some: Records) -> tf.Tensor:
-        good = tf.py_function(self._find, list(some), tf.bool)
-        return tf.boolean_mask(some.records, tf.ensure_shape(good, [None]))
+    def _parsable(self, some: Records) -> Any:
+        def find(*parts: tf.Tensor) -> Any:
+            return self._find(tf.nest.pack_sequence_as(some, parts, expand_composites=True))
 
-    def _find(self, *some: tf.Tensor) -> Any:
+        good = tf.py_function(find, tf.nest.flatten(some, expand_composites=True), tf.bool)
+        return _rows(some.records, tf.where(tf.ensure_shape(good, [None]))[:, 0])
+
+    def _find(self, some: Records) -> Any:
         """Returns which records can be parsed, bool [n]; all of them if the error is not one of the records."""
-        file, first, step, index, records = (part.numpy() for part in some)
+        file, first, step, index = (part.numpy() for part in some[:-1])
+        records = some.records
         places = [(int(file), int(first), int(number)) for number in index]
         good = np.array([place not in self.bad for place in places], np.bool_)
 
         def search(rows: Any) -> None:
             """Marks the malformed ones of some rows."""
-            if not len(rows) or (error := self._error(records[rows])) is None:
+            if not len(rows) or (error := self._error(_rows(records, rows))) is None:
                 return
             if len(rows) > 1:
                 search(rows[: len(rows) // 2])
@@ -90,8 +93,7 @@ class RecordParser:
 
             def describe() -> str:
                 where = self._where(place[0], place[1], int(step), place[2])
-                first = records[row] if records.ndim == 1 else records[row][0]
-                return f"{where}: {_fault(error, first)}"
+                return f"{where}: {_fault(error, _shown_part(records, row))}"
 
             if message := self.bad.add(place, describe):
                 raise pipeline_error(message)
@@ -105,7 +107,7 @@ class RecordParser:
     def _error(self, records: Any) -> str | None:
         """Returns the text of the error of parsing some records, or None."""
         try:
-            self._parse(tf.constant(records))
+            self._parse(records)
         except tf.errors.OpError as error:
             if is_pipeline_error(error):
                 raise _OtherError from None
@@ -122,7 +124,21 @@ class _OtherError(Exception):
 _NODE = re.compile(r"\{\{function_node .*?\}\} ?| \[Op:.*", re.DOTALL)
 
 
-def _fault(text: str, record: bytes) -> str:
+def _rows(records: Any, rows: Any) -> Any:
+    """Returns some of the records."""
+    return tf.nest.map_structure(lambda part: tf.gather(part, rows), records)
+
+
+def _shown_part(records: Any, row: int) -> bytes | None:
+    """Returns the part of a record for an error; None for one of columns."""
+    if not isinstance(records, tf.Tensor):
+        return None
+    found = records[row] if records.shape.rank == 1 else records[row][0]
+    return bytes(found.numpy())
+
+
+def _fault(text: str, record: bytes | None) -> str:
     if found := fault_in(text, record):
         return found
-    return f"{shown(record)} cannot be parsed ({_NODE.sub('', text).strip().partition(chr(10))[0]})"
+    what = "it" if record is None else shown(record)
+    return f"{what} cannot be parsed ({_NODE.sub('', text).strip().partition(chr(10))[0]})"

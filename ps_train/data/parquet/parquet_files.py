@@ -15,13 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError, one_line
-from ps_train.data.bad_records import BadRecords
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.parquet.columns import Column, MissingValueError, column_of, is_text
 from ps_train.data.parquet.footers import RowGroup, read_footers
 from ps_train.data.parquet.reading import column_in, read_run
 from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
+from ps_train.data.record_parser import RecordParser, Records
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Parquet(Stream):
         these and the label are read.
       label: name of the label, or names of several, which make a dict; None if `parse` makes the labels.
       parse: takes a dict of the columns and labels, each with n rows, and returns (features, labels): nested tensors
-        [n, ...], which may be ragged or sparse.  None: the features are the dict without the labels.
+        [n, ...], which may be ragged or sparse.  None: the features are the dict without the labels.  Rows on which it
+        fails are left out, and count for --max_bad_lines.
       defaults: name to value of columns that may have missing values.  In lists it stands for missing elements, and a
         missing list is empty.  Other rows with a missing value are left out, and count for --max_bad_lines.
 
@@ -87,15 +88,16 @@ class Parquet(Stream):
             _check_known(name, footers.fields)
         self._columns = {name: column_of(name, footers.fields[name], defaults.get(name)) for name in names}
         self._groups, self._label, self._parse = footers.groups, label, parse
-        self._bad = BadRecords("row")
+        self._starts = np.cumsum([0, *(group.rows for group in self._groups)])
+        self._parser = RecordParser(parse or self._labelled, "row", lambda _, __, ___, number: self._place(number))
         self._read = [name for name in names if name not in footers.constants]
         self._texts = [name for name in self._read if is_text(footers.fields[name])]
         sizes = [f"{os.path.basename(group.path)} {group.number} {group.rows}" for group in self._groups]
         self.description = f"{len(paths)} files, {sum(group.rows for group in self._groups)} rows, {digest(sizes)}"
 
     def set_max_bad_lines(self, bad_lines: int) -> None:
-        """Sets how many rows with a missing value this process may skip."""
-        self._bad.limit = bad_lines
+        """Sets how many rows with a missing value, or on which `parse` fails, this process may skip."""
+        self._parser.bad.limit = bad_lines
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -105,7 +107,7 @@ class Parquet(Stream):
         def read(number: Any) -> Iterator[tuple[np.ndarray, ...]]:
             run = runs[int(number)]
             for first, rows in self._batches(run):
-                yield tuple(self._arrays(self._groups[run.group], first, rows))
+                yield tuple(self._arrays(run.group, first, rows))
 
         def chunks(number: tf.Tensor) -> tf.data.Dataset:
             return tf.data.Dataset.from_generator(read, args=[number], output_signature=signature)
@@ -130,7 +132,7 @@ class Parquet(Stream):
 
             run = runs[int(number)]
             whole = pa.Table.from_batches([rows for _, rows in self._batches(run)])
-            return self._arrays(self._groups[run.group], run.first, whole)
+            return self._arrays(run.group, run.first, whole)
 
         def examples(number: tf.Tensor) -> Any:
             return self._examples(tf.numpy_function(read, [number], self._dtypes, stateful=False))
@@ -139,23 +141,26 @@ class Parquet(Stream):
 
     @property
     def _dtypes(self) -> list[tf.DType]:
-        return [dtype for column in self._columns.values() for dtype in column.dtypes]
+        return [tf.int64, *(dtype for column in self._columns.values() for dtype in column.dtypes)]
 
     def _batches(self, run: RowRun) -> Iterator[tuple[int, pa.RecordBatch]]:
         return read_run(self._groups[run.group], run, self._read, self._texts)
 
-    def _arrays(self, group: RowGroup, first: int, rows: pa.RecordBatch | pa.Table) -> list[np.ndarray]:
-        """Returns the arrays of all columns, without the rows in which a value is missing."""
+    def _arrays(self, group: int, first: int, rows: pa.RecordBatch | pa.Table) -> list[np.ndarray]:
+        """Returns the arrays of all columns, without the rows in which a value is missing.
+
+        The first array has the number of each row among those of all files.
+        """
         import pyarrow as pa
 
-        numbers = np.arange(group.first_row + first, group.first_row + first + rows.num_rows)
+        numbers = np.arange(first, first + rows.num_rows) + self._starts[group]
         while True:
-            arrays: list[np.ndarray] = []
+            arrays: list[np.ndarray] = [numbers]
             for name, column in self._columns.items():
                 try:
-                    arrays += self._arrays_of(group, name, column, rows)
+                    arrays += self._arrays_of(self._groups[group], name, column, rows)
                 except MissingValueError as error:
-                    self._count_bad(group.path, int(numbers[error.row]), name)
+                    self._count_bad(int(numbers[error.row]), name)
                     is_kept = np.arange(len(numbers)) != error.row
                     break
             else:
@@ -172,20 +177,31 @@ class Parquet(Stream):
         except pa.ArrowException as error:
             raise pipeline_error(f"{group.path}, column {name}: {one_line(error)}.") from None
 
-    def _count_bad(self, path: str, row: int, name: str) -> None:
+    def _count_bad(self, number: int, name: str) -> None:
         """Counts a row with a missing value; raises the pipeline's error if there are too many."""
         words = f"no value in column {name}, and Parquet(..., defaults={{{name!r}: ...}}) gives none"
-        if message := self._bad.add((path, row), lambda: f"{path} row {row}, counted from 0: {words}"):
+        if message := self._parser.bad.add((0, 0, number), lambda: f"{self._place(number)}: {words}"):
             raise pipeline_error(message)
+
+    def _place(self, number: int) -> str:
+        """Returns the place of a row in words, from its number among those of all files."""
+        index = int(np.searchsorted(self._starts, number, side="right")) - 1
+        group, row = self._groups[index], number - int(self._starts[index])
+        return f"{group.path} row {group.first_row + row} (row group {group.number}, row {row} in it), counted from 0"
 
     def _examples(self, arrays: Sequence[tf.Tensor]) -> Any:
         """Returns (features, labels) of some rows."""
-        values, rest = {}, list(arrays)
+        values, (numbers, *rest) = {}, list(arrays)
         for name, column in self._columns.items():
             own, rest = rest[: len(column.dtypes)], rest[len(column.dtypes) :]
             values[name] = column.tensor(own)
-        if self._parse is not None:
-            return self._parse(values)
+        if self._parse is None:
+            return self._labelled(values)
+        zero = tf.zeros([], tf.int64)
+        return self._parser(Records(zero, zero, 1, tf.ensure_shape(numbers, [None]), values))
+
+    def _labelled(self, values: dict[str, Any]) -> Any:
+        """Returns (features, labels) without a function of the user."""
         if isinstance(self._label, str):
             return values, values.pop(self._label)
         return values, {name: values.pop(name) for name in self._label or ()}

@@ -200,7 +200,9 @@ def test_a_missing_value_is_told_with_its_row(tmp_path: pathlib.Path, dynamic: b
             session.run(batches.labels)
     found = data_error(error.value)
     words = "no value in column age, and Parquet(..., defaults={'age': ...}) gives none. That is malformed row number 1"
-    assert str(found).startswith(f"{tmp_path}/a row 234, counted from 0: {words}, and max_bad_lines=0")
+    assert str(found).startswith(
+        f"{tmp_path}/a row 234 (row group 2, row 34 in it), counted from 0: {words}, and max_bad_lines=0"
+    )
 
 
 def test_rows_with_missing_values_are_left_out_and_named(tmp_path, caplog):
@@ -219,9 +221,41 @@ def test_rows_with_missing_values_are_left_out_and_named(tmp_path, caplog):
     kept = [row for row in range(300) if row not in (3, 7, 234, 235)]
     assert whole[1].tolist() == kept == [int(y) for _, labels in shards for y in labels]
     assert whole[0]["age"].tolist() == kept == whole[0]["ids"].values.tolist()
-    assert caplog.text.count("row 234, counted from 0: no value in column age") == 2  # once by each reader
-    assert caplog.text.count("row 7, counted from 0: no value in column ids") == 2
-    assert data._bad.count == 4
+    assert (
+        caplog.text.count("row 234 (row group 2, row 34 in it), counted from 0: no value in column age") == 2
+    )  # once by each reader
+    assert caplog.text.count("row 7 (row group 0, row 7 in it), counted from 0: no value in column ids") == 2
+    assert data._parser.bad.count == 4
+
+
+@pytest.mark.parametrize("most", [2, 1])
+def test_rows_on_which_parse_fails_are_left_out_and_named(tmp_path, caplog, most):
+    prices = ["two" if row == 234 else None if row == 5 else str(row) for row in range(300)]
+    columns = {"price": prices, "ids": [[row] * (row % 3) for row in range(300)], "y": list(range(300))}
+    for name, first in (("a", 0), ("b", 150)):
+        pq.write_table(pa.table(columns).slice(first, 150), str(tmp_path / name), row_group_size=100)
+
+    def parse(found: dict[str, Any]) -> Any:
+        return {"price": tf.strings.to_number(found["price"]), "ids": found["ids"] + 1}, found["y"]
+
+    data = Parquet(f"{tmp_path}/*", parse=parse)
+    data.set_max_bad_lines(most)
+    place = f"{tmp_path}/b row 84 (row group 0, row 84 in it), counted from 0: 'two', which is not a number"
+    with tf.Graph().as_default(), v1.Session() as session:
+        batches = evaluation_batches(data, 1000)
+        session.run(batches.initializer)
+        if most == 1:
+            with pytest.raises(tf.errors.OpError) as error:
+                session.run(batches.labels)
+            assert str(data_error(error.value)).startswith(f"{place}. That is malformed row number 2, and max_bad")
+            return
+        features, labels = session.run((batches.features, batches.labels))
+        shards = [session.run(data.pieces().read(tf.constant(n, tf.int64))) for n in range(4)]
+    kept = [row for row in range(300) if row not in (5, 234)]
+    assert labels.tolist() == kept == [int(y) for _, some in shards for y in some]
+    assert features["price"].tolist() == kept
+    assert features["ids"].to_list() == [[row + 1] * (row % 3) for row in kept]
+    assert caplog.text.count(f"{place}; the row is skipped") == 1  # once over all reads
 
 
 @pytest.mark.parametrize(
