@@ -4,13 +4,13 @@ with opened("s3://bucket/train-0.csv") as file:       # a binary file that can s
 ...
 size_of("gs://bucket/train-0")                        # bytes
 path = local_copy("s3://bucket/train-0")              # for readers that take only names of TensorFlow
+...
+forget_copy(path)
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -58,27 +58,34 @@ def size_of(path: str | os.PathLike[str]) -> int:
 
 
 def local_copy(path: str) -> str:
-    """Returns the name of a file for TensorFlow: its own, or that of a new copy on the local disk.
+    """Returns the name of a file for TensorFlow: its own, or that of a new copy on the local disk (TMPDIR).
 
-    The caller removes the copy; those that it leaves go when the process ends.
+    The copy is in no directory, so it goes with the process, however that ends; `forget_copy` frees it before.
 
     Raises:
       DataError: the file cannot be read.
     """
     if is_of_tensorflow(path):
         return path
-    handle, copy = tempfile.mkstemp(dir=_directory_of_copies())
-    os.close(handle)
-    with told_as_data_error(path):
-        file_system_of(path).get_file(path, copy)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (it stays open as long as the copy is needed)
+    copy = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    try:
+        with told_as_data_error(path):
+            file_system_of(path).get_file(path, copy)
+    except BaseException:
+        file.close()
+        raise
+    _copies[copy] = file
     return copy
 
 
-@functools.cache
-def _directory_of_copies() -> str:
-    directory = tempfile.TemporaryDirectory(prefix="ps_train_copies_")
-    atexit.register(directory.cleanup)
-    return directory.name
+_copies: dict[str, IO[bytes]] = {}
+
+
+def forget_copy(copy: str) -> None:
+    """Frees a copy that `local_copy` has made; does nothing for another name."""
+    if copy in _copies:
+        _copies.pop(copy).close()
 
 
 def errors_of(path: str | os.PathLike[str]) -> tuple[type[Exception], ...]:

@@ -24,7 +24,7 @@ from ps_train.base.remote_files import scheme_of
 from ps_train.data.data_shard import DataShard, equal_runs
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.gzip_files import GZIP_START
-from ps_train.data.opened_files import local_copy, opened, size_of, told_as_data_error
+from ps_train.data.opened_files import forget_copy, local_copy, opened, size_of, told_as_data_error
 from ps_train.data.record_check import check_all_read
 from ps_train.data.record_index import FOOTER_BYTES, HEADER_BYTES, index_of, is_header
 from ps_train.data.record_parser import RecordParser, Records
@@ -138,8 +138,7 @@ def _checked(path: bytes, compression: bytes, offset: Any, skip: Any, take: Any,
     try:
         check_all_read(path.decode(), compression.decode(), int(offset), int(skip), int(take), read, copy.decode())
     finally:
-        if copy != path:
-            os.remove(copy)
+        forget_copy(copy.decode())
     return np.bool_(True)
 
 

@@ -7,7 +7,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from ps_train import ConfigError, DataError, Job, Parquet, TextLines, TFRecords
 from ps_train.base.remote_files import missing_package
+from ps_train.data import opened_files
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.opened_files import local_copy
 from ps_train.data.pipeline import training_batches
@@ -106,8 +106,7 @@ def test_the_shares_of_all_replicas_are_those_of_local_files(kind: str, there: s
 
 def copies() -> list[str]:
     """The copies of files that are on the local disk."""
-    folders = [entry for entry in os.scandir(tempfile.gettempdir()) if entry.name.startswith("ps_train_copies_")]
-    return [path for folder in folders for path in os.listdir(folder)]
+    return sorted(opened_files._copies)
 
 
 def test_a_file_that_is_damaged_is_named_with_its_address(there: str) -> None:
@@ -155,12 +154,16 @@ def test_hidden_files_below_a_directory_are_no_rows(there: str, tmp_path: pathli
 
 
 @pytest.mark.long
-def test_a_copy_that_is_left_goes_with_the_process() -> None:
+def test_a_copy_is_gone_although_the_process_is_killed(tmp_path: pathlib.Path) -> None:
     code = (
-        "import fsspec; from ps_train.data.opened_files import local_copy;"
-        "fsspec.filesystem('memory').pipe('/a', b'x'); print(local_copy('memory://a'))"
+        "import fsspec, os; from ps_train.data.opened_files import local_copy;"
+        "fsspec.filesystem('memory').pipe('/a', b'content'); print(open(local_copy('memory://a')).read(), flush=True);"
+        "os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    copy = done.stdout.strip()
-    assert "ps_train_copies_" in copy and not os.path.exists(copy) and not os.path.exists(os.path.dirname(copy))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (-9, "content\n"), done.stderr
+    assert not [*tmp_path.iterdir()]
     assert local_copy("/any/local/file") == "/any/local/file"
