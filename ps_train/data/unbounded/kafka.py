@@ -38,6 +38,9 @@ _MOST_HELD = 4000
 _LATE_SECS = 10.0
 """Seconds after the end's time in which messages with earlier times may still arrive."""
 
+_MOST_AHEAD_SECS = 60.0
+"""Seconds by which `start` may be after the present: clocks differ."""
+
 _OWN = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -104,6 +107,8 @@ class Kafka(UnboundedSource):
         if start not in ("earliest", "latest"):
             self._start = _milliseconds(start, "start")
         self._end = None if end is None else _milliseconds(end, "end")
+        if isinstance(self._start, int):
+            _check_start(self._start, self._end, start, end)
         if fixed := [name for name in options or () if name in _OWN]:
             raise DataError(f"options={{{fixed[0]!r}: ...}} is not possible: ps_train keeps the offsets itself.")
         own = {"bootstrap.servers": servers, "group.id": f"ps_train-{uuid.uuid4().hex}", "fetch.wait.max.ms": _FETCH_MS}
@@ -309,6 +314,16 @@ def _milliseconds(moment: Any, name: str) -> int:
     if isinstance(moment, int | float) and not isinstance(moment, bool) and 0 <= moment < 1e11:
         return int(moment * 1000)
     raise DataError(f"{name}={given!r} is not valid: use a time in seconds since 1970, a datetime, or an ISO text.")
+
+
+def _check_start(start: int, end: int | None, given: Moment, given_end: Moment | None) -> None:
+    """Raises DataError for a start, in ms since 1970, that no message can have."""
+    if end is not None and start >= end:
+        raise DataError(f"start={given!r} is not before end={given_end!r}: no message is between them.")
+    if start > (time.time() + _MOST_AHEAD_SECS) * 1000:
+        raise DataError(
+            f"start={given!r} is in the future: a message that comes before it would count, too; start the job later."
+        )
 
 
 def _check_client() -> None:

@@ -75,7 +75,8 @@ def check_trained(job: Job, source: str, gave_up: str, steps: int, examples: flo
     if gave_up:
         if not examples:
             raise JobFailedError(f"no step was made: {gave_up}")
-    elif not examples or (not steps and not job.epochs):  # without --epochs, input that has an example has no end
+    # Without --epochs, input that has an example has no end; only data whose rows the checkpoint counts may be used up.
+    elif not examples or (not steps and not job.epochs and not job.is_dynamic):
         raise no_examples(source)
     elif not steps and not job.is_dynamic:
         log.warning("no step was made: %s has no examples left; check --data_dir", source)

@@ -144,6 +144,8 @@ def test_brokers_that_are_not_there_cannot_be_reached(topic_of, monkeypatch):
     "given, error, text",
     [
         ({"start": "newest"}, DataError, 'start=\'newest\' is not valid: use "earliest", "latest", a time'),
+        ({"start": 5.5, "end": 5}, DataError, "start=5.5 is not before end=5: no message is between them"),
+        ({"start": 9e9}, DataError, "start=9000000000.0 is in the future"),
         ({"end": "2026-01-31"}, DataError, "end='2026-01-31' has no time zone"),
         ({"end": 1_700_000_000_000}, DataError, "use a time in seconds since 1970"),
         ({"options": {"enable.auto.commit": True}}, DataError, "ps_train keeps the offsets itself"),
