@@ -70,6 +70,14 @@ def _file_system(scheme: str) -> Any:
     return fsspec.filesystem(scheme)
 
 
+_PROBE = "probe-"
+
+
+def is_probe(name: str) -> bool:
+    """Returns True for the name of a file that `RemoteDirectory.check_writable` writes."""
+    return re.fullmatch(f"{_PROBE}[0-9a-f]{{32}}", name) is not None
+
+
 def may_pass(error: Exception) -> bool:
     """Returns True if an error of a file system may be over soon: not missing names, rights or credentials."""
     return not isinstance(error, _LASTING_ERRORS) and "Credential" not in type(error).__name__
@@ -95,7 +103,7 @@ class RemoteDirectory:
 
     def check_writable(self) -> None:
         """Writes a file and removes it."""
-        name = f"probe-{uuid.uuid4().hex}"
+        name = f"{_PROBE}{uuid.uuid4().hex}"
         self.write(name, b"x")
         self.remove(name)
 

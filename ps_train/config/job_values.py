@@ -45,7 +45,8 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
     @property
     def recovery_mode(self) -> str:
         """Returns "partial" or "consistent": the given mode, or the default of the update mode."""
-        return self.ps_recovery or ("partial" if self.update == "async" else "consistent")
+        may_be_partial = self.update == "async" and not self.save_event_secs
+        return self.ps_recovery or ("partial" if may_be_partial else "consistent")
 
     @property
     def longest_call(self) -> int:

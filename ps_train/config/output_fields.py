@@ -57,7 +57,23 @@ class OutputFields:
     save_secs: float = job_field(
         60.0, "checkpoints", "Seconds between checkpoints; 0: by steps only.", at_least(0), common=True
     )
-    keep_checkpoints: int = job_field(5, "checkpoints", "Number of checkpoints to keep.", at_least(1))
+    save_event_secs: float = job_field(
+        0.0,
+        "checkpoints",
+        "Data without an end: seconds of event time between exact cuts, 86400 for each midnight (UTC).  All partitions "
+        "stop there until the checkpoint is written.  0: none.",
+        at_least(0),
+        shared=True,
+    )
+    max_event_wait_secs: float = job_field(
+        60.0,
+        "checkpoints",
+        "Seconds that a cut by event time waits for a partition without new rows, once another has reached it.",
+        at_least(0),
+    )
+    keep_checkpoints: int = job_field(
+        5, "checkpoints", "Number of checkpoints to keep, and of cuts by event time beside them.", at_least(1)
+    )
     ignore_checkpoints: bool = job_field(
         False,
         "checkpoints",

@@ -15,7 +15,7 @@ from ps_train.config.job_values import JobValues, described
 def validate_combinations(job: JobValues) -> None:
     """Checks all combinations; raises ConfigError for the first invalid one."""
     named = functools.partial(described, job)
-    if job.save_steps == 0 and job.save_secs == 0:
+    if job.save_steps == 0 and job.save_secs == 0 and job.save_event_secs == 0:
         raise ConfigError(f"{named('save_steps')} and {named('save_secs')} leave no time to save: set one of them.")
     if job.export != "final" and not job.export_dir:
         raise ConfigError(f"{named('export')} has no directory to write to: add --export_dir.")
@@ -23,6 +23,7 @@ def validate_combinations(job: JobValues) -> None:
     _check_prefetch(job, named)
     _check_excluded(job, named)
     _check_sharding(job, named)
+    _check_event_cuts(job, named)
     _check_elastic(job, named)
     if job.towers != "all" and int(job.towers) > job.min_batch_size:
         raise ConfigError(
@@ -48,6 +49,23 @@ def _check_update(job: JobValues, named: Callable[[str], str]) -> None:
         raise ConfigError(
             f"{named('ps_recovery')} is for update=async, but {named('update')}: "
             "its guarantee holds only where all variables are of one step."
+        )
+
+
+def _check_event_cuts(job: JobValues, named: Callable[[str], str]) -> None:
+    if not job.save_event_secs:
+        return
+    if not job.is_dynamic:
+        raise ConfigError(
+            f"{named('save_event_secs')} is for data without an end, which need sharding=dynamic, but "
+            f"{named('sharding')}."
+        )
+    if job.save_event_secs < 0.001:
+        raise ConfigError(f"{named('save_event_secs')} is not valid: event times are in ms, use at least 0.001.")
+    if job.recovery_mode == "partial":
+        raise ConfigError(
+            f"{named('ps_recovery')} is not possible with {named('save_event_secs')}: a ps that is restored alone "
+            "has other rows than the others, so no cut is exact; use ps_recovery=consistent."
         )
 
 

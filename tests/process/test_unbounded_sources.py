@@ -14,15 +14,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.engine.checkpoint.event_cuts import read_cuts
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, eventually
+from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.recording import NAMES
 
 pytest.importorskip("confluent_kafka")
 
 from tests.support.kafka import Brokers
 
 COUNT = 1000
+BEGIN = 1_700_006_400_000  # a full hour
 FLAGS = (
     "--model=tests.support.kafka:RecordingMessages", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
     "--model_arg=end=1", "--sharding=dynamic", "--batch_size=4", "--max_steps=100000", "--log_secs=0.1",
@@ -35,12 +38,42 @@ FLAGS = (
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, *(long(seed) for seed in range(2, 21))])
 def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(processes: Processes, seed: int) -> None:
-    chance, brokers = random.Random(seed), Brokers(2)
-    update = ("async", "sync")[seed % 2]
-    numbers = list(range(COUNT))
+    brokers, numbers = Brokers(2), list(range(COUNT))
     brokers.send("numbers", [b"x", *numbers[:300], None, *numbers[300:]])
+    cluster, started = train_with_kills(processes, brokers, seed)
+    values = tf.train.load_checkpoint(str(cluster.model_dir))
+    for name in NAMES:
+        np.testing.assert_array_equal(values.get_tensor(name), 1)
+    assert json.loads((cluster.model_dir / "result.json").read_text())["examples"] == COUNT
+    shown = "\n".join(process.output for process in started)
+    assert shown.count("topic numbers partition 0 offset 0: 'x', which is not a number; the row is skipped") >= 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, *(long(seed) for seed in range(2, 11))])
+def test_cuts_by_event_time_are_exact_although_workers_chief_and_ps_are_killed(processes: Processes, seed: int) -> None:
+    brokers = Brokers(2)
+    for number in range(5):  # an hour of messages each
+        brokers.send("numbers", range(200 * number, 200 * number + 200), timestamp=BEGIN + number * 3_600_000 + 5)
+    cluster, _ = train_with_kills(processes, brokers, seed, "--save_event_secs=3600", "--keep_checkpoints=2")
+    cuts = read_cuts(str(cluster.model_dir))
+    assert [cut.event_time for cut in cuts] == [BEGIN + hour * 3_600_000 for hour in (3, 4)]
+    for cut, count in [*zip(cuts, (600, 800), strict=True), (None, COUNT)]:
+        path = cluster.model_dir if cut is None else cluster.model_dir / f"model.ckpt-{cut.step}"
+        values = tf.train.load_checkpoint(str(path))
+        for name in NAMES:
+            np.testing.assert_array_equal(values.get_tensor(name), [1.0] * count + [0.0] * (COUNT - count))
+
+
+def train_with_kills(
+    processes: Processes, brokers: Brokers, seed: int, *more: str
+) -> tuple[TestCluster, list[Process]]:
+    """Trains on the topic to its end, and kills both workers and a ps on the way; returns all tasks."""
+    chance = random.Random(seed)
+    update = ("async", "sync")[seed % 2]
     flags = (f"--update={update}", f"--model_arg=servers={brokers.servers}", *(["--model_arg=ones=true"] * (seed % 2)))
-    cluster = TestCluster(processes, 2, 2, *FLAGS, *flags)
+    cluster = TestCluster(processes, 2, 2, *FLAGS, *flags, *more)
     names = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]
     tasks = {name: cluster.start(*name) for name in names}
     started = [*tasks.values()]
@@ -68,9 +101,4 @@ def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(pro
         eventually(lambda: step() or tasks["worker", 0].process.poll() is not None, 90, "training goes on")
     for name in (("worker", 0), ("ps", 0), ("ps", 1)):
         assert tasks[name].wait(120) == 0, "\n".join(tasks["worker", 0].lines[-30:])
-    values = tf.train.load_checkpoint(str(cluster.model_dir))
-    for name in ("first", "second"):
-        np.testing.assert_array_equal(values.get_tensor(name), 1)
-    assert json.loads((cluster.model_dir / "result.json").read_text())["examples"] == COUNT
-    shown = "\n".join(process.output for process in started)
-    assert shown.count("topic numbers partition 0 offset 0: 'x', which is not a number; the row is skipped") >= 1
+    return cluster, started

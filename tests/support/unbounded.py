@@ -17,6 +17,7 @@ class Memory(UnboundedSource):
       rows: the rows of each partition, to which a test adds some.
       ends: the offsets at which partitions end.
       away: an error that all calls raise; None for none.
+      time_of: returns the event time of a number, ms since 1970.
     """
 
     most_partitions = 8
@@ -25,6 +26,7 @@ class Memory(UnboundedSource):
         super().__init__("memory", parse)
         self.rows: list[list[Row]] = [[] for _ in range(partitions)]
         self.first, self.ends, self.away = first, {}, None
+        self.time_of = lambda number: 0
         self.lock = threading.Lock()
 
     def add(self, partition: int, *numbers: int) -> None:
@@ -42,6 +44,9 @@ class Memory(UnboundedSource):
             raise self.away
         with self.lock:
             return [row for row in self.rows[partition] if row.offset >= offset][:n]
+
+    def event_time(self, row):
+        return self.time_of(int(row.value))
 
     def first_offset(self, partition, is_new):
         if self.first == "earliest" or is_new or not self.rows[partition]:

@@ -27,6 +27,9 @@ COVERED_BY = {
     "data/parquet/reading.py": "tests/unit/data/parquet/test_parquet_files.py",
     "data/file_names.py": "tests/unit/data/test_opened_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",
+    # Cuts of streams by event time, judged by what the checkpoints hold.
+    "data/unbounded/event_times.py": "tests/cluster/test_event_cuts.py",
+    "training/loop/event_cuts.py": "tests/cluster/test_event_cuts.py",
     # Model directories on object stores, judged by what a reader finds there.
     "base/remote_files.py": "tests/unit/engine/checkpoint/test_uploads.py",
     "engine/checkpoint/spool.py": "tests/unit/engine/checkpoint/test_uploads.py",

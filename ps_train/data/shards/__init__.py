@@ -12,6 +12,7 @@ A partition of data without an end (`data/unbounded`) is a shard, too: its curso
 
 Files:
 
+    event_cut_policy.py  The policy of cuts by event time: which partitions have reached the next one
     partition_policy.py  The assignment policy of partitions, which a replica keeps until others want their share
     shard_batches.py     Batches of the shards that are assigned to this process, in the order of their assignment
     shard_layout.py      The cut of the data into shards, and the cursor that tells the used part of each shard

@@ -198,12 +198,14 @@ def reader_of(data: Any, job: Job) -> Reader:
     """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
+        _check_no_event_cuts(data, job)
         size = job.shard_examples or default_shard_size(len(data), job.max_batch_size)
         return ArraysReader(data, ShardLayout(len(data), size, seed))
     if not isinstance(data, Stream | tf.data.Dataset | Batched):
         raise wrong_data(data)
     if isinstance(data, UnboundedSource):
         return _reader_of_partitions(data, job)
+    _check_no_event_cuts(data, job)
     pieces = data.pieces() if isinstance(data, Stream) else None
     if pieces is None:
         raise ConfigError(
@@ -218,6 +220,14 @@ def reader_of(data: Any, job: Job) -> Reader:
     if pieces.count == 0:
         raise no_examples(str(Split("train", job.data_dir)))
     return PiecesReader(pieces, seed)
+
+
+def _check_no_event_cuts(data: Any, job: Job) -> None:
+    if job.save_event_secs:
+        raise ConfigError(
+            f"{described(job, 'save_event_secs')} is for data without an end, but data() returned "
+            f"{type(data).__name__}: leave save_event_secs out."
+        )
 
 
 def _reader_of_partitions(source: UnboundedSource, job: Job) -> PartitionReader:

@@ -3,6 +3,7 @@
     ahead = ReadAhead(source, batch_size=64, max_wait_secs=5, patience_secs=120)
     ahead.follow({0: 17, 3: 4000})          # the partitions to read, each with the offset of its next row
     ahead.cut(3)                            # Cut(begin=4000, end=4064, rows=[...]), or None: too few rows yet
+    ahead.until = 1_800_000_000_000         # ms: no batch has a row of this event time or a later one
     ahead.close()
 
 One thread reads all partitions of a worker, and asks for their number and their ends.  An error of the source is raised
@@ -45,43 +46,76 @@ class Cut(NamedTuple):
       begin: offset at which they begin.
       end: offset after them.
       rows: the rows that are trained on; they may be none.
+      late: number of those with an event time before `late_before`.
     """
 
     begin: int
     end: int
     rows: list[Row]
+    late: int
+
+
+class _Read(NamedTuple):
+    """A row that is read.
+
+    Attributes:
+      row: the row.
+      arrival: when it arrived, in seconds of a monotonic clock.
+      time: its event time, ms since 1970; minus infinity if it is not trained on, or no event times are used.
+    """
+
+    row: Row
+    arrival: float
+    time: float
 
 
 class _Partition:
-    """The rows of one partition that are read but not cut: from offset `head` up to offset `tail`."""
+    """The rows of one partition that are read but not cut: from offset `head` up to offset `tail`.
+
+    Attributes:
+      empty_since: time of the first reading that found nothing after the last row; None if there are rows to come.
+    """
 
     def __init__(self, offset: int) -> None:
         self.head = self.tail = offset
-        self.rows: deque[tuple[Row, float]] = deque()  # with the time of its arrival
+        self.rows: deque[_Read] = deque()
         self.bytes = 0
+        self.empty_since: float | None = None
 
-    def add(self, row: Row, now: float) -> None:
-        self.rows.append((row, now))
-        self.tail = row.after
-        self.bytes += len(row.value or b"")
+    def add(self, read: _Read) -> None:
+        self.rows.append(read)
+        self.tail = read.row.after
+        self.bytes += len(read.row.value or b"")
 
-    def cut(self, most: int, end: float, before: float) -> Cut | None:
-        """Cuts a batch of `most` rows; of fewer, if the partition ends or a row arrived before a time."""
-        count, available, is_last = 0, 0, False
-        for row, _ in self.rows:
-            is_last = row.after > end
-            if is_last or count == most:
+    def cut(self, most: int, end: float, before: float, until: float, late_before: float) -> Cut | None:
+        """Cuts a batch of `most` rows; of fewer, if the partition ends or stops, or a row arrived before a time.
+
+        Args:
+          most: number of rows that are trained on.
+          end: offset at which the partition ends.
+          before: time of arrival.
+          until: event time at which the partition stops, ms.
+          late_before: event time before which rows are late, ms.
+        """
+        count, available, is_last, stops = 0, 0, False, False
+        for read in self.rows:
+            is_last, stops = read.row.after > end, read.time >= until
+            if is_last or stops or count == most:
                 break
             available += 1
-            count += row.value is not None
+            count += read.row.value is not None
         if available:
-            is_last |= self.rows[available - 1][0].after == end
-        if not is_last and not (available and (count == most or self.rows[0][1] <= before)):
+            is_last |= self.rows[available - 1].row.after == end
+        is_short = available and (stops or count == most or self.rows[0].arrival <= before)
+        if not is_last and not is_short:
             return None
-        rows = [self.rows.popleft()[0] for _ in range(available)]
+        reads = [self.rows.popleft() for _ in range(available)]
+        rows = [read.row for read in reads]
         begin, self.head = self.head, int(end) if is_last else rows[-1].after
+        late = sum(-math.inf < read.time < late_before for read in reads)
         self.bytes -= sum(len(row.value or b"") for row in rows)
-        return Cut(begin, self.head, [row for row in rows if row.value is not None]) if begin < self.head else None
+        used = [row for row in rows if row.value is not None]
+        return Cut(begin, self.head, used, late) if begin < self.head else None
 
 
 class ReadAhead:
@@ -93,6 +127,8 @@ class ReadAhead:
       max_wait_secs: seconds that a row waits for others before a smaller batch is cut.
       patience_secs: seconds that the source may be unreachable.
       clock: returns seconds of a monotonic clock.
+      event_time: returns the event time of a row of a partition, ms since 1970, or None if the row is to be left out;
+        None if event times are not used.
 
     Attributes:
       count: number of partitions; 0 before it is known.
@@ -100,6 +136,8 @@ class ReadAhead:
       cursors: offset of the first unused row of each partition of this worker, set by its client.
       lags: how much was left to read of each of them, and how much this worker has read of it so far, in the source's
         unit.
+      until: event time in ms at which all partitions stop: no batch has a row of this time or a later one.
+      late_before: event time in ms before which rows are counted as late.
     """
 
     def __init__(
@@ -109,13 +147,15 @@ class ReadAhead:
         max_wait_secs: float,
         patience_secs: float,
         clock: Callable[[], float] = time.monotonic,
+        event_time: Callable[[int, Row], float | None] | None = None,
     ) -> None:
-        self.count = 0
+        self.count, self.until, self.late_before = 0, math.inf, -math.inf
         self.ends: dict[int, int] = {}
         self.cursors: Mapping[int, int] = {}
         self.lags: Mapping[int, tuple[float, float]] = {}
         self._measured: dict[int, tuple[int, float]] = {}
         self._source, self._batch_size, self._clock = source, batch_size, clock
+        self._event_time = event_time
         self._max_wait_secs, self._patience_secs = max_wait_secs, patience_secs
         self._lock = threading.Lock()
         self._calls = threading.Lock()  # only one thread calls the source
@@ -158,14 +198,31 @@ class ReadAhead:
         with self._lock:
             known = self._followed.get(partition)
             end = min(end, self.ends.get(partition, math.inf))
-            return None if known is None else known.cut(self._batch_size, end, self._clock() - self._max_wait_secs)
+            if known is None:
+                return None
+            before = self._clock() - self._max_wait_secs
+            return known.cut(self._batch_size, end, before, self.until, self.late_before)
 
     def has_rows(self, partition: int) -> bool:
         """Returns True if a batch of the partition could be cut now or soon."""
         self.check()
         with self._lock:
             known = self._followed.get(partition)
-            return known is not None and bool(known.rows)
+            return known is not None and bool(known.rows) and known.rows[0].time < self.until
+
+    def head_time(self, partition: int) -> int | None:
+        """Returns the event time of the row at which the next batch begins; None if it is not there, or not used."""
+        with self._lock:
+            known = self._followed.get(partition)
+            is_there = known is not None and known.rows and known.rows[0].time > -math.inf
+            return int(known.rows[0].time) if known is not None and is_there else None
+
+    def empty_secs(self, partition: int) -> float:
+        """Returns for how many seconds a partition has been read to its end; 0 if there are rows."""
+        with self._lock:
+            known = self._followed.get(partition)
+            since = None if known is None else known.empty_since
+            return 0.0 if since is None else self._clock() - since
 
     def first_offset(self, partition: int, is_new: bool) -> int | None:
         """Returns the offset at which the run begins to read a partition; None if it cannot be asked for now."""
@@ -197,6 +254,7 @@ class ReadAhead:
                 self._reached = self._clock()
             except OSError as error:
                 found = False
+                self._forget_ends()
                 if self._clock() - self._reached > self._patience_secs:
                     self._error = UnreachableError(
                         f"{self._source.name} could not be reached for {self._patience_secs:g}s "
@@ -263,10 +321,16 @@ class ReadAhead:
                 continue
             with self._calls:
                 rows = self._source.read(number, partition.tail, most)
+                is_end = not rows and self._event_time is not None and not self._source.lag(number, partition.tail)
             now = self._clock()
+            read = [self._with_time(number, row, now) for row in rows]
             with self._lock:
-                for row in rows:
-                    partition.add(row, now)
+                for one in read:
+                    partition.add(one)
+                if not is_end:
+                    partition.empty_since = None
+                elif partition.empty_since is None and not partition.rows:
+                    partition.empty_since = now
             found |= bool(rows)
         if found or is_full:
             self._arrived = self._told = self._clock()
@@ -277,6 +341,18 @@ class ReadAhead:
                 f"{self._source.name} has had no new rows for {waited:.0f}s in the partitions {numbers}; waiting"
             )
         return found
+
+    def _with_time(self, partition: int, row: Row, now: float) -> _Read:
+        if self._event_time is None or row.value is None:
+            return _Read(row, now, -math.inf)
+        found = self._event_time(partition, row)
+        return _Read(row, now, found) if found is not None else _Read(row._replace(value=None), now, -math.inf)
+
+    def _forget_ends(self) -> None:
+        """Forgets that partitions were read to their ends: the source cannot be reached."""
+        with self._lock:
+            for partition in self._followed.values():
+                partition.empty_since = None
 
     def _tell(self, line: str) -> None:
         if self._clock() - self._told >= _TELL_SECS:

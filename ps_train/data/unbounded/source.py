@@ -29,6 +29,7 @@ from ps_train.data.stream import Stream, no_autograph
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ps_train.data.bad_records import BadRecords
     from ps_train.data.data_shard import DataShard
 
 FIELDS = ("value", "key", "timestamp")
@@ -132,6 +133,14 @@ class UnboundedSource(Stream):
         """
         return None
 
+    def event_time(self, row: Row) -> float:
+        """Returns the event time of a row with a value, ms since 1970, for --save_event_secs: its timestamp.
+
+        A source whose event times are in the values defines it, as `return json.loads(row.value)["time"]`.  A row for
+        which it raises an exception is left out as malformed.
+        """
+        return row.timestamp
+
     def release(self, partition: int) -> None:
         """Frees what was needed to read a partition; another worker reads it now."""
 
@@ -141,6 +150,11 @@ class UnboundedSource(Stream):
     def place(self, partition: int, offset: int) -> str:
         """Returns the place of a row in words."""
         return f"{self.name} partition {partition} offset {offset}"
+
+    @property
+    def bad(self) -> BadRecords:
+        """The malformed rows; each is known by its partition, 0 and its offset."""
+        return self._parser.bad
 
     def set_max_bad_lines(self, bad_lines: int) -> None:
         """Sets how many rows that cannot be parsed this process may skip."""

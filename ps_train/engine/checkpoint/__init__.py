@@ -20,6 +20,8 @@ Files:
     chunked_io.py       Reading and writing of stored variables in chunks of bounded size
     contents.py         Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph
     deltas/             Deltas: the exact difference of two checkpoints or SavedModels, and the way back
+    event_cuts.py       The checkpoints that are cuts of a stream by event time, and the file of model_dir by which
+                          users find them
     export.py           Export of the trained model as a SavedModel, which serves without this package
     directory_probe.py  Probe of the chief's directory by each ps: may it read and write files there?
     files.py            Checkpoint files, which the chief and the ps write and read for any number of ps

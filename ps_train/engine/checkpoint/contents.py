@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import DamagedCheckpointError, ModelError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.engine.checkpoint.glob_free import glob_free
+from ps_train.engine.updates.event_cut_table import EVENT_CUT_KEY
 from ps_train.engine.variables.variables import OF_PS, CheckpointEntry
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
@@ -148,7 +149,7 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
     for entry in [entry for entry in entries if entry.key in kinds]:
         check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
     unused = sorted(kinds.keys() - {entry.key for entry in entries})
-    if unused := [key for key in unused if not key.startswith(OF_PS) and key != RUN_KEY]:  # of another number of ps
+    if unused := [key for key in unused if not key.startswith(OF_PS) and key not in (RUN_KEY, EVENT_CUT_KEY)]:
         log.warning(
             "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
             "another --optimizer, --sharding, --batch_size or model; use the same flags to keep them",

@@ -35,6 +35,7 @@ from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, RUN_KEY, check_entries, read_kinds
 from ps_train.engine.checkpoint.directory_probe import DirectoryProbe
+from ps_train.engine.checkpoint.event_cuts import kept_steps
 from ps_train.engine.checkpoint.glob_free import glob_free
 from ps_train.engine.checkpoint.parallel_calls import run_beside
 from ps_train.engine.checkpoint.run_checkpoints import (
@@ -344,8 +345,8 @@ class Checkpoints:
         if step not in dict(everything):
             raise FileNotFoundError(f"{self.directory} was removed during the save")
         foreign = dict(foreign_checkpoints(self.directory))
-        older = [path for number, path in run_checkpoints(self.directory) if number < step]
-        kept = [self.path(step), *older][: self._keep]
+        older = [number for number, _ in run_checkpoints(self.directory) if number < step]
+        kept = [self.path(number) for number in kept_steps([step, *older], self.directory, self._keep)]
         self._write_state(kept)
         for old in [
             path for number, path in everything if number < step and number not in foreign and path not in kept
@@ -411,7 +412,8 @@ class Checkpoints:
 
     def forget_newer(self, step: int) -> None:
         """Takes steps after a restored one from TensorFlow's list; their files are left alone."""
-        kept = [path for number, path in run_checkpoints(self.directory) if number <= step][: self._keep]
+        found = [number for number, _ in run_checkpoints(self.directory) if number <= step]
+        kept = [self.path(number) for number in kept_steps(found, self.directory, self._keep)]
         if kept:
             self._write_state(kept)
 

@@ -12,6 +12,7 @@ import os
 import uuid
 from collections.abc import Sequence
 
+from ps_train.engine.checkpoint.event_cuts import EVENT_CUTS
 from ps_train.engine.checkpoint.run_checkpoints import LIST, NAME, checkpoints_in, run_of
 from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
 
@@ -20,7 +21,7 @@ EVAL_DIRECTORY = "eval"
 
 _OF_RUN = (
     *(RUN_ID, GENERATIONS, LIST, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
-    *("result.json", "report.html", "plugins"),
+    *("result.json", "report.html", "plugins", EVENT_CUTS),
 )
 """Names of the files and directories that belong to a run.
 

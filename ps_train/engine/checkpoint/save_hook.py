@@ -26,6 +26,8 @@ _LATE_SECS = 1.0
 _QUIET_SECS = 60.0
 """Least seconds between two lines about late checkpoints."""
 _SHORTEST_LOOK_SECS, _LONGEST_LOOK_SECS, _UNKNOWN_LOOK_SECS = 0.005, 0.1, 0.05
+_IDLE_LOOK_SECS = 1.0
+"""Seconds between looks where checkpoints are due neither by step nor by time."""
 _RATE_SECS = 0.5
 """Seconds over which the rate of global steps is measured."""
 
@@ -168,7 +170,7 @@ class SaveHook(v1.train.SessionRunHook):
             waits.append(left if left > 0 else _UNKNOWN_LOOK_SECS)
         if self._every_steps:
             waits.append(self._secs_to_step(self._every_steps * (self._tried // self._every_steps + 1)))
-        return max(_SHORTEST_LOOK_SECS, min(waits))
+        return max(_SHORTEST_LOOK_SECS, min(waits, default=_IDLE_LOOK_SECS))
 
     def _secs_to_step(self, due: int) -> float:
         looks = self._state.looks

@@ -23,9 +23,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 
 from ps_train.base.errors import ConfigError
-from ps_train.base.remote_files import RemoteDirectory
+from ps_train.base.remote_files import RemoteDirectory, is_probe
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
+from ps_train.engine.checkpoint.event_cuts import EVENT_CUTS
 from ps_train.engine.checkpoint.run_checkpoints import LIST, NAME, is_whole, list_text, run_checkpoints
 from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
 from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID
@@ -144,6 +145,21 @@ def _is_current(remote: RemoteDirectory, spool: str, listed: list[str]) -> bool:
     return known == listed and remote.read(RUN_ID) in (None, read_file(os.path.join(spool, RUN_ID)))
 
 
+def remove_leftovers(remote: RemoteDirectory) -> None:
+    """Removes what killed processes have left on a store: files of checkpoints without an index, and probes.
+
+    The caller holds the lock of the directory.  A checkpoint's index goes up last and is removed first.
+
+    Raises:
+      OSError, or an exception of the file system's package.
+    """
+    sizes = remote.sizes()
+    whole = {file for files in checkpoint_files(sizes).values() for file in files}
+    for name in sizes:
+        if (_FILE.fullmatch(name) and name not in whole) or is_probe(name):
+            remote.remove(name)
+
+
 def bring_down(remote: RemoteDirectory, spool: str) -> None:
     """Brings the record of the run and its newest whole checkpoint down into an empty spool.
 
@@ -162,8 +178,8 @@ def bring_down(remote: RemoteDirectory, spool: str) -> None:
 
 
 def bring_record(remote: RemoteDirectory, spool: str) -> None:
-    """Brings down the id of the run, its generations, and the list of checkpoints."""
-    for name in (RUN_ID, GENERATIONS, LIST):
+    """Brings down the id of the run, its generations, the list of checkpoints, and the cuts by event time."""
+    for name in (RUN_ID, GENERATIONS, LIST, EVENT_CUTS):
         data = remote.read(name)
         if data is not None:
             _write(os.path.join(spool, name), data)

@@ -27,6 +27,7 @@ from ps_train.base.errors import RefusedError, SaveError, one_line
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
+from ps_train.engine.checkpoint.event_cuts import kept_steps, read_cuts
 from ps_train.engine.checkpoint.run_checkpoints import LIST, NAME, list_text
 from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY, ignored_line, is_of_run, set_aside
 from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID
@@ -190,11 +191,18 @@ class ChiefUploads:
             return ignored_line(steps, f"{self._remote.url}/{folder}") if steps else ""
 
     def _upload_checkpoint(self) -> None:
+        """Uploads the newest checkpoint, and before it the cuts by event time that are not there."""
         names = listed_in(read_file(os.path.join(self._spool, LIST)))
-        version = version_of(self._spool, names[0]) if names else []
-        if not version or (self._kept[:1] == names[:1] and self._versions.get(names[0]) == version):
+        cuts = {cut.step for cut in read_cuts(self._spool)}
+        for name in reversed([name for name in names[1:] if step_of(name) in cuts and name not in self._kept]):
+            self._upload_one(name)
+        if names:
+            self._upload_one(names[0])
+
+    def _upload_one(self, name: str) -> None:
+        version, before = version_of(self._spool, name), self._kept
+        if not version or (before[:1] == [name] and self._versions.get(name) == version):
             return
-        name, before = names[0], self._kept
         if self._versions.get(name) != version:
             if name in before and len(before) > 1:  # a step that was rolled back is made again
                 self._write_list([one for one in before if one != name])
@@ -204,8 +212,9 @@ class ChiefUploads:
                 for path in files:
                     self._remote.upload(path, os.path.basename(path))
             self._versions[name] = version
-        lower = [one for one in before if step_of(one) < step_of(name)]
-        self._write_list([name, *lower][: self._keep])
+        by_step = {step_of(one): one for one in (name, *before) if step_of(one) <= step_of(name)}
+        steps = sorted(by_step, reverse=True)
+        self._write_list([by_step[step] for step in kept_steps(steps, self._spool, self._keep)])
         self._remove([one for one in before if one not in self._kept])
 
     def _write_list(self, names: list[str]) -> None:

@@ -25,6 +25,7 @@ from ps_train.engine.transport.vocabulary import rebuild_all
 from ps_train.engine.updates.apply_gradients import OptimizerFactory, PsOptimizer
 from ps_train.engine.updates.base import ParameterShard, StepOps, UpdateMode
 from ps_train.engine.updates.batch_size_control import learning_rate_divisor
+from ps_train.engine.updates.event_cut_table import EventCutTable
 from ps_train.engine.updates.momentum_correction import WithoutMomentum
 from ps_train.engine.updates.residuals import Residuals
 from ps_train.engine.updates.shard_ownership import OwnershipTable
@@ -75,10 +76,12 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     with tf.device(spec.device):
         apply = [optimizer.apply_residuals for optimizer in optimizers]
         residuals = Residuals(worker.encodings, apply, update.scaled) if worker.encodings else None
-    ownership = _make_ownership(worker.assigned, progress, state.global_step, spec.replica.count)
+    ownership = _make_ownership(worker.assigned, progress, state.global_step, spec)
     if ownership is not None:
         ops = _with_release(ops, ownership)
     entries = _all_entries(spec, state, optimizers, worker, progress)
+    if ownership is not None and ownership.event_cuts is not None:
+        entries.append(ownership.event_cuts.entry)
     initialize = [_initialize(ps, spec, state) for ps in range(spec.plan.num_ps)]
     v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
     uninitialized = tf.logical_not(tf.stack([v1.is_variable_initialized(entry.variable) for entry in entries]))
@@ -161,13 +164,14 @@ def _make_progress(assigned: ShardedBatches | None, received: Sequence[ReceivedP
 
 
 def _make_ownership(
-    assigned: ShardedBatches | None, progress: Mapping[int, ShardProgress], global_step: Any, replicas: int
+    assigned: ShardedBatches | None, progress: Mapping[int, ShardProgress], global_step: Any, spec: GraphSpec
 ) -> OwnershipTable | None:
     if assigned is None:
         return None
     variables = [on_ps.progress for on_ps in progress.values()]
-    seats = replicas if isinstance(assigned.reader, PartitionReader) else 0
-    return OwnershipTable(assigned.count, variables, global_step, seats)
+    seats = spec.replica.count if isinstance(assigned.reader, PartitionReader) else 0
+    event_cuts = EventCutTable(assigned.count) if spec.job.save_event_secs else None
+    return OwnershipTable(assigned.count, variables, global_step, seats, event_cuts)
 
 
 def _with_release(ops: StepOps, ownership: OwnershipTable) -> StepOps:

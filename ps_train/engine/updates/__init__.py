@@ -24,6 +24,8 @@ Files:
     bounded.py               Bounded staleness (stale synchronous parallel): asynchronous updates with a limited lead
                                over the slowest replica
     counter_values.py        Values of the counters of a run, which are the variables of `updates.base.RunCounters`
+    event_cut_table.py       The next cut of a stream by event time, and which partitions have reached it: variables on
+                               ps 0
     follower_shard.py        A ps that follows the first ps's decisions about synchronous rounds (`sync_rounds.py`)
     gradient_accumulator.py  Accumulator of a round's gradients on one ps: one vector for each parcel that replicas
                                push

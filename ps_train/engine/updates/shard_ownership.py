@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.updates.event_cut_table import EventCutTable
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, ps_index, zeros_variable
 
@@ -32,16 +33,26 @@ class OwnershipTable:
       global_step: variable of the global step.
       seats: number of replicas that may show by a seat that they share the shards; seats are owned like shards, and
         follow them.  0 for none.
+      event_cuts: the cuts by event time; None for none.
 
     Attributes:
-      read: fetches `owners` int64 [shards + seats], `progress` int64 [ps, shards] and `step` int64 scalar.
+      event_cuts: see above.
+      read: fetches `owners` int64 [shards + seats], `progress` int64 [ps, shards] and `step` int64 scalar; and what
+        `EventCutTable.read` does, if there is one.
       compare_and_set: fetches the same after the fed changes; a replica that lost a race reads the other owner.
       begin: fetches the same after cursors that are 0 are set to the fed ones (`begin_feeds`) on all ps; None without
         seats.  The first ps decides if several replicas do so at once.
     """
 
-    def __init__(self, shards: int, progress: Sequence[Any], global_step: Any, seats: int = 0) -> None:
-        self._progress, self._global_step = progress, global_step
+    def __init__(
+        self,
+        shards: int,
+        progress: Sequence[Any],
+        global_step: Any,
+        seats: int = 0,
+        event_cuts: EventCutTable | None = None,
+    ) -> None:
+        self._progress, self._global_step, self.event_cuts = progress, global_step, event_cuts
         self._shards = v1.placeholder(tf.int64, [None], "swapped_shards")
         self._before = v1.placeholder(tf.int64, [None], "swapped_before")
         self._after = v1.placeholder(tf.int64, [None], "swapped_after")
@@ -124,4 +135,5 @@ class OwnershipTable:
             with tf.device(ps_device(ps_index(variable))), tf.control_dependencies(after):
                 progress.append(variable.read_value())
         with tf.device(ps_device(0)):
-            return {"owners": owners, "progress": tf.stack(progress), "step": self._global_step.read_value()}
+            found = {"owners": owners, "progress": tf.stack(progress), "step": self._global_step.read_value()}
+        return found | ({} if self.event_cuts is None else self.event_cuts.read)

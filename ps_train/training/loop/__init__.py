@@ -12,6 +12,7 @@ Files:
 
     burst_size.py        Sizes of bursts and of calls of `session.run`, chosen from the measured time of steps
     call_wrappers.py     Wrappers of the functions that make a replica's calls: to trace them, or to slow them down
+    event_cuts.py        The chief's part of cuts by event time: a checkpoint when all partitions have reached one
     input.py             The input of a training task, which outlives the sessions that read it
     loop.py              The training loop: steps in bursts
     partition_client.py  Client of data without an end: a worker owns partitions, and makes a step for each batch that

@@ -12,6 +12,7 @@ without rows leaves the rounds and comes back when there are some.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import deque
@@ -23,18 +24,25 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.polling import poll_until
 from ps_train.config.job import Job
+from ps_train.data.shards import event_cut_policy
 from ps_train.data.shards import partition_policy as policy
 from ps_train.data.shards.shard_layout import Assignment
 from ps_train.data.shards.shard_policy import FREE
 from ps_train.data.shards.shard_readers import PartitionReader
-from ps_train.data.unbounded.read_ahead import ReadAhead
+from ps_train.data.unbounded.event_times import EventTimes, shown_time
+from ps_train.data.unbounded.read_ahead import Cut, ReadAhead
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.base import Replica
-from ps_train.training.loop.shard_client import OwnershipClient, ShardClient
+from ps_train.training.loop.shard_client import OwnershipClient, OwnershipSnapshot, ShardClient
 from ps_train.training.loop.step_sources import StepSource
+
+log = logging.getLogger(__name__)
 
 _WAIT_SECS, _POLL_SECS = 0.1, 0.01
 """Seconds for rows to arrive before a replica leaves the rounds; others may wait for it."""
+
+_TELL_SECS = 30.0
+"""Seconds between two lines about late rows."""
 
 
 class PartitionClient(OwnershipClient):
@@ -52,10 +60,17 @@ class PartitionClient(OwnershipClient):
         assert isinstance(self._batches.reader, PartitionReader), "the source is unbounded"
         self._reader, self._partitions = self._batches.reader, self._batches.reader.count
         self._seat = self._partitions + replica.index
+        source, self._table = self._reader.source, self._ownership.event_cuts
         self._ahead = ReadAhead(
-            self._reader.source, job.max_batch_size, job.max_batch_wait_secs, job.recovery_timeout_secs
+            source,
+            job.max_batch_size,
+            job.max_batch_wait_secs,
+            job.recovery_timeout_secs,
+            event_time=None if self._table is None else EventTimes(source),
         )
-        self._lag_unit = self._reader.source.lag_unit
+        self._lag_unit = source.lag_unit
+        self._late, self._told_late = 0, -math.inf
+        self._reached_since: tuple[int, float] = (-1, 0.0)
         self._held: deque[Assignment] = deque()
         self._kept: list[int] = []
 
@@ -96,7 +111,7 @@ class PartitionClient(OwnershipClient):
         self._progress = None
         self._read_ownership()
         self._exchange()
-        return self._snapshot.step < self._job.max_steps and any(map(self._ahead.has_rows, self._kept))
+        return self._snapshot.step < self._job.max_steps and any(map(self._may_have_batches, self._kept))
 
     def release_all(self) -> None:
         """Does nothing: the partitions of a dead replica are freed when it is removed, and others wait for rows."""
@@ -132,7 +147,7 @@ class PartitionClient(OwnershipClient):
 
     def _cut(self, wanted: int) -> int:
         """Assigns batches of all partitions in turn, until so many are there; returns their number."""
-        partitions = deque(self._kept)
+        partitions = deque(one for one in self._kept if not self._waits_idly(one))
         while partitions and len(self._held) < wanted:
             partition = partitions.popleft()
             head = self._ahead.head(partition)
@@ -143,6 +158,7 @@ class PartitionClient(OwnershipClient):
             cut = self._ahead.cut(partition, min(ahead, default=math.inf))
             if cut is None:
                 continue
+            self._count_late(partition, cut)
             batch = Assignment(partition, cut.begin + 1, cut.end + 1)
             self._reader.hold(batch, cut.rows)
             self._batches.assign(batch)
@@ -168,6 +184,7 @@ class PartitionClient(OwnershipClient):
         self._change(snapshot, changes)
         self._kept = [one for one in (*keep, *take) if self._snapshot.owners[one] == self._owner]
         self._follow()
+        self._mark()
 
     def _follow(self) -> None:
         """Reads the partitions of this replica ahead, from the rows on that it has no batches of yet."""
@@ -175,6 +192,82 @@ class PartitionClient(OwnershipClient):
         followed = {*self._kept, *ends}
         self._ahead.cursors = {one: self._snapshot.reached(one) - 1 for one in self._kept}
         self._ahead.follow({one: ends.get(one, self._snapshot.reached(one)) - 1 for one in followed})
+
+    def partitions(self) -> list[int] | None:
+        """Returns the partitions of the last snapshot that may have rows to come; None if some are not begun yet."""
+        progress, count = self._snapshot.progress, self._ahead.count
+        if not count or len(policy.begun_partitions(progress, count)) < count:
+            return None
+        return policy.open_partitions(progress, self._partitions, self._ahead.ends)
+
+    @property
+    def snapshot(self) -> OwnershipSnapshot:
+        """The last snapshot of the ps."""
+        return self._snapshot
+
+    def _may_have_batches(self, partition: int) -> bool:
+        return self._ahead.has_rows(partition) and not self._waits_idly(partition)
+
+    def _waits_idly(self, partition: int) -> bool:
+        """Returns True if a partition counts as having reached the next cut: rows that come now wait for it."""
+        cut, marks = self._snapshot.cut, self._snapshot.marks
+        if cut is None or marks is None:
+            return False
+        time_reached = event_cut_policy.reached(marks, self._snapshot.progress, partition, int(cut[1]))
+        return time_reached is not None and time_reached < 0
+
+    def _mark(self) -> None:
+        """Stops all partitions at the next cut by event time, and tells which of this replica have reached it."""
+        snapshot = self._snapshot
+        if self._table is None or snapshot.cut is None or snapshot.marks is None:
+            return
+        last, next_cut = (int(one) for one in snapshot.cut)
+        self._ahead.until, self._ahead.late_before = next_cut, last  # at 0 all rows with an event time wait
+        held, changes = {batch.shard for batch in self._held}, {}
+        for partition in self._kept:
+            cursor = (self._ahead.head(partition) or 0) + 1
+            is_there = partition not in held and bool((snapshot.progress[:, partition] == cursor).all())
+            reached = self._time_reached(partition, next_cut) if is_there else None
+            is_known = event_cut_policy.reached(snapshot.marks, snapshot.progress, partition, next_cut) is not None
+            if reached is not None and not is_known:
+                changes[partition] = (cursor, reached)
+        if changes:
+            assert self._session is not None, "begin() has been called"
+            self._session.run(self._table.mark, self._table.mark_feeds(changes))
+
+    def _time_reached(self, partition: int, next_cut: int) -> int | None:
+        """Returns the time of a partition's mark, if it has reached the cut."""
+        head_time = self._ahead.head_time(partition)
+        if head_time is not None:
+            return head_time if head_time >= next_cut else None
+        secs = min(self._ahead.empty_secs(partition), self._secs_since_reached(next_cut))
+        return event_cut_policy.idle_mark(next_cut) if secs > self._job.max_event_wait_secs else None
+
+    def _secs_since_reached(self, next_cut: int) -> float:
+        """Returns for how long this replica has known that some partition has reached the cut by a row."""
+        snapshot, now = self._snapshot, time.monotonic()
+        begun = policy.begun_partitions(snapshot.progress, self._partitions)
+        if snapshot.marks is None or not event_cut_policy.has_any_reached(
+            snapshot.marks, snapshot.progress, begun, next_cut
+        ):
+            self._reached_since = (-1, 0.0)
+            return -1.0
+        if self._reached_since[0] != next_cut:
+            self._reached_since = (next_cut, now)
+        return now - self._reached_since[1]
+
+    def _count_late(self, partition: int, cut: Cut) -> None:
+        """Says now and then that rows came too late for the cut to which they belong."""
+        if not cut.late:
+            return
+        self._late += cut.late
+        if time.monotonic() - self._told_late > _TELL_SECS:
+            self._told_late = time.monotonic()
+            log.warning(
+                "%s: rows before the cut of %s by their event time came after it, and are trained on now (%d of this "
+                "kind so far on this worker)",
+                self._reader.source.place(partition, cut.begin), shown_time(self._ahead.late_before), self._late,
+            )  # fmt: skip
 
     def _begin_partitions(self, count: int) -> None:
         """Sets the first offsets of partitions that no replica has begun."""

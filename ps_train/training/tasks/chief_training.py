@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base import gc_control
 from ps_train.base.console import Console, Progress
 from ps_train.base.errors import LostTaskError, SaveError
+from ps_train.base.polling import poll_until
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import cause_of
@@ -39,6 +40,7 @@ from ps_train.observe.progress.progress import ProgressHook, StepFetches
 from ps_train.observe.progress.summaries import SummaryHook, text_of
 from ps_train.observe.status.result import RunSummary
 from ps_train.observe.status.run_end import advice, check_trained, report_end
+from ps_train.training.loop.event_cuts import EventCuts
 from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.recovery import Recovery, make_savers
@@ -52,6 +54,9 @@ log = logging.getLogger(__name__)
 
 _LAST_UPLOAD_SECS = 600.0
 """Seconds for the last upload to a model directory on an object store, before the job is done."""
+
+_RETURN_SECS = 20.0
+"""Seconds for which the end of a job waits for a ps that does not answer."""
 
 _GIVE_UP_SECS = 3.0
 """Seconds after which a checkpoint still being written when its session was lost is abandoned."""
@@ -78,6 +83,7 @@ class ChiefTraining(WorkerTraining):
         self._start: tuple[float, int, float] | None = None
         self._has_recovered = False
         self._watcher: SaveWatcher | None = None
+        self._event_cuts: EventCuts | None = None
 
     def agree(self) -> None:
         """Does nothing: the other tasks agree with the chief."""
@@ -100,6 +106,11 @@ class ChiefTraining(WorkerTraining):
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
         self._checkpoints.shown_directory = joined.model_directory.name
         self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, job.save_secs)
+        ownership, client = self.step.ps.ownership, self.shard_client
+        if isinstance(client, PartitionClient) and ownership is not None and ownership.event_cuts is not None:
+            self._event_cuts = EventCuts(
+                ownership.event_cuts, client, job, directory, self._save_cut, self._console.line
+            )
         process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
         self._recovery = Recovery(
             job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members,
@@ -154,6 +165,8 @@ class ChiefTraining(WorkerTraining):
             if any(found):  # the previous chief may have left a step unfinished
                 self.remove_replica(self.prepared.replica.index, session)
             self._start = (time.monotonic(), ready.step, float(session.run(self.step.ps.counters.examples)))
+        if self._event_cuts is not None:
+            self._event_cuts.restored(ready.step)
         self._saver.started(
             ready.step, max((s for s, _ in run_checkpoints(self.joined.directory) if s <= ready.step), default=0)
         )
@@ -200,6 +213,8 @@ class ChiefTraining(WorkerTraining):
                 self.ledger.reclaim(lambda: self._observe_others(session), self.joined.membership.is_silent)
             if self._has_more_steps(LoopExit.INPUT if self.input_ended else LoopExit.STEPS):
                 return True
+            if self._event_cuts is not None and step < job.max_steps:
+                self._event_cuts.advance(session)
             is_over = step >= job.max_steps or self.has_ended
             if not others.training and (is_over or self._input_exhausted(others)):
                 return False
@@ -244,6 +259,13 @@ class ChiefTraining(WorkerTraining):
         self._saver.observe(int(step), session)
         return int(step)
 
+    def _save_cut(self, session: v1.Session) -> int:
+        """Saves a checkpoint while no worker makes steps; returns its step."""
+        self._snapshots.wait(session)
+        self._saver.poll()
+        self._saver.step = self._snapshots.save(session)
+        return self._saver.step
+
     def _save_last(self, session: v1.Session, step: int) -> None:
         self._snapshots.wait(session)
         self._saver.poll()
@@ -286,12 +308,29 @@ class ChiefTraining(WorkerTraining):
             else ()
         ):
             console.line(line)
+        self._wait_for_lost_ps()
         outcome = Outcome(OutcomeKind.DONE, by=str(self.prepared.task))
         for store in self.joined.stores:
             try:
                 store.compare_and_set(records.OUTCOME, "", outcome.to_json())
             except LostTaskError as error:  # the model is saved; that ps is not needed now
                 log.warning("%s: it did not receive the news that the job is done", error)
+
+    def _wait_for_lost_ps(self) -> None:
+        """Waits for ps that are being restarted: one that comes after the outcome would wait for a job in vain.
+
+        This thread is given up if one comes back, and training goes on to its end with it.
+        """
+
+        def all_answer() -> bool:
+            try:
+                return all(store.get(records.IDENTITY) for store in self.joined.stores)
+            except LostTaskError as error:
+                log.debug("%s", error)
+                return False
+
+        within_secs = min(_RETURN_SECS, self.prepared.job.recovery_timeout_secs)
+        poll_until(all_answer, time.monotonic() + within_secs, POLL_SECS)
 
     def _unhooked_session(self) -> v1.Session:
         assert self.session is not None, "the session exists before training begins"

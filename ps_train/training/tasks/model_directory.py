@@ -24,7 +24,7 @@ from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.engine.checkpoint.run_files import set_aside
-from ps_train.engine.checkpoint.spool import SpoolReader, evaluator_spool, open_chief_spool
+from ps_train.engine.checkpoint.spool import SpoolReader, evaluator_spool, open_chief_spool, remove_leftovers
 from ps_train.engine.checkpoint.uploads import ChiefUploads, EvaluatorUploads, Uploader
 
 log = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ def directory_of_chief(job: Job, task: Task) -> Iterator[ModelDirectory]:
         lock = answered(
             lambda: stack.enter_context(held_remote_directory(remote, str(task), job.heartbeat_timeout_secs))
         )
+        answered(functools.partial(remove_leftovers, remote))
         path = answered(functools.partial(open_chief_spool, remote))
         uploads = ChiefUploads(remote, path, job.keep_checkpoints, lock.is_held)
         directory = ModelDirectory(path, remote.url, lock, uploads, Uploader(uploads, remote.url))

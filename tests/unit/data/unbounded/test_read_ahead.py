@@ -77,7 +77,7 @@ def test_an_end_without_a_row_before_it_is_reached(made):
     source.rows[0], source.ends = [Row(b"9", 9)], {0: 5}
     ahead = ahead_of(made, source)
     ahead.follow({0: 2})
-    assert cut(ahead) == (2, 5, [])
+    assert cut(ahead) == (2, 5, [], 0)
 
 
 def test_another_offset_is_read_anew_and_the_same_is_not(made):
@@ -146,3 +146,40 @@ def test_a_partition_is_given_back_while_the_source_does_not_answer(made):
     finally:
         answer.set()
     eventually(lambda: released == [0], 10, "the release")
+
+
+def test_no_batch_goes_beyond_an_event_time(made):
+    source = Memory(1)
+    source.add(0, *range(10))
+    source.rows[0][6] = Row(None, 6)
+    ahead = ReadAhead(source, 4, 1000.0, 10, event_time=lambda _, row: 100.0 * int(row.value))
+    made.append(ahead)
+    ahead.until, ahead.late_before = 600, 100
+    ahead.follow({0: 0})
+    first, second = cut(ahead), cut(ahead)  # the second does not wait for more rows
+    assert (values(first), first.late, values(second), second.late) == ([0, 1, 2, 3], 1, [4, 5], 0)
+    assert (second.begin, second.end) == (4, 7)  # a row without a value has no time
+    assert ahead.cut(0) is None and not ahead.has_rows(0)
+    assert ahead.head_time(0) == 700
+    ahead.until = 10_000
+    source.ends = {0: 10}
+    ahead.ends[0] = 10
+    assert values(cut(ahead)) == [7, 8, 9]
+
+
+def test_a_partition_at_its_end_is_empty_since_then(made):
+    now, source = [100.0], Memory(1)
+    ahead = ReadAhead(source, 4, 1000.0, 10, clock=lambda: now[0], event_time=lambda _, row: 1.0)
+    made.append(ahead)
+    ahead.follow({0: 0})
+    assert ahead.empty_secs(0) == 0
+    eventually(lambda: ahead._followed[0].empty_since is not None, 10, "the end")
+    now[0] = 107.0
+    assert ahead.empty_secs(0) == 7
+    source.away = ConnectionError("no route to host")  # nothing is known of the end then
+    eventually(lambda: ahead.empty_secs(0) == 0, 10, "the end is forgotten")
+    source.away = None
+    eventually(lambda: ahead._followed[0].empty_since is not None, 10, "the end")
+    source.add(0, 1)
+    eventually(lambda: ahead.head_time(0) == 1, 10, "the row")
+    assert ahead.empty_secs(0) == 0

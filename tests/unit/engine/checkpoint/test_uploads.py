@@ -13,10 +13,17 @@ import tensorflow as tf
 from ps_train.base.errors import RefusedError, SaveError
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.engine.checkpoint import uploads as module
+from ps_train.engine.checkpoint.event_cuts import EventCut, add_cut, read_cuts
 from ps_train.engine.checkpoint.run_checkpoints import LIST, list_text, newest_checkpoint
 from ps_train.engine.checkpoint.run_files import read_run_id
 from ps_train.engine.checkpoint.run_record import begin_generation
-from ps_train.engine.checkpoint.spool import SpoolReader, checkpoint_files, listed_in, open_chief_spool
+from ps_train.engine.checkpoint.spool import (
+    SpoolReader,
+    checkpoint_files,
+    listed_in,
+    open_chief_spool,
+    remove_leftovers,
+)
 from ps_train.engine.checkpoint.uploads import ChiefUploads, EvaluatorUploads, Uploader
 from tests.support.checkpoints import write_checkpoint
 from tests.support.processes import eventually
@@ -259,3 +266,37 @@ def test_the_files_of_an_ignored_run_are_moved_on_the_store(url: str) -> None:
     assert {"ignored-1/checkpoint", "ignored-1/model.ckpt-10.index", "ignored-1/result.json"} <= store.sizes().keys()
     assert sorted(name for name in store.sizes() if "/" not in name) == ["mine.txt"]
     assert not [name for name in os.listdir(spool) if name.startswith(("model.ckpt", "ignored"))]
+
+
+def test_what_killed_uploads_have_left_is_removed_at_the_next_start(url: str, tmp_path: pathlib.Path) -> None:
+    store = Store(url)
+    trained(store, [])
+    for name in ("model.ckpt-40.data-00000-of-00001", "model.ckpt-5.data-00000-of-00001", f"probe-{'0' * 32}"):
+        store.write(name, b"cut")
+    store.write("ignored-1/model.ckpt-7.data-00000-of-00001", b"kept")
+    store.write("probe-of-the-user", b"kept")
+    before = store.sizes()
+    remove_leftovers(store)
+    gone = {"model.ckpt-40.data-00000-of-00001", "model.ckpt-5.data-00000-of-00001", f"probe-{'0' * 32}"}
+    assert store.sizes() == {name: size for name, size in before.items() if name not in gone}
+
+
+def test_all_cuts_by_event_time_are_uploaded_although_other_checkpoints_are_passed_over(
+    url: str, tmp_path: pathlib.Path
+) -> None:
+    store = Store(url)
+    spool, uploads = chief(store)
+    for step in (0, 10, 20, 30, 40, 50):
+        save(spool, step, keep=10)
+        if step in (10, 30, 40):
+            add_cut(spool, EventCut(step * 1000, step, step * 1000 + 1), keep=2)
+    uploads.round(True)
+    assert listed_in(store.read(LIST)) == ["model.ckpt-50", "model.ckpt-40", "model.ckpt-30"]
+    for step in (60, 70, 80):
+        save(spool, step, keep=10)
+        uploads.round(True)
+    names = [f"model.ckpt-{step}" for step in (80, 70, 40, 30)]
+    assert listed_in(store.read(LIST)) == names and {*checkpoint_files(store.sizes())} == {*names}
+    forget_spool(tmp_path)
+    again, _ = chief(store)
+    assert [cut.step for cut in read_cuts(again)] == [30, 40]
