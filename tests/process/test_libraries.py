@@ -30,25 +30,28 @@ MODELS = [
     "WDL",
     "xDeepFM",
 ]
-CASES = [*USUAL, *(case for case in itertools.product(MODELS, (1, 2)) if case not in USUAL)]
+CASES = [USUAL, *([case] for case in itertools.product(MODELS, (1, 2)) if case not in USUAL)]
+"""The usual jobs are one case, so that TensorFlow is imported once for both."""
+
 OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
 """deepctr looks for its newest version at its import: here that fails at once."""
 MISSING = [name for name in ("deepctr", "tensorflow_estimator", "tf_keras") if importlib.util.find_spec(name) is None]
 
 
 @pytest.mark.skipif(MISSING != [], reason=f"{', '.join(MISSING)} not installed: the extra `dev` has it")
-@pytest.mark.timeout(300)
-@pytest.mark.usual(len(USUAL))
-@pytest.mark.parametrize(("model", "num_ps"), CASES)
-def test_an_estimator_of_deepctr_learns_as_in_one_process(processes: Processes, model: str, num_ps: int) -> None:
-    steps = 400 if (model, num_ps) in USUAL else 1000
-    launch = ["-m", "ps_train.run", "--compat", f"--num_ps={num_ps}", "--num_workers=2"]
-    command = [sys.executable, *launch, PROGRAM, f"--model={model}", f"--steps={steps}"]
-    cluster = processes.command(command, env=OFFLINE)
-    assert cluster.wait(280) == 0, cluster.output
-    assert "trains with TensorFlow's own means" not in cluster.output
-    (text,) = re.findall(r"FOUND (\{.*\})", cluster.output)
-    found = json.loads(text)
-    assert found["step"] == steps
-    assert found["auc"] > 0.9 and abs(found["auc"] - found["alone"]) < 0.002, found
-    assert found["served"] < 1e-5
+@pytest.mark.timeout(400)
+@pytest.mark.usual(1)
+@pytest.mark.parametrize("jobs", CASES, ids=lambda jobs: "-".join(f"{model}{num_ps}" for model, num_ps in jobs))
+def test_estimators_of_deepctr_learn_as_in_one_process(processes: Processes, jobs: list[tuple[str, int]]) -> None:
+    steps = 200 if jobs == USUAL else 1000
+    names = [f"--job={model}:{num_ps}" for model, num_ps in jobs]
+    command = [sys.executable, "-m", "ps_train.run", "--compat", PROGRAM, f"--steps={steps}", *names]
+    done = processes.command(command, env=OFFLINE)
+    assert done.wait(380) == 0, done.output
+    assert "trains with TensorFlow's own means" not in done.output
+    results = [json.loads(text) for text in re.findall(r"FOUND (\{.*\})", done.output)]
+    assert [found["model"] for found in results] == [model for model, _ in jobs]
+    for found in results:
+        assert found["step"] == steps
+        assert found["auc"] > 0.9 and abs(found["auc"] - found["alone"]) < 0.002, found
+        assert found["served"] < 1e-5

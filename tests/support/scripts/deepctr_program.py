@@ -1,22 +1,29 @@
-"""An Estimator of the library deepctr: trained, scored, used and exported.  The last line has what came out.
+"""Estimators of the library deepctr, each trained in a cluster of its own, scored, used and exported.
 
-The chief then trains the same Estimator alone, in its own process: that costs no further import of TensorFlow.
+    python -m ps_train run --compat deepctr_program.py --job=DeepFM:1 --job=WDL:2       # Estimator:number of ps
+
+The tasks of all jobs are forks of this process, and so TensorFlow and the library are imported once.  The chief then
+trains the same Estimator alone, and prints what came out.
 """
 
 import json
+import multiprocessing
 import os
 
 import deepctr.estimator
 import numpy as np
 import tensorflow as tf
 
-tf.flags.DEFINE_string("model", "DeepFM", "Name of the Estimator")
-tf.flags.DEFINE_string("model_dir", "model", "Directory of checkpoints")
+from benchmarks.processes import free_ports
+
+tf.flags.DEFINE_multi_string("job", [], "An Estimator and the number of its ps, as DeepFM:1")
 tf.flags.DEFINE_integer("steps", 400, "Number of global steps")
+tf.flags.DEFINE_integer("seed", 1, "Of the initial values")
 FLAGS = tf.flags.FLAGS
 
-SIZES = {"C1": 12, "C2": 30, "C3": 7, "C4": 50}
-NUMBERS = ("I1", "I2")
+WORKERS = 2
+SIZES = {"C1": 12, "C2": 30}
+NUMBERS = ("I1",)
 DIMENSION = 2
 
 
@@ -46,20 +53,20 @@ def columns():
     return words + numbers, [tf.feature_column.embedding_column(word, DIMENSION) for word in words] + numbers
 
 
-def make(config):
+def make(model, config):
     linear, deep = columns()
     given = {"config": config, "dnn_optimizer": tf.train.AdagradOptimizer(0.1)}
-    if FLAGS.model != "AFM":  # which has no layers besides
-        given["dnn_hidden_units"] = (8, 4)
-    if FLAGS.model == "xDeepFM":
+    if model != "AFM":  # which has no layers besides
+        given["dnn_hidden_units"] = (8,)
+    if model == "xDeepFM":
         given["cin_layer_size"] = (4, 4)
-    if FLAGS.model in ("AFM", "CCPM"):  # these take embeddings alone
+    if model in ("AFM", "CCPM"):  # these take embeddings alone
         deep = deep[: len(SIZES)]
-    if FLAGS.model == "CCPM":
+    if model == "CCPM":
         given.update(conv_kernel_width=(3, 2), conv_filters=(2, 2))
-    if FLAGS.model != "PNN":
+    if model != "PNN":
         given.update(linear_feature_columns=linear, linear_optimizer=tf.train.FtrlOptimizer(0.5))
-    return getattr(deepctr.estimator, FLAGS.model + "Estimator")(dnn_feature_columns=deep, **given)
+    return getattr(deepctr.estimator, model + "Estimator")(dnn_feature_columns=deep, **given)
 
 
 def served(exported, features):
@@ -70,30 +77,53 @@ def served(exported, features):
         return session.run(signature.outputs["pred"].name, feeds)[:, 0]
 
 
-def config(name):
-    return tf.estimator.RunConfig(FLAGS.model_dir + name, tf_random_seed=1, save_checkpoints_steps=FLAGS.steps)
+def config(directory):
+    return tf.estimator.RunConfig(directory, tf_random_seed=FLAGS.seed, save_checkpoints_steps=FLAGS.steps)
 
 
-def main(_):
-    cluster = config("")
-    estimator = make(cluster)
+def task(model, cluster, job_name, index):
+    """The life of a task of the job of an Estimator."""
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": job_name, "index": index}})
+    own = config(model)
+    estimator = make(model, own)
     train_spec = tf.estimator.TrainSpec(train_input, max_steps=FLAGS.steps)
     eval_spec = tf.estimator.EvalSpec(test_input, steps=None, throttle_secs=600)
-    tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
-    if cluster.task_type == "ps" or not cluster.is_chief:
+    tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)  # a ps ends here
+    if not own.is_chief:
         return
     result = estimator.evaluate(test_input, name="again")
     predicted = np.array([found["pred"][0] for found in estimator.predict(test_input)])
     features = {name: tf.placeholder(tf.int64, [None]) for name in SIZES}
     features.update({name: tf.placeholder(tf.float32, [None, 1]) for name in NUMBERS})
     receiver = tf.estimator.export.build_raw_serving_input_receiver_fn(features)
-    exported = estimator.export_saved_model(FLAGS.model_dir + "_exported", receiver).decode()
+    exported = estimator.export_saved_model(f"{model}_exported", receiver).decode()
     difference = np.abs(served(exported, TEST[0]) - predicted).max()
     os.environ.pop("TF_CONFIG")
-    alone = make(config("_alone")).train(train_input, max_steps=FLAGS.steps).evaluate(test_input)
+    alone = make(model, config(f"{model}_alone")).train(train_input, max_steps=FLAGS.steps).evaluate(test_input)
     found = {"auc": result["AUC"], "alone": alone["AUC"], "served": difference}
     found = {"step": int(result["global_step"]), **{name: float(value) for name, value in found.items()}}
-    print("FOUND", json.dumps(found), flush=True)
+    print("FOUND", json.dumps({"model": model, **found}), flush=True)
+
+
+def run(model, num_ps):
+    """Runs the job of an Estimator; ends this process if one of its tasks fails."""
+    ports = iter(free_ports(num_ps + WORKERS))
+    sizes = {"ps": num_ps, "worker": WORKERS}
+    cluster = {name: [f"127.0.0.1:{next(ports)}" for _ in range(size)] for name, size in sizes.items()}
+    fork = multiprocessing.get_context("fork")
+    tasks = [fork.Process(target=task, args=(model, cluster, name, i)) for name in sizes for i in range(sizes[name])]
+    for each in tasks:
+        each.start()
+    for each in tasks:
+        each.join()
+    if any(each.exitcode for each in tasks):
+        raise SystemExit(1)
+
+
+def main(_):
+    for job in FLAGS.job:
+        model, _, num_ps = job.partition(":")
+        run(model, int(num_ps))
 
 
 if __name__ == "__main__":
