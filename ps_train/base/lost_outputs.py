@@ -10,12 +10,15 @@ another start of the job would not write them either.  Standard library only.
 from __future__ import annotations
 
 import logging
+import threading
 
 from ps_train.base.errors import ConfigError, headline
 
 log = logging.getLogger(__name__)
 
 _lost: dict[str, str] = {}
+_losing = threading.Lock()
+"""Several threads may meet a full disk at once; one of them warns."""
 
 
 def lose(output: str, error: BaseException) -> None:
@@ -25,9 +28,12 @@ def lose(output: str, error: BaseException) -> None:
       output: the flag and its value, "profile=100:5".
       error: the reason.
     """
-    if output not in _lost:
-        _lost[output] = (getattr(error, "strerror", None) or headline(error)).rstrip(".")
-        log.warning("%s cannot be written: %s; training goes on without it", output, _lost[output])
+    cause = (getattr(error, "strerror", None) or headline(error)).rstrip(".")
+    with _losing:
+        is_known = output in _lost
+        _lost.setdefault(output, cause)
+    if not is_known:
+        log.warning("%s cannot be written: %s; training goes on without it", output, cause)
 
 
 def check_outputs() -> None:

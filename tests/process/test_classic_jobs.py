@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 import re
 import signal
-import sys
 
 import pytest
 
@@ -17,17 +16,19 @@ pytestmark = pytest.mark.timeout(300)
 SCRIPT = str(pathlib.Path(ROOT) / "tests" / "support" / "scripts" / "sync_means.py")
 
 
-def commands(num_workers, last, ending, *rest):
-    """The commands of a ps and its workers."""
+def arguments_of(num_workers, last, ending, *rest):
+    """The arguments of a ps and its workers."""
     ports = [f"127.0.0.1:{port}" for port in free_ports(1 + num_workers)]
     tasks = [("ps", 0), *(("worker", index) for index in range(num_workers))]
     rest = [ports[0], ",".join(ports[1:]), str(last), ending, *rest]
-    return [[sys.executable, SCRIPT, job, str(index), *rest] for job, index in tasks]
+    return [[job, str(index), *rest] for job, index in tasks]
 
 
 def start(processes, num_workers, last, ending, *rest):
     """Starts a ps and its workers; returns them."""
-    ps, *workers = [processes.command(command) for command in commands(num_workers, last, ending, *rest)]
+    ps, *workers = [
+        processes.script(SCRIPT, *arguments) for arguments in arguments_of(num_workers, last, ending, *rest)
+    ]
     return ps, workers
 
 
@@ -87,10 +88,10 @@ def test_synchronous_training_goes_on_without_a_worker_that_dies(processes):
 @pytest.mark.long
 def test_a_chief_that_is_restarted_goes_on_with_the_model_on_the_ps(processes):
     """There is no checkpoint, and the tickets of the first process are given again."""
-    ps_command, command = commands(1, 30, "crash")
-    ps = processes.command(ps_command)
-    assert processes.command(command).wait(200) == -9
-    second = processes.command(command)
+    of_ps, arguments = arguments_of(1, 30, "crash")
+    ps = processes.script(SCRIPT, *of_ps)
+    assert processes.script(SCRIPT, *arguments).wait(200) == -9
+    second = processes.script(SCRIPT, *arguments)
     assert second.wait(200) == 0
     assert ps.wait(10) == 0
     assert result(second) == ([30.0], 30, 25)
@@ -98,12 +99,12 @@ def test_a_chief_that_is_restarted_goes_on_with_the_model_on_the_ps(processes):
 
 @pytest.mark.long
 def test_a_model_that_is_lost_comes_from_the_checkpoint_with_a_warning(processes):
-    ps_command, command = commands(1, 200, "async", str(processes.directory / "model"))
-    first = processes.command(ps_command)
-    worker = processes.command(command)
+    of_ps, arguments = arguments_of(1, 200, "async", str(processes.directory / "model"))
+    first = processes.script(SCRIPT, *of_ps)
+    worker = processes.script(SCRIPT, *arguments)
     worker.wait_for("five steps", 100)
     first.send(signal.SIGKILL)
-    second = processes.command(ps_command)
+    second = processes.script(SCRIPT, *of_ps)
     assert worker.wait(200) == 0
     assert second.wait(10) == 0
     weights, step, _ = result(worker)

@@ -70,7 +70,7 @@ def test_a_script_trains_its_own_class_and_gets_the_result(processes: Processes)
         show(ps_train.fit(Net(scale=2.0), max_steps=300, num_workers=1, optimizer="adam", model_dir="m"))
         """,
     )
-    run = processes.command([sys.executable, str(path)])
+    run = processes.script(path)
     assert run.wait(200) == 0, run.output
     ((task, step, mse, checkpoint),) = results(run.output)
     assert (task, step) == ("local", 300) and 0 < mse < 56.0  # 56 is the error of zeros
@@ -107,7 +107,7 @@ def test_a_mistake_is_raised_with_its_cause_and_nothing_is_left(processes: Proce
             print("RAISED", error, flush=True)
         """,
     )
-    run = processes.command([sys.executable, str(path)])
+    run = processes.script(path)
     assert run.wait(200) == 0, run.output
     (line,) = [line for line in run.lines if line.startswith("RAISED")]
     assert "loss()" in line and run.output.count("scalar") == line.count("scalar") == 1
@@ -118,7 +118,7 @@ def test_a_mistake_is_raised_with_its_cause_and_nothing_is_left(processes: Proce
 @pytest.mark.long
 def test_an_unguarded_call_in_the_module_of_the_model_is_refused_once(processes: Processes) -> None:
     path = script(processes, "ps_train.fit('users_script:Net', num_workers=1, model_dir='m')")
-    run = processes.command([sys.executable, str(path)])
+    run = processes.script(path)
     assert run.wait(200) == 1
     assert 'if __name__ == "__main__":' in run.lines[-1] and "ConfigError" in run.lines[-1], run.output
     assert run.descendants() == []
@@ -139,7 +139,7 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
         """,
         IMPORT,
     )
-    run = processes.command([sys.executable, str(path)])
+    run = processes.script(path)
     run.wait_for("step ")
     run.send(signum)
     run.wait(60)
@@ -156,7 +156,7 @@ def test_tasks_of_a_cluster_take_part_by_the_environment(processes: Processes) -
     cluster = {"ps": hosts[:1], "worker": hosts[1:]}
     tasks = [("ps", 0), ("worker", 0), ("worker", 1)]
     configs = [json.dumps({"cluster": cluster, "task": {"type": name, "index": index}}) for name, index in tasks]
-    runs = [processes.command([sys.executable, str(path)], env={"TF_CONFIG": config}) for config in configs]
+    runs = [processes.script(path, env={"TF_CONFIG": config}) for config in configs]
     assert [run.wait(100) for run in runs] == [0, 0, 0], runs[1].output
     found = [results(run.output)[0] for run in runs]
     assert found[0] == ["ps:0", None, None, ""] and found[2] == ["worker:1", None, None, ""]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -86,7 +85,7 @@ class Job:
 
     def start(self, name: str, index: int = 0) -> Process:
         task = {"cluster": self.cluster, "task": {"type": name, "index": index}}
-        return self._processes.command([sys.executable, str(self._program)], env={"TF_CONFIG": json.dumps(task)})
+        return self._processes.script(self._program, env={"TF_CONFIG": json.dumps(task)})
 
     def start_all(self) -> list[Process]:
         return [self.start(name, i) for name, hosts in self.cluster.items() for i in range(len(hosts))]

@@ -1,6 +1,7 @@
-"""Runs `python -m ps_train` in copies of a process that has imported TensorFlow already, which takes seconds.
+"""Runs `python -m ps_train`, or a script, in copies of a process that has imported TensorFlow, which takes seconds.
 
     child = ForkServer.get().start(arguments, cwd, env, mark)
+    child = ForkServer.get().start(arguments, cwd, env, mark, script="train.py")
     for line in child.stdout: ...
     child.wait(10)
 
@@ -16,11 +17,13 @@ import atexit
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import itertools
 import json
 import os
 import pathlib
+import runpy
 import select
 import signal
 import socket
@@ -104,15 +107,23 @@ class ForkServer:
         atexit.register(self._socket.close)
 
     def start(
-        self, arguments: list[str], cwd: pathlib.Path, env: Mapping[str, str], mark: str, host: int | None = None
+        self,
+        arguments: list[str],
+        cwd: pathlib.Path,
+        env: Mapping[str, str],
+        mark: str,
+        host: int | None = None,
+        script: str = "",
     ) -> Copy:
         """Args:
         env: the whole environment.
         mark: MARK_LENGTH characters, the value of MARK.
         host: a process whose namespaces the copy gets; None for those of this process.
+        script: a file that is run in place of `python -m ps_train`.
         """
         read, write = os.pipe()
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "mark": mark, "host": host}
+        request["script"] = script
         try:
             with self._replied:
                 number = request["number"] = next(self._requests)  # the reply to one that gave up may still come
@@ -169,7 +180,12 @@ def main() -> None:
             request = json.loads(message)
             pid = _fork(request["host"])
             if pid == 0:
-                _live(program, request, fds[0], [requests.fileno(), woken, waker])
+                _live(request, fds[0], [requests.fileno(), woken, waker])
+                if not request["script"]:
+                    program.run()
+                gc.enable()
+                runpy.run_path(request["script"], run_name="__main__")
+                return  # and it ends as any program does
             os.close(fds[0])
             requests.send(json.dumps({"number": request["number"], "pid": pid}).encode())
 
@@ -220,28 +236,25 @@ def _enter(host: int, kind: str) -> bool:
         os.close(descriptor)
 
 
-def _live(program: object, request: dict, output: int, others: list[int]) -> None:
-    """The whole life of a copy."""
-    try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (output, 1), (output, 2)):
-            os.dup2(source, target)
-        for descriptor in (nothing, output, *others):
-            os.close(descriptor)
-        faulthandler.register(DUMP_SIGNAL, file=2)
-        _write_mark(request["mark"])
-        os.environ.clear()
-        os.environ.update(request["env"])
-        os.chdir(request["cwd"])
-        sys.argv = [program.__file__, *request["arguments"]]
-        sys.path[0] = request["cwd"]
-        importlib.invalidate_caches()
-        program.run()
-    finally:
-        os._exit(70)
+def _live(request: dict, output: int, others: list[int]) -> None:
+    """Makes a copy a process of its own."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    for descriptor in (nothing, output, *others):
+        os.close(descriptor)
+    faulthandler.register(DUMP_SIGNAL, file=2)
+    _write_mark(request["mark"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    script = request["script"]
+    sys.argv = [script or sys.modules["ps_train.__main__"].__file__ or "", *request["arguments"]]
+    sys.path[0] = os.path.dirname(script) if script else request["cwd"]
+    importlib.invalidate_caches()
 
 
 def _write_mark(mark: str) -> None:

@@ -123,6 +123,18 @@ class Processes:
             )
         )
 
+    def script(self, path: str | pathlib.Path, *arguments: str, env: dict[str, str] | None = None) -> Process:
+        """A Python script with these arguments, in a process that has imported TensorFlow without Keras."""
+        if not sys.platform.startswith("linux") or (env or {}).keys() - _READ_LATE:
+            return self.command([sys.executable, str(path), *arguments], env=env)
+        environment = _environment(env)
+
+        def start(mark: str) -> Copy:
+            whole = {**environment, MARK: mark}
+            return ForkServer.get().start(list(arguments), self.directory, whole, mark, script=str(path))
+
+        return self._add(start)
+
     def command(
         self, command: list[str], cwd: pathlib.Path | None = None, env: dict[str, str] | None = None
     ) -> Process:

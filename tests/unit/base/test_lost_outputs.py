@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 
 import pytest
 
@@ -70,3 +71,23 @@ def test_events_on_a_full_disk_are_lost_outputs(told):
         recorder._file.close()
     with pytest.raises(ConfigError, match=r"events_json=/dev/full \(No space left on device\)"):
         check_outputs()
+
+
+class _Met(OSError):
+    """An error whose reason is read by all threads at the same time."""
+
+    together = threading.Barrier(3)
+
+    @property
+    def strerror(self):
+        self.together.wait(10)
+        return "full"
+
+
+def test_threads_that_lose_an_output_at_once_tell_it_once(told):
+    threads = [threading.Thread(target=lose, args=("events_json=x", _Met())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert told == ["events_json=x cannot be written: full; training goes on without it"]
