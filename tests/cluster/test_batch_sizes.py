@@ -177,6 +177,7 @@ def _train_to_the_end(cluster: InProcessCluster, index: int) -> None:
         cluster.dismiss(index, by=index)
 
 
+@pytest.mark.long
 def test_a_checkpoint_keeps_the_size_and_a_job_with_other_bounds_takes_the_nearest_one_below(tmp_path: Any) -> None:
     model = Linear(count=400)
     sized = Sized(model, 1, 1, tmp_path, batch_size="4..64")

@@ -56,6 +56,7 @@ def test_it_is_trained_saved_scored_and_served(dtype, tmp_path: pathlib.Path) ->
             np.testing.assert_array_equal(again.values()[name], value, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "trainable"),
     [
@@ -64,7 +65,6 @@ def test_it_is_trained_saved_scored_and_served(dtype, tmp_path: pathlib.Path) ->
         long("string", True),
     ],
 )
-@pytest.mark.usual(1)
 def test_what_has_no_gradient_keeps_its_value(dtype: str, trainable: bool, tmp_path: pathlib.Path) -> None:
     value = tf.constant(KEPT[dtype], dtype)
 

@@ -77,6 +77,7 @@ def test_the_chunks_of_a_stream_are_assigned_too(update, run, shuffle_buffer):
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.long
 def test_a_faster_worker_takes_more():
     cluster = InProcessCluster(Recording(), 1, 2, **EPOCHS)
     cluster.start()
@@ -175,6 +176,7 @@ def test_a_push_that_reached_one_ps_only_is_repeated_on_the_other():
     assert_each_was_used(cluster, 1)
 
 
+@pytest.mark.long
 def test_what_the_user_asks_to_leave_out_counts_as_used():
     cluster = InProcessCluster(Recording(), 1, 2, max_staleness=0, **EPOCHS)
     cluster.start()

@@ -130,6 +130,7 @@ def test_with_on_nan_skip_a_gradient_that_is_no_number_changes_nothing_but_its_c
     assert cluster.global_step() == 3 and not np.array_equal(cluster.values()["w"], before["w"])
 
 
+@pytest.mark.long
 def test_with_on_nan_skip_a_synchronous_update_is_the_mean_of_the_other_gradients() -> None:
     model = SomeNan(count=16)
     model.bad = (4,)  # worker 0's third batch of one example

@@ -67,6 +67,7 @@ def test_training_equals_a_plain_session_with_the_same_casts(kind, dtype: str) -
     assert np.abs(plain[name] - wide[name]).max() > 1e-4, "16 bits must make a difference"
 
 
+@pytest.mark.long
 def test_accumulated_batches_are_added_up_in_float32() -> None:
     model = Perceptron()
     cluster = cluster_of(model, "bfloat16", accumulate=3)

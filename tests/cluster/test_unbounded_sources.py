@@ -83,7 +83,7 @@ def test_a_worker_measures_what_is_left_of_its_partitions(workers, monkeypatch):
     eventually(lambda: measured() == [28.0, 12.0], 30, "the lag after three batches of four")
 
 
-@pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
+@pytest.mark.parametrize("update", ["async", long("sync"), long("bounded")])
 def test_rows_that_arrive_while_workers_wait_are_used_once_and_the_job_ends_at_the_ends(workers, update):
     source, count = Memory(3), 300
     cluster = job(source, workers, count, update=update)

@@ -127,6 +127,7 @@ def test_a_host_without_a_task_looks_at_names_and_ports(processes):
     assert f"port {busy} of ps:0" in lines_of(process, "port")[0] and "held by pid" in lines_of(process, "port")[0]
 
 
+@pytest.mark.long
 def test_a_running_ps_is_left_alone(processes):
     ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
     flags = cluster_flags([ps], [worker])

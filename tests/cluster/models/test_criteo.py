@@ -40,6 +40,7 @@ def test_a_model_learns_on_two_ps_and_scores_itself(clicks: pathlib.Path, name: 
     assert ("deep/categories/Adagrad" in kept) == (name != "LogisticRegression")
 
 
+@pytest.mark.long
 def test_a_strong_l1_term_keeps_the_weights_of_all_but_few_categories_at_zero(clicks: pathlib.Path) -> None:
     class Sparse(criteo.LogisticRegression):
         def data(self, split, data_dir):

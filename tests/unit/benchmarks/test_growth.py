@@ -18,6 +18,7 @@ def test_costs_are_those_of_one_worker_and_of_the_most():
     assert steps_per_sec(costs, workers=1, num_ps=1, cores=2) == pytest.approx(16.0, rel=0.02)
 
 
+@pytest.mark.long
 def test_the_line_and_the_update_lock_limit_a_ps_as_its_cores_do():
     costs = Costs(pause=0.05, latency=0.0, worker_cpu=0.006, ps_cpu=0.004)
     found = limits(costs, cores=8, step_bytes=1e6, line_gbit=10, update_secs=0.001)

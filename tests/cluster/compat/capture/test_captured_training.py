@@ -124,6 +124,7 @@ def test_points_57_61_and_66_checkpoints_listeners_and_a_second_training(tmp_pat
     assert v1.train.latest_checkpoint(program.model_dir) == f"{program.model_dir}/model.ckpt-14"
 
 
+@pytest.mark.long
 def test_point_63_a_loss_that_is_not_finite_is_tensorflows_error(tmp_path: pathlib.Path) -> None:
     def explode(loss: tf.Tensor) -> Any:
         return v1.train.GradientDescentOptimizer(1e30).minimize(loss, step())

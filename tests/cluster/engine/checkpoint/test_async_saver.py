@@ -49,9 +49,9 @@ def counts(path: str) -> tuple[set[float], int]:
     return {*reader.get_tensor("first"), *reader.get_tensor("second")}, int(reader.get_tensor("global_step"))
 
 
+@pytest.mark.long
 @MODES
 @pytest.mark.parametrize("max_snapshot_mib", [256, long(0)], ids=["from copies", "under a hold"])
-@pytest.mark.usual(1)
 def test_every_checkpoint_is_the_state_at_one_global_step(
     tmp_path: pathlib.Path, update: str, fields: dict, max_snapshot_mib: int
 ) -> None:

@@ -104,7 +104,7 @@ QUICK = {"with_ragged", "with_sparse", "with_nested", "looked_up", "regularized"
     [s if s.name in QUICK else long(s) for s in ZOO.values() if s.joined and s.name not in BATCHWISE],
     ids=str,
 )
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 def test_every_shape_of_model_trains_as_on_one_device(shape: Shape) -> None:
     with control_flow_of(shape):
         cluster = InProcessCluster(shape, 2, 1, partition_bytes=64, batch_size=5, towers="2", steps_per_run="4")

@@ -40,7 +40,7 @@ def trained(num_ps: int, workers: int, batch: int, steps: int, **fields) -> tupl
     return cluster, initial
 
 
-@pytest.mark.parametrize(("update", "num_ps", "workers"), [("sync", 1, 2), long("sync", 3, 3), ("async", 2, 1)])
+@pytest.mark.parametrize(("update", "num_ps", "workers"), [("sync", 1, 2), long("sync", 3, 3), long("async", 2, 1)])
 @pytest.mark.parametrize("optimizer", [long("sgd"), long("momentum"), "adam", long("adagrad")])
 def test_it_equals_one_process_with_sparse_gradients(optimizer: str, update: str, num_ps: int, workers: int) -> None:
     cluster, initial = trained(num_ps, workers, 12 // workers, 50, update=update, optimizer=optimizer)

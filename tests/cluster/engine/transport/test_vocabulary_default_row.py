@@ -54,6 +54,7 @@ def test_a_step_that_does_not_use_the_default_row_leaves_it_to_the_bit(optimizer
     assert book(cluster.values()).keys() == {7, 8}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 @pytest.mark.parametrize("optimizer", ["ftrl", long("momentum")])
 def test_a_default_row_that_no_step_uses_keeps_its_initial_value(optimizer: str, update: str) -> None:

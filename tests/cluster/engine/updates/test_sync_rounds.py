@@ -192,6 +192,7 @@ def test_a_joining_replica_does_not_wait_for_a_round_that_no_replica_is_left_to_
     assert cluster.global_step() == 1
 
 
+@pytest.mark.long
 def test_no_replica_is_taken_twice_into_one_round() -> None:
     """As when a worker is started anew while the gradient of its earlier process is in the round."""
     cluster, _ = made()

@@ -22,7 +22,7 @@ def differences(distributed: dict[str, np.ndarray], plain: dict[str, np.ndarray]
     return {name: float(np.abs(distributed[name] - value).max()) / scale[name] for name, value in plain.items()}
 
 
-@pytest.mark.parametrize(("num_workers", "num_ps"), [long(2, 1), (3, 3), long(5, 1)])
+@pytest.mark.parametrize(("num_workers", "num_ps"), [(2, 2), long(2, 1), long(3, 3), long(5, 1)])
 @pytest.mark.parametrize("optimizer", [one if one == "adam" else long(one) for one in OPTIMIZERS])
 def test_synchronous_workers_equal_one_process_on_the_joined_batches(
     optimizer: str, num_workers: int, num_ps: int

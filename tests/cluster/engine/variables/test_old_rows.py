@@ -68,7 +68,7 @@ MODES = [
     pytest.param("async", AHEAD, id="async, pulling ahead", marks=pytest.mark.long),
     pytest.param("async", {"steps_per_run": "8"}, id="async in runs", marks=pytest.mark.long),
     pytest.param("bounded", {"max_steps_ahead": 2}, id="bounded", marks=pytest.mark.long),
-    pytest.param("sync", {}, id="sync"),
+    pytest.param("sync", {}, id="sync", marks=pytest.mark.long),
     pytest.param("sync", {"backup_workers": 1}, id="sync with a backup", marks=pytest.mark.long),
 ]
 
@@ -101,7 +101,6 @@ def test_every_checkpoint_of_a_large_table_is_the_state_at_one_global_step(
         np.testing.assert_allclose(reader.get_tensor("ads/Momentum"), momentum * uses, rtol=1e-4)
 
 
-@pytest.mark.long
 def test_rows_before_and_after_the_place_of_the_writer_are_saved_as_they_were(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_workers_that_the_lists_do_not_name_count():
     assert len(Places.of(Cluster.of(job), ["worker:0"], 2, {}).workers) == 3
 
 
+@pytest.mark.long
 def test_the_findings_say_rate_saturation_and_number_of_ps():
     job = Job(ps_hosts=("p0:1",), worker_hosts=tuple(f"w{i}:1" for i in range(64)), batch_size=10)
     found = prediction_findings(job, SAMPLE, places(1, 64), NO_NETWORK, 2)

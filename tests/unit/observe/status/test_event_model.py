@@ -36,6 +36,7 @@ def test_many_workers_on_machines_of_their_own_are_held_back_by_the_ps():
     assert steps_per_sec_apart(COSTS, workers=128, num_ps=2, ps_cores=1) == pytest.approx(2 / 0.002, rel=0.02)
 
 
+@pytest.mark.long
 def test_a_ps_saturates_near_the_number_of_workers_that_fill_it():
     # 30 workers x 2 ms in 60 ms fill one core; queues are felt a little earlier.
     assert 20 <= workers_at_saturation(COSTS, num_ps=1, ps_cores=1) <= 36
