@@ -33,6 +33,9 @@ MODELS = [
 CASES = [USUAL, *([case] for case in itertools.product(MODELS, (1, 2)) if case not in USUAL)]
 """The usual jobs are one case, so that TensorFlow is imported once for both."""
 
+CLOSE = 0.004
+"""The AUC of one process differs by up to 0.002 from seed to seed, and two workers update in another order."""
+
 OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
 """deepctr looks for its newest version at its import: here that fails at once."""
 MISSING = [name for name in ("deepctr", "tensorflow_estimator", "tf_keras") if importlib.util.find_spec(name) is None]
@@ -53,5 +56,5 @@ def test_estimators_of_deepctr_learn_as_in_one_process(processes: Processes, job
     assert [found["model"] for found in results] == [model for model, _ in jobs]
     for found in results:
         assert found["step"] == steps
-        assert found["auc"] > 0.9 and abs(found["auc"] - found["alone"]) < 0.002, found
+        assert found["auc"] > 0.9 and abs(found["auc"] - found["alone"]) < CLOSE, found
         assert found["served"] < 1e-5

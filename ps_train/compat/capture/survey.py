@@ -10,6 +10,7 @@ never run.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -154,7 +155,36 @@ def _looked_up(
         if of_rows is not None and _gives_only_rows(variable, of_savers):
             width, is_vector = (1, True) if shape.rank == 1 else (shape[1], False)
             found[name] = LookedUp(name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector)
+    while late := _looked_up_late({name: _lookups(made[name][0]) for name in found}):
+        for name in late:
+            del found[name]
     return found
+
+
+def _lookups(variable: Any) -> list[tf.Operation]:
+    return [reader for reader in variable.handle.consumers() if reader.type == "ResourceGather"]
+
+
+def _looked_up_late(lookups: Mapping[str, Sequence[tf.Operation]]) -> list[str]:
+    """Returns the variables with rows that a batch's other rows decide, such as the positions in a looked-up sequence.
+
+    The rows of a step are fetched together, before its model runs.  So these variables travel whole.
+
+    Args:
+      lookups: the lookups of each variable of which only rows are read.
+    """
+    late: set[str] = set()
+    owners = {lookup: name for name, of_one in lookups.items() for lookup in of_one}
+    after_rows: set[tf.Operation] = set()
+    graph = v1.get_default_graph()
+    for op in graph.get_operations() if owners else ():  # what an operation needs comes before it
+        needed = itertools.chain((source.op for source in op.inputs), op.control_inputs)
+        follows = any(each in after_rows for each in needed)
+        if follows and op in owners:
+            late.add(owners[op])
+        if follows or op in owners:
+            after_rows.add(op)
+    return sorted(late)
 
 
 def _gives_only_rows(variable: Any, of_savers: Collection[tf.Operation]) -> bool:

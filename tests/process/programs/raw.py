@@ -16,6 +16,7 @@ def graph(cluster):
     with tf.device(tf.train.replica_device_setter(worker_device=worker_device, cluster=cluster)):
         step = tf.Variable(0, name="global_step", trainable=False)
         updates = tf.get_variable("updates", [], initializer=tf.zeros_initializer())
+        tf.get_variable("sized", [FLAGS.units, 2])
         x = tf.placeholder(tf.float32, [None, 3])
         hidden = tf.layers.dense(x, FLAGS.units, kernel_regularizer=lambda weights: None)
         loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, "1") - 1.0)) + tf.losses.get_regularization_loss()

@@ -33,6 +33,15 @@ def test_point_70_a_variable_that_is_read_whole_too_travels_whole() -> None:
     assert check(program_of(minimize, both), 2).looked_up == {}
 
 
+def test_a_variable_whose_rows_depend_on_other_rows_travels_whole() -> None:
+    def look_up(features: Any) -> tf.Tensor:
+        rows = tf.nn.embedding_lookup(embedding(), features["ids"])
+        places = v1.get_variable("places", [16, 4], initializer=v1.random_normal_initializer(seed=5))
+        return tf.reduce_mean(rows * tf.nn.embedding_lookup(places, tf.range(tf.shape(rows)[1])), 1)
+
+    assert list(check(program_of(minimize, look_up), 2).looked_up) == ["embedding"]
+
+
 PRE = np.random.default_rng(8).normal(size=(ROWS, 4)).astype(np.float32)
 
 
