@@ -34,6 +34,7 @@ from ps_train.config.error_report import ErrorFile, report_error
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
+from ps_train.modeling.file_check import check_model_file
 
 _VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring"}
 """Modules of verbs whose name under `ps_train` is a function."""
@@ -96,6 +97,8 @@ def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile =
 
 def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     job, task = parsed.job, parsed.task
+    if job.dry_run:
+        return _dry_run(job, task, console)
     if task.job_name == "local":
         from ps_train.commands.launch import local
         from ps_train.commands.launch.child_process import ForkTarget
@@ -139,6 +142,19 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
     return code
 
 
+def _dry_run(job: Job, task: Task, console: Console) -> int:
+    """Prints the report of a warm start; returns the exit code."""
+    if task.job_name == "ps":
+        return EXIT_DONE
+    check_model_file(job.model, job.model_arguments(), job.sources)
+    environment.apply(environment.import_environment(job, os.environ), os.environ)
+    _prepare_logging(console, job.verbose)
+    import_tensorflow(job.verbose)
+    from ps_train.commands.launch.dry_run import dry_run
+
+    return dry_run(job, console)
+
+
 def _set_up_process(job: Job, task: Task, console: Console) -> None:
     """Sets the name, the environment and the log of a task's process."""
     _name_process(str(task))
@@ -174,10 +190,12 @@ def _check_model(job: Job) -> int:
     from ps_train.engine.checkpoint.export import prepare_export
     from ps_train.modeling.model import load_model
     from ps_train.training.tasks.model_directory import check_model_dir
+    from ps_train.training.tasks.warm_starts import open_warm_start
 
     load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
     check_model_dir(job)
+    open_warm_start(job, job.model_dir)
     if job.export_dir:
         prepare_export(job.export_dir)
     return EXIT_DONE

@@ -20,6 +20,7 @@ from ps_train.config.validators import (
 )
 
 _WRITERS = ("chief", "ps", "auto")
+_SLOTS, _STEPS = ("keep", "drop"), ("0", "keep")
 _RECOVERIES = ("partial", "consistent")
 _MOST_PROFILED = 1000
 _EARLY_STOP = Check(
@@ -100,6 +101,30 @@ class OutputFields:
         "If a ps comes back empty: restore only its variables (partial), or all ps to one step. [partial under async]",
         optional(one_of(_RECOVERIES)),
     )
+    warm_start: str = job_field(
+        "",
+        "checkpoints",
+        "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
+        "A run that has checkpoints in model_dir goes on with them instead.",
+        common=True,
+    )
+    warm_start_map: str = job_field(
+        "", "checkpoints", "File of the names that variables have there, where they differ; see docs/WARM_START.md."
+    )
+    warm_start_slots: str = job_field(
+        "keep", "checkpoints", "The optimizer's slots: those of the checkpoint where they fit, or new ones.",
+        one_of(_SLOTS),
+    )  # fmt: skip
+    warm_start_step: str = job_field(
+        "0", "checkpoints", "Where a warm start begins: at step 0, or at the step of the checkpoint.", one_of(_STEPS)
+    )
+    warm_start_report: bool = job_field(
+        False,
+        "checkpoints",
+        "Print what a warm start takes of the checkpoint, what starts as new and what is not used. It is in "
+        "model_dir/warm_start.txt in any case.",
+    )
+    dry_run: bool = job_field(False, "checkpoints", "Print the report of --warm_start and end, without any training.")
     export_dir: str = job_field(
         "",
         "checkpoints",

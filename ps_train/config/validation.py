@@ -19,6 +19,9 @@ def validate_combinations(job: JobValues) -> None:
         raise ConfigError(f"{named('save_steps')} and {named('save_secs')} leave no time to save: set one of them.")
     if job.export != "final" and not job.export_dir:
         raise ConfigError(f"{named('export')} has no directory to write to: add --export_dir.")
+    for name in ("warm_start_map", "warm_start_slots", "warm_start_step", "warm_start_report", "dry_run"):
+        if not job.warm_start and name in {field.name for field in _given(job)}:
+            raise ConfigError(f"{named(name)} is for a warm start: add --warm_start=CHECKPOINT.")
     _check_update(job, named)
     _check_prefetch(job, named)
     _check_excluded(job, named)

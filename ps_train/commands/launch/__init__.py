@@ -12,6 +12,7 @@ Files:
 
     child_process.py     A task of a cluster on this machine, as a child process
     command.py           Starts all tasks of a job on several hosts, over the user's own ssh
+    dry_run.py           `--dry_run`: the report of a warm start, without any cluster
     fit.py               Training as a Python call
     fit_process.py       The job of a fit as a child process, whose output becomes this process's output
     fork.py              A child process forked from this process: it need not import the modules that are imported

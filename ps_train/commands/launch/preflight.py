@@ -82,7 +82,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
             if getattr(job, name) is not None:
                 raise ConfigError(f"{described(job, name)} and host lists are both given: use one of them.")
     else:
-        cluster = _local_cluster(job)
+        cluster = local_cluster(job)
     check_tasks(parse(job.inject_fault), list(cluster.tasks()))
     check_model_file(job.model, job.model_arguments(), job.sources)
     _check_data_dir(job)
@@ -129,8 +129,10 @@ def _no_task(job: Job, name: str) -> ConfigError:
     )
 
 
-def _local_cluster(job: Job) -> Cluster:
-    """Returns the cluster that the launcher will start, with other ports."""
+def local_cluster(job: Job) -> Cluster:
+    """Returns the cluster of a job's host lists, or the one that the launcher will start, with other ports."""
+    if job.ps_hosts or job.worker_hosts or job.cluster_file:
+        return Cluster.of(job)
     for name in ("num_ps", "num_workers"):
         if (getattr(job, name) or 0) > _MOST_TASKS:
             raise ConfigError(f"{described(job, name)} is too much for one machine: use at most {_MOST_TASKS}.")

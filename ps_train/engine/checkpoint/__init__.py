@@ -40,5 +40,6 @@ Files:
     shadow_copies.py    Second copies of stored variables, each on the ps of its original
     snapshot.py         State of one moment, which is written to a checkpoint while updates go on
     spool.py            Spool of a model directory on an object store: the local directory in which a task works instead
+    warm_start/         Warm start: the variables of a new job begin with the values of another training
     uploads.py          Uploads from a spool to the model directory on an object store
 """

@@ -29,6 +29,9 @@ DAMAGED_ERRORS = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.
 RUN_KEY = "ps_train/run"
 """Key of the id of a checkpoint's run and its generation."""
 
+LAYOUTS_KEY = "ps_train/tables"
+"""Key of the layouts of a checkpoint's tables; see `modeling/tables/table_layout.py`."""
+
 Kind = tuple[list[int], tf.DType]
 """Shape and dtype of a key."""
 
@@ -149,7 +152,8 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
     for entry in [entry for entry in entries if entry.key in kinds]:
         check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
     unused = sorted(kinds.keys() - {entry.key for entry in entries})
-    if unused := [key for key in unused if not key.startswith(OF_PS) and key not in (RUN_KEY, EVENT_CUT_KEY)]:
+    known = (RUN_KEY, LAYOUTS_KEY, EVENT_CUT_KEY)
+    if unused := [key for key in unused if not key.startswith(OF_PS) and key not in known]:
         log.warning(
             "checkpoint %s has values that this job does not use, and drops (%s; %d in all): it was saved with "
             "another --optimizer, --sharding, --batch_size or model; use the same flags to keep them",

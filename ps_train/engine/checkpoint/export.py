@@ -30,6 +30,8 @@ from ps_train.engine.checkpoint.contents import restore_into, shapes_and_dtypes
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
+from ps_train.modeling.tables.row_source import declared_tables
+from ps_train.modeling.tables.table_layout import LAYOUTS_FILE, layouts_text
 
 
 def prepare_export(path: str) -> str:
@@ -130,7 +132,17 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None
             builder.add_meta_graph_and_variables(
                 session, ["serve"], signatures, assets, main_op=_when_loaded(), strip_default_attrs=True
             )
+            _describe_tables(path)
             builder.save()
+
+
+def _describe_tables(path: str) -> None:
+    """Writes the layouts of the default graph's tables into a SavedModel, for a warm start from it."""
+    tables = declared_tables(v1.get_default_graph())
+    if tables:
+        gfile.makedirs(os.path.dirname(os.path.join(path, LAYOUTS_FILE)))
+        with gfile.GFile(os.path.join(path, LAYOUTS_FILE), "w") as file:
+            file.write(layouts_text(tables))
 
 
 def _when_loaded() -> tf.Operation:

@@ -33,7 +33,7 @@ from ps_train.base.errors import ConfigError, SaveError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
-from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, RUN_KEY, check_entries, read_kinds
+from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, LAYOUTS_KEY, RUN_KEY, check_entries, read_kinds
 from ps_train.engine.checkpoint.directory_probe import DirectoryProbe
 from ps_train.engine.checkpoint.event_cuts import kept_steps
 from ps_train.engine.checkpoint.glob_free import glob_free
@@ -53,6 +53,8 @@ from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, ps_device
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
+from ps_train.modeling.tables.table import Table
+from ps_train.modeling.tables.table_layout import layouts_text
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +147,7 @@ class Checkpoints:
       snapshot: the snapshot that can be saved in place of the variables' present values.
       listeners: the user's listeners.
       writers: `--checkpoint_writers`: chief, ps or auto.
+      tables: name to declaration of each table, whose layout the checkpoints describe.
 
     Attributes:
       listeners: the user's listeners; `save` tells them only that it begins.
@@ -163,11 +166,12 @@ class Checkpoints:
         snapshot: Snapshot | None = None,
         listeners: SaveListeners = NO_LISTENERS,
         writers: str = "auto",
+        tables: Mapping[str, Table] | None = None,
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
         self.run, self.shown_directory = ("", ""), directory
         self._keep = keep
-        self._entries = entries
+        self._entries, self._layouts = entries, layouts_text(tables) if tables else ""
         with tf.device(device + "/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # The step is fed because other workers may continue: the file's content must agree with its name.
@@ -202,6 +206,8 @@ class Checkpoints:
         if GLOBAL_STEP in keys:
             tensors[keys.index(GLOBAL_STEP)] = self._step_saved
             keys, specs, tensors = [*keys, RUN_KEY], [*specs, ""], [*tensors, self._run]
+            if self._layouts:
+                keys, specs, tensors = [*keys, LAYOUTS_KEY], [*specs, ""], [*tensors, tf.constant(self._layouts)]
         prefix = self._prefix + self._file
         return self._calls(
             chunk,

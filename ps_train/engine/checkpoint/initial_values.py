@@ -10,6 +10,7 @@ The values are fed in parts, so they are in no graph and may be larger than Tens
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -18,9 +19,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions.calls import CHUNK_CALL
-from ps_train.engine.checkpoint.chunked_io import Chunk, split_into_chunks
-from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, damaged_error
-from ps_train.engine.checkpoint.glob_free import glob_free
+from ps_train.engine.checkpoint.warm_start.choices import REMAPPED, TAKEN, Choice
+from ps_train.engine.checkpoint.warm_start.routes import table_route
+from ps_train.engine.checkpoint.warm_start.source import Source
+from ps_train.engine.checkpoint.warm_start.writing import Target, write
 from ps_train.engine.variables.initialization import CHUNK_BYTES
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace
@@ -28,11 +30,9 @@ from ps_train.engine.variables.variables import CheckpointEntry, ps_device, slic
 from ps_train.modeling.tables.given_rows import indices_at
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.row_allocator import scatter_rows
+from ps_train.modeling.tables.table_layout import layout_of
 
 log = logging.getLogger(__name__)
-
-_OF_PS_TRAIN = "ps_train/examples"
-"""Key of every checkpoint that this package's engine writes; its tables have the order of `row_order.py`."""
 
 
 class InitialValues:
@@ -50,22 +50,19 @@ class InitialValues:
         self, model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], device: str, seed: int
     ) -> None:
         self._seed = seed
-        by_id = {name for name, variable in model_variables.variables.items() if _is_by_id(variable)}
         with tf.device(device), tf.device("/device:CPU:0"):
             self._tables = [
                 _GivenRows(variable, plan.slices_of(name), variables)
                 for name, variable in model_variables.variables.items()
-                if variable.given is not None or name in by_id
+                if variable.given is not None
             ]
-            entries: dict[str, list[CheckpointEntry]] = {}
-            for name, variable in model_variables.variables.items():
-                if variable.checkpoint is not None and name not in by_id:
-                    path, key = variable.checkpoint
-                    entries.setdefault(path, []).extend(
-                        CheckpointEntry(key, slice_spec(plan, piece), variables[piece.name])
-                        for piece in plan.slices_of(name)
-                    )
-            self._checkpoints = [_OtherCheckpoint(path, some) for path, some in entries.items()]
+        self._sources: dict[str, Source] = {}
+        self._taken = [
+            (_choice(variable, self._source(variable.checkpoint.path)), variable.checkpoint.path, target)
+            for name, variable in model_variables.variables.items()
+            if variable.checkpoint is not None
+            for target in [Target(_entries(plan, name, variables), device)]
+        ]
         self._after = tf.group(*v1.get_collection(AFTER_RESTORE))
 
     def write(self, session: v1.Session) -> None:
@@ -76,47 +73,36 @@ class InitialValues:
         """
         for table in self._tables:
             table.write(session, self._seed)
-        for checkpoint in self._checkpoints:
-            checkpoint.write(session)
-        if self._checkpoints:
+        for choice, path, target in self._taken:
+            write(session, target, self._source(path), choice)
+        if self._taken:
             session.run(self._after, options=CHUNK_CALL)
 
-
-class _OtherCheckpoint:
-    """The values of one checkpoint of another training."""
-
-    def __init__(self, path: str, entries: list[CheckpointEntry]) -> None:
-        self._path, self._file = path, v1.placeholder(tf.string, [], "other_checkpoint")
-        self._runs = [run for chunk in split_into_chunks(entries, CHUNK_BYTES) for run in self._restoring(chunk)]
-
-    def _restoring(self, chunk: Chunk) -> list[tuple[tf.Operation, Mapping[Any, Any]]]:
-        values = tf.raw_ops.RestoreV2(
-            prefix=self._file,
-            tensor_names=[entry.key for entry in chunk.entries],
-            shape_and_slices=chunk.specs,
-            dtypes=[entry.variable.dtype.base_dtype for entry in chunk.entries],
-        )
-        written = chunk.write(values)
-        return [(written, feeds) for feeds in chunk.feeds]
-
-    def write(self, session: v1.Session) -> None:
-        try:
-            with glob_free(self._path) as readable:
-                for operation, feeds in self._runs:
-                    session.run(operation, {**feeds, self._file: readable}, CHUNK_CALL)
-        except DAMAGED_ERRORS as error:
-            raise damaged_error(self._path, error) from None
+    def _source(self, path: str) -> Source:
+        if path not in self._sources:
+            self._sources[path] = Source(path)
+        return self._sources[path]
 
 
-def _is_by_id(variable: VariableTrace) -> bool:
-    """Returns True if a table begins with a tensor whose row i is that of id i: one of TensorFlow's own."""
-    table, value = variable.table, variable.checkpoint
-    if table is None or value is None or table.has_natural_order:
-        return False
-    of_ps_train = tf.train.load_checkpoint(value.path).has_tensor(_OF_PS_TRAIN)
-    order = "in ps_train's order of rows" if of_ps_train else "row i as that of id i"
-    log.info("table %s takes %s of checkpoint %s, %s", table.name, value.key, value.path, order)
-    return not of_ps_train
+def _entries(plan: Plan, name: str, variables: Mapping[str, Any]) -> list[CheckpointEntry]:
+    return [CheckpointEntry(name, slice_spec(plan, piece), variables[piece.name]) for piece in plan.slices_of(name)]
+
+
+def _choice(variable: VariableTrace, source: Source) -> Choice:
+    """Returns the choice of a variable of which the model says what it begins with; its shape is that of the source."""
+    value, table = variable.checkpoint, variable.table
+    assert value is not None
+    if table is None or table.is_open:
+        return Choice(TAKEN, value.key)
+    new = layout_of(table)
+    old = source.layout_of(value.key, new)
+    in_blocks = old is not None and old.in_blocks
+    if new.in_blocks or in_blocks:
+        order = "in ps_train's order of rows" if in_blocks else "row i as that of id i"
+        log.info("table %s takes %s of checkpoint %s, %s", table.name, value.key, value.path, order)
+    if in_blocks == new.in_blocks:
+        return Choice(TAKEN, value.key)
+    return Choice(REMAPPED, value.key, route=table_route(dataclasses.replace(new, in_blocks=in_blocks), new))
 
 
 class _GivenRows:
@@ -136,11 +122,7 @@ class _GivenRows:
     def write(self, session: v1.Session, seed: int) -> None:
         table = self._variable.table
         assert table is not None
-        value = self._variable.checkpoint
-        if value is None:
-            rows = self._variable.given_rows(seed)
-        else:
-            rows = tf.train.load_checkpoint(value.path).get_tensor(value.key)
+        rows = self._variable.given_rows(seed)
         most = max(1, CHUNK_BYTES * len(rows) // rows.nbytes)
         for piece, operation in self._writes:
             for first in range(0, piece.shape[0], most):

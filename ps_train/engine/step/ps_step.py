@@ -34,6 +34,7 @@ from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, shared_entries
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
+from ps_train.modeling.tables.table import Table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,7 @@ class PsStep(PsState):
 
     Attributes:
       entries: the checkpoint's variables; complete on replica 0 only.
+      tables: name to declaration of each table.
       old_rows: the large variables of which updates keep old rows for checkpoints.
       initialize: for each ps, the operation that initializes all variables there.
       initial_values: values that the chief writes into initialized variables, where no checkpoint is restored.
@@ -51,6 +53,7 @@ class PsStep(PsState):
     """
 
     entries: list[CheckpointEntry]
+    tables: Mapping[str, Table]
     old_rows: list[OldRows]
     initialize: list[tf.Operation]
     initial_values: InitialValues
@@ -89,6 +92,7 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     return PsStep(
         **vars(state),
         entries=entries,
+        tables=spec.variables.tables_by_name(),
         old_rows=[
             *[old for one in state.vocabularies.values() for old in one.old_rows],
             *[old for one in optimizers for old in one.old_rows.values()],

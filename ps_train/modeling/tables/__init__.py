@@ -26,6 +26,8 @@ Files:
     row_source.py        The source of a lookup's rows: the graph's own variable, or the source that training sets
     table.py             The declaration of an embedding table: rows, dimension, initial values, and the treatment of
                            unknown ids
+    table_layout.py      The layout of a table's rows in its variable, as checkpoints and exports describe it for a
+                           later training
     vocabulary_index.py  The map from an open vocabulary's ids to rows: three variables, and a hash table as their
                            index
 """

@@ -20,8 +20,8 @@ import tensorflow as tf
 
 from ps_train.base.errors import ModelError
 from ps_train.modeling.tables.distributions import constant_of, distribution_of
-from ps_train.modeling.tables.row_order import numbers_at
 from ps_train.modeling.tables.table import Table
+from ps_train.modeling.tables.table_layout import layout_of
 
 _come_later: contextvars.ContextVar[bool] = contextvars.ContextVar("initial values come later", default=False)
 
@@ -99,8 +99,7 @@ def plain_rows(table: Table, source: Any, begin: int, count: int) -> Any:
 
 def indices_at(table: Table, begin: int, count: int) -> np.ndarray[Any, Any]:
     """Returns the indices of the rows at the places `begin` to `begin + count` of a table's variable."""
-    places = np.arange(begin, begin + count)
-    return places if table.has_natural_order else numbers_at(places, table.total)
+    return layout_of(table).indices_at(begin, count)
 
 
 def _array_of(initializer: Any) -> np.ndarray[Any, Any] | None:

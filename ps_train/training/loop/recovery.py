@@ -28,6 +28,7 @@ from ps_train.cluster.membership.records import ModelReady, TaskState, TaskStatu
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.calls import LONG_CALL
 from ps_train.config.job import Job
+from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.checkpoint.push_barrier import PushBarrier
@@ -58,8 +59,9 @@ def make_savers(
     stored = [one for one in step.ps.entries if not one.follower]
     snapshot = Snapshot(stored, step.ps.old_rows, len(step.ps.update_counts), job.max_snapshot_mib << 20)
     checkpoints = Checkpoints(
-        directory, job.keep_checkpoints, step.ps.entries, device, snapshot, listeners, job.checkpoint_writers
-    )
+        directory, job.keep_checkpoints, step.ps.entries, device, snapshot, listeners, job.checkpoint_writers,
+        step.ps.tables,
+    )  # fmt: skip
     return checkpoints, AsyncSaver(
         checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), snapshot
     )
@@ -80,6 +82,7 @@ class Recovery:
       chief_task: task name of the chief, `worker:0`.
       members: returns the names of the replicas that are members now.
       set_aside: moves the files of an ignored run away; returns a line about it.
+      warm_start: writes the values that a new run begins with; None for those of the model alone.
     """
 
     job: Job
@@ -91,6 +94,7 @@ class Recovery:
     chief_task: str
     members: Callable[[], Sequence[str]]
     set_aside: Callable[[], str]
+    warm_start: Callable[[v1.Session], None] | None = None
     _is_set_aside: bool = False
 
     def prepare(self, session: v1.Session, found: Sequence[ModelReady | None], known_step: int | None) -> ModelReady:
@@ -161,12 +165,15 @@ class Recovery:
             self._report(range(len(self.stores)), restored, known_step)
         elif restored is None:
             self.step.ps.initial_values.write(session)
+            if self.warm_start is not None:
+                self.warm_start(session)
             step = self.checkpoints.save(session)
             self.checkpoints.listeners.after(session, step)
             return step
         else:
             self.checkpoints.forget_newer(restored)
             line = f"resumed from {self.checkpoints.shown_directory} at step {restored}"
+            line += f"; {described(self.job, 'warm_start')} is not used" if self.job.warm_start else ""
             record_event("restored", line)
             self.console.line(line)
         return self._global_step(session)

@@ -32,6 +32,7 @@ Files:
                            process
     ps.py                The role of a parameter server: it serves its part of the variables until the job is over, then
                            exits by itself
+    warm_starts.py       The warm start of a job, found before any other process is called
     worker.py            The role of a worker or of the chief (worker 0 unless a chief is named), from start to exit:
                            prepare, join, train
     worker_training.py   The training thread of a worker: it builds the graph, opens the session, and runs the loop

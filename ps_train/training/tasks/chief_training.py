@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base import gc_control
 from ps_train.base.console import Console, Progress
-from ps_train.base.errors import LostTaskError, SaveError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, LostTaskError, SaveError
 from ps_train.base.polling import poll_until
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership import records
@@ -27,8 +29,10 @@ from ps_train.cluster.membership.records import Outcome, OutcomeKind, TaskStatus
 from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of
+from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.export import export, prepare_export
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
+from ps_train.engine.checkpoint.run_files import WARM_START_REPORT
 from ps_train.engine.checkpoint.save_hook import SaveHook
 from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
@@ -114,13 +118,34 @@ class ChiefTraining(WorkerTraining):
         process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
         self._recovery = Recovery(
             job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members,
-            joined.model_directory.set_aside,
+            joined.model_directory.set_aside, self._warm_starting(device),
         )  # fmt: skip
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
         ps, tracer = self.step.ps, self.profile.tracer
         sizing = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *sizing]
+
+    def _warm_starting(self, device: str) -> Callable[[v1.Session], None] | None:
+        """Makes the warm start in the graph; returns the function that writes its values and its report."""
+        found = self.prepared.warm_start
+        if found is None:
+            return None
+        job = self.prepared.job
+        warm = found.made(job, self.step.ps.entries, device)
+
+        def begin(session: v1.Session) -> None:
+            report = warm.report()
+            for line in report.splitlines() if job.warm_start_report else [warm.summary()]:
+                self._console.line(line)
+            try:
+                warm.write(session)
+            except DamagedCheckpointError as error:
+                raise ConfigError(f"{described(job, 'warm_start')}: {error}; give another checkpoint.") from None
+            with open(os.path.join(self.joined.directory, WARM_START_REPORT), "w") as file:
+                file.write(report + "\n")
+
+        return begin
 
     def _count(self) -> dict[str, tf.Tensor]:
         """Returns tensors with the present counters of the run."""

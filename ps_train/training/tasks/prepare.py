@@ -36,6 +36,7 @@ from ps_train.modeling.model import Model, ignores_data_dir
 from ps_train.modeling.splits import training_source
 from ps_train.training.tasks.dtype_check import check_compute_dtype
 from ps_train.training.tasks.model_check import check_model, warn_of_not_finite
+from ps_train.training.tasks.warm_starts import FoundWarmStart, find_warm_start
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class Prepared:
       towers: the devices among which this task divides its batches.
       description: properties of the job on which all tasks must agree.
       built: the graph of this task's replica if it is built already.
+      warm_start: what the variables take of another training's checkpoint; None for nothing, and if this task is not
+        the chief.
     """
 
     job: Job
@@ -67,6 +70,7 @@ class Prepared:
     towers: Towers
     description: Mapping[str, Any]
     built: BuiltStep | None = None
+    warm_start: FoundWarmStart | None = None
 
     @property
     def is_chief(self) -> bool:
@@ -138,6 +142,20 @@ def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: M
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     plan = make_plan(variables.specs(), len(cluster.ps))
     return Prepared(job, task, cluster, model, source, variables, plan, find_towers(job), description)
+
+
+def with_warm_start(prepared: Prepared, directory: str) -> Prepared:
+    """Returns a chief with what its job's variables take of another training's checkpoint.
+
+    Args:
+      prepared: the chief.
+      directory: its local model directory.
+
+    Raises:
+      ConfigError: checkpoint, map and model do not fit together.
+    """
+    with told_as_preparing(prepared.job, prepared.task):
+        return dataclasses.replace(prepared, warm_start=find_warm_start(prepared.job, prepared.variables, directory))
 
 
 def check_as_chief(prepared: Prepared) -> None:

@@ -26,7 +26,7 @@ from ps_train.training.tasks.chief_training import ChiefTraining
 from ps_train.training.tasks.job_end import exit_code, is_config, stop_job
 from ps_train.training.tasks.join import Joined, JoinedAsChief, join
 from ps_train.training.tasks.model_directory import directory_of_chief, end_upload
-from ps_train.training.tasks.prepare import Prepared, check_as_chief, prepare
+from ps_train.training.tasks.prepare import Prepared, check_as_chief, prepare, with_warm_start
 from ps_train.training.tasks.worker_training import WorkerTraining
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -
         prepared = given or prepare(job, task, model)
         if directory is not None:
             check_as_chief(prepared)
+            prepared = with_warm_start(prepared, directory.path)
         with join(prepared, directory, console) as joined:
             if isinstance(joined, JoinedAsChief):
                 with contextlib.closing(ChiefTraining(prepared, joined, console)) as chief:

@@ -28,7 +28,7 @@ from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
 from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
 from ps_train.engine.checkpoint.glob_free import glob_free
-from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
+from ps_train.engine.checkpoint.run_checkpoints import checkpoints_in, newest_checkpoint
 
 SAVED_MODEL = "saved_model.pb"
 _VARIABLES = "variables"
@@ -138,6 +138,8 @@ def open_saved(path: str) -> Saved:
         return Saved(path, Values(os.path.join(folder, _VARIABLES, _VARIABLES)), folder, tuple(others))
     if os.path.isdir(folder):
         newest = newest_checkpoint(folder)
+        if newest is None and checkpoints_in(folder):
+            raise ConfigError(f"no checkpoint in {path} can be read: all are damaged, or of another run.")
         if newest is None:
             raise ConfigError(f"{path} has neither a checkpoint nor {SAVED_MODEL}.")
         return Saved(path, Values(newest))

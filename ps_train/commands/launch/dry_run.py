@@ -1,0 +1,50 @@
+"""`--dry_run`: the report of a warm start, without any cluster.
+
+The training graph is built as the chief builds it, since the slots of the optimizer are known only then.
+"""
+
+from __future__ import annotations
+
+from ps_train.base.console import Console
+from ps_train.base.errors import EXIT_DONE
+from ps_train.cluster.sessions.server import device_of
+from ps_train.commands.launch.preflight import local_cluster
+from ps_train.config.file_systems import check_file_systems
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
+from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.train_step import build_train_step
+from ps_train.engine.updates.base import Replica
+from ps_train.engine.variables.plan import make_plan
+from ps_train.engine.variables.trace import trace
+from ps_train.modeling.model import load_model
+from ps_train.modeling.splits import training_source
+from ps_train.training.tasks.warm_starts import find_warm_start
+
+
+def dry_run(job: Job, console: Console) -> int:
+    """Prints the report of a job's warm start; returns the exit code.
+
+    Raises:
+      PsTrainError: the errors of the job itself.
+    """
+    cluster = local_cluster(job)
+    model = load_model(job.model, job.model_arguments(), job.sources)
+    check_file_systems(job)
+    source = training_source(model, job)
+    variables = trace(model, source, job.min_batch_size, job.seed)
+    found = find_warm_start(job, variables, job.model_dir)
+    if found is None:
+        console.line(
+            f"{job.model_dir} has checkpoints: the run goes on, and {described(job, 'warm_start')} is not used"
+        )
+        return EXIT_DONE
+    chief = cluster.chief
+    plan = make_plan(variables.specs(), len(cluster.ps))
+    spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief))
+    step = build_train_step(spec)
+    with step.graph.as_default():
+        warm = found.made(job, step.ps.entries, device_of(chief))
+    for line in warm.report().splitlines():
+        console.line(line)
+    return EXIT_DONE

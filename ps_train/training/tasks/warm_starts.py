@@ -1,0 +1,91 @@
+"""The warm start of a job, found before any other process is called.
+
+found = find_warm_start(job, variables, directory)          # None: the run goes on with its own checkpoints
+warm = found.made(job, entries, device)                     # in the graph of the step
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.config.job import Job
+from ps_train.config.job_values import described
+from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
+from ps_train.engine.checkpoint.warm_start.choices import Choice, choose
+from ps_train.engine.checkpoint.warm_start.name_map import read_map
+from ps_train.engine.checkpoint.warm_start.source import Source, open_source
+from ps_train.engine.checkpoint.warm_start.warm_start import WarmStart, warm_start
+from ps_train.engine.variables.trace import ModelVariables
+from ps_train.engine.variables.variables import CheckpointEntry
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundWarmStart:
+    """What the variables of a model take of a checkpoint.
+
+    Attributes:
+      source: the checkpoint.
+      choices: name of each variable to its choice.
+    """
+
+    source: Source
+    choices: Mapping[str, Choice]
+
+    def made(self, job: Job, entries: Sequence[CheckpointEntry], device: str) -> WarmStart:
+        """Returns the warm start, with its operations in the default graph.
+
+        Args:
+          job: the job.
+          entries: the entries of its own checkpoints.
+          device: device of the chief.
+        """
+        keeps_step = job.warm_start_step == "keep"
+        return warm_start(self.choices, self.source, entries, device, job.warm_start_slots, keeps_step)
+
+
+def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> FoundWarmStart | None:
+    """Finds what a model's variables take of the checkpoint of `--warm_start`.
+
+    Args:
+      job: the job.
+      variables: the variables of the model.
+      directory: its model directory; "" for none.
+
+    Returns:
+      None without a warm start, and for a run that goes on with its own checkpoints.
+
+    Raises:
+      ConfigError: checkpoint, map and model do not fit together.
+    """
+    source = open_warm_start(job, directory)
+    if source is None:
+        return None
+    try:
+        choices = choose(variables, source, read_map(job.warm_start_map))
+    except DamagedCheckpointError as error:
+        raise ConfigError(f"{described(job, 'warm_start')}: {error}; give another checkpoint.") from None
+    if job.warm_start_step == "keep":
+        step = source.global_step
+        if step is None:
+            raise ConfigError(f"{described(job, 'warm_start_step')}: {source.shown} has no global step; use 0.")
+        if step >= job.max_steps:
+            raise ConfigError(
+                f"{described(job, 'warm_start_step')} begins at step {step}, and {described(job, 'max_steps')}: use a "
+                "larger --max_steps, or --warm_start_step=0."
+            )
+    return FoundWarmStart(source, choices)
+
+
+def open_warm_start(job: Job, directory: str) -> Source | None:
+    """Opens the checkpoint of `--warm_start`; None without one, and for a run that has checkpoints of its own.
+
+    Raises:
+      ConfigError: it is not there or damaged, or the map cannot be read.
+    """
+    if not job.warm_start or (directory and run_checkpoints(os.path.abspath(directory)) and not job.ignore_checkpoints):
+        return None
+    read_map(job.warm_start_map)
+    return open_source(job.warm_start, described(job, "warm_start"))
