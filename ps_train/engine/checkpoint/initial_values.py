@@ -95,7 +95,7 @@ def _choice(variable: VariableTrace, source: Source) -> Choice:
     if table is None or table.is_open:
         return Choice(TAKEN, value.key)
     new = layout_of(table)
-    old = source.layout_of(value.key, new)
+    old = source.layout_of(value.key, new) if value.key in source.kinds else None
     in_blocks = old is not None and old.in_blocks
     if new.in_blocks or in_blocks:
         order = "in ps_train's order of rows" if in_blocks else "row i as that of id i"

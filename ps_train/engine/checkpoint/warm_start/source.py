@@ -43,7 +43,7 @@ class Source:
 
     Attributes:
       shown: the path as messages name it.
-      kinds: name to shape and dtype, of each whole variable.
+      kinds: name to shape and dtype, of each whole variable; parts that are joined have no name of their own.
 
     Raises:
       DamagedCheckpointError: it is damaged, or not a checkpoint.
@@ -90,16 +90,16 @@ class Source:
 
     def rows_at_once(self, name: str) -> int:
         """Returns the number of rows of a variable that are read at once."""
-        shape, dtype = self.kinds[name]
+        shape, dtype = self.kinds.get(name) or self._stored[name]
         return max(1, CHUNK_BYTES // max(1, math.prod(shape[1:]) * dtype.size))
 
     def read(self, name: str, begin: int = 0, count: int = -1) -> np.ndarray[Any, Any]:
-        """Returns rows of a variable, numpy [count, ...]; -1: the whole value.
+        """Returns rows of a variable, or of a part of one, numpy [count, ...]; -1: the whole value.
 
         Raises:
           DamagedCheckpointError: the file is damaged.
         """
-        keys = self._pieces[name]
+        keys = self._pieces.get(name, [name])
         if len(keys) == 1:
             return self._read(keys[0], begin, count)
         end = self.kinds[name][0][0] if count < 0 else begin + count
