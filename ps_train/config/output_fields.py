@@ -106,7 +106,6 @@ class OutputFields:
         "checkpoints",
         "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
         "A run that has checkpoints in model_dir goes on with them instead.",
-        common=True,
     )
     warm_start_map: str = job_field(
         "", "checkpoints", "File of the names that variables have there, where they differ; see docs/WARM_START.md."

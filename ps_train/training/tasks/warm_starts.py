@@ -24,7 +24,7 @@ from ps_train.engine.variables.variables import CheckpointEntry
 
 @dataclasses.dataclass(frozen=True)
 class FoundWarmStart:
-    """What the variables of a model take of a checkpoint.
+    """A checkpoint, and the choice for each variable of a model.
 
     Attributes:
       source: the checkpoint.
