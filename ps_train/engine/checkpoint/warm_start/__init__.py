@@ -8,7 +8,7 @@ Data structures: a `Source` is a checkpoint, with TensorFlow 1's parts joined.  
 variable.  A `Route` is the way of a table's rows, computed for any part of them.
 
 It does not know who trained the checkpoint: checkpoints of ps_train say how their tables are laid out, in others row i
-is that of id i.  Decision 0046 has the rules.
+is that of id i.  Decision 0047 has the rules.
 
 Files:
 
