@@ -3,6 +3,7 @@
     disable()                # before TensorFlow is imported
     collect_if_disabled()    # when graphs have been made that are of no more use
     resume()                 # when the graphs are made
+    with suspended(): ...    # within a program that goes on afterwards
 
 An import and the making of a graph create half a million objects that live as long as the process.  Traversing them
 repeatedly takes a sixth of the import.  Traversing them once before training takes as long as making a small graph.
@@ -10,7 +11,9 @@ repeatedly takes a sixth of the import.  Traversing them once before training ta
 
 from __future__ import annotations
 
+import contextlib
 import gc
+from collections.abc import Iterator
 
 
 def disable() -> None:
@@ -39,3 +42,14 @@ def resume() -> None:
     """Excludes all present objects, and resumes the search for new cycles."""
     freeze()
     gc.enable()
+
+
+@contextlib.contextmanager
+def suspended() -> Iterator[None]:
+    """Stops the search for cycles until `resume`, at most for the body; a program's own choice is there afterwards."""
+    was_enabled = gc.isenabled()
+    disable()
+    try:
+        yield
+    finally:
+        (gc.enable if was_enabled else gc.disable)()

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base import gc_control, malloc
 from ps_train.base.console import Console, ConsoleHandler
 from ps_train.base.errors import (
     EXIT_DONE,
@@ -87,7 +88,8 @@ def train(program: Program) -> int:
     """
     model_fn, input_fn = in_form_of_now(program.model_fn), in_form_of_now(program.input_fn)
     program = dataclasses.replace(program, model_fn=model_fn, input_fn=input_fn)
-    with tensor_shapes(of_numbers=True):
+    malloc.tune_malloc(os.environ)
+    with tensor_shapes(of_numbers=True), gc_control.suspended():
         if program.config.cluster_spec.as_dict():
             return _train(program, contextlib.nullcontext())
         own = LocalConfig(program.config)
@@ -170,6 +172,7 @@ def serve(config: Any) -> None:
       PsTrainError: the job failed.
       SystemExit: a signal stopped the job.
     """
+    malloc.tune_malloc(os.environ)
     _end_with(ps.run(cluster_job(config), task_of(config), _console()))
 
 
