@@ -101,6 +101,13 @@ class OutputFields:
         "If a ps comes back empty: restore only its variables (partial), or all ps to one step. [partial under async]",
         optional(one_of(_RECOVERIES)),
     )
+    delta_every_secs: float = job_field(
+        0.0,
+        "checkpoints",
+        "Seconds between deltas of the run's checkpoints, which the chief's machine writes into model_dir/deltas; 0: "
+        "none.  Checkpoints are made at least as often.  See docs/DELTAS.md.",
+        at_least(0),
+    )
     warm_start: str = job_field(
         "",
         "checkpoints",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.remote_files import scheme_of
 from ps_train.config.fields import job_fields
 from ps_train.config.job_values import JobValues, described
 
@@ -17,6 +18,11 @@ def validate_combinations(job: JobValues) -> None:
     named = functools.partial(described, job)
     if job.save_steps == 0 and job.save_secs == 0 and job.save_event_secs == 0:
         raise ConfigError(f"{named('save_steps')} and {named('save_secs')} leave no time to save: set one of them.")
+    if job.delta_every_secs and scheme_of(job.model_dir):
+        raise ConfigError(
+            f"{named('delta_every_secs')} needs a local directory, but {named('model_dir')}: use a local one, or "
+            "python -m ps_train delta."
+        )
     if job.export != "final" and not job.export_dir:
         raise ConfigError(f"{named('export')} has no directory to write to: add --export_dir.")
     for name in ("warm_start_map", "warm_start_slots", "warm_start_step", "warm_start_report", "dry_run"):

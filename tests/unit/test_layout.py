@@ -52,6 +52,7 @@ COVERED_BY = {
     "engine/checkpoint/warm_start/writing.py": "tests/cluster/engine/checkpoint/warm_start/test_warm_start.py",
     "modeling/tables/table_layout.py": "tests/cluster/engine/checkpoint/warm_start/test_warm_start.py",
     "training/tasks/warm_starts.py": "tests/process/test_warm_start.py",
+    "training/tasks/delta_writer.py": "tests/process/test_delta_writer.py",
     "commands/scoring/model_rows.py": "tests/unit/commands/scoring/test_compare.py",
     "commands/scoring/resumable.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/results.py": "tests/unit/commands/scoring/test_predict.py",

@@ -19,12 +19,15 @@ from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID, stored_ru
 EVAL_DIRECTORY = "eval"
 """Directory of the evaluator's event files, in model_dir."""
 
+DELTAS = "deltas"
+"""Directory of the run's chain of deltas, in model_dir."""
+
 WARM_START_REPORT = "warm_start.txt"
 """File with what the run has taken of another training's checkpoint."""
 
 _OF_RUN = (
     *(RUN_ID, GENERATIONS, LIST, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
-    *("result.json", "report.html", "plugins", EVENT_CUTS, WARM_START_REPORT),
+    *("result.json", "report.html", "plugins", EVENT_CUTS, DELTAS, WARM_START_REPORT),
 )
 """Names of the files and directories that belong to a run.
 

@@ -13,6 +13,8 @@ Files:
 
     chief_training.py    The training thread of the chief, a worker that also initializes or restores the model, saves
                            it, and ends the job
+    delta_writer.py      The writer of a run's deltas (`--delta_every_secs`): a process beside the chief, which takes no
+                           time from training
     dtype_check.py       Check, before any step, that a model computes in the dtype that the job asks for
                            (--compute_dtype)
     eval_exports.py      Exports of an evaluator: the model of each evaluation, or each that is the best so far

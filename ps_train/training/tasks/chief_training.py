@@ -32,7 +32,7 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.export import export, prepare_export
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
-from ps_train.engine.checkpoint.run_files import WARM_START_REPORT
+from ps_train.engine.checkpoint.run_files import DELTAS, WARM_START_REPORT
 from ps_train.engine.checkpoint.save_hook import SaveHook
 from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
@@ -49,6 +49,7 @@ from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.recovery import Recovery, make_savers
 from ps_train.training.loop.session import ready_records
+from ps_train.training.tasks.delta_writer import DeltaWriter
 from ps_train.training.tasks.final_evaluation import EvalCoordinator
 from ps_train.training.tasks.join import JoinedAsChief
 from ps_train.training.tasks.prepare import Prepared
@@ -61,6 +62,9 @@ _LAST_UPLOAD_SECS = 600.0
 
 _RETURN_SECS = 20.0
 """Seconds for which the end of a job waits for a ps that does not answer."""
+
+_LAST_DELTA_SECS = 600.0
+"""Seconds for the last delta (`--delta_every_secs`), before the job is done."""
 
 _GIVE_UP_SECS = 3.0
 """Seconds after which a checkpoint still being written when its session was lost is abandoned."""
@@ -87,6 +91,7 @@ class ChiefTraining(WorkerTraining):
         self._start: tuple[float, int, float] | None = None
         self._has_recovered = False
         self._watcher: SaveWatcher | None = None
+        self._deltas: DeltaWriter | None = None
         self._event_cuts: EventCuts | None = None
 
     def agree(self) -> None:
@@ -109,12 +114,14 @@ class ChiefTraining(WorkerTraining):
         device = device_of(self.prepared.task)
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
         self._checkpoints.shown_directory = joined.model_directory.name
-        self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, job.save_secs)
+        self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, self._save_secs())
         ownership, client = self.step.ps.ownership, self.shard_client
         if isinstance(client, PartitionClient) and ownership is not None and ownership.event_cuts is not None:
             self._event_cuts = EventCuts(
                 ownership.event_cuts, client, job, directory, self._save_cut, self._console.line
             )
+        if job.delta_every_secs:
+            self._deltas = DeltaWriter(directory, job.delta_every_secs)
         process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
         self._recovery = Recovery(
             job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members,
@@ -125,6 +132,12 @@ class ChiefTraining(WorkerTraining):
         sizing = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *sizing]
+
+    def _save_secs(self) -> float:
+        """Returns the seconds between checkpoints, of which deltas are made; 0 for none by time."""
+        return min(
+            (secs for secs in (self.prepared.job.save_secs, self.prepared.job.delta_every_secs) if secs), default=0
+        )
 
     def _warm_starting(self, device: str) -> Callable[[v1.Session], None] | None:
         """Makes the warm start in the graph; returns the function that writes its values and its report."""
@@ -323,6 +336,9 @@ class ChiefTraining(WorkerTraining):
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
         self.joined.model_directory.flush(_LAST_UPLOAD_SECS)
         console.line(f"checkpoint {self._checkpoints.shown_path(step)}")
+        if self._deltas is not None:
+            self._deltas.finish(_LAST_DELTA_SECS)
+            console.line(f"deltas {os.path.join(self.joined.directory, DELTAS)}")
         if job.final_export_dir:
             directory = prepare_export(job.final_export_dir)
             exported = export(self.prepared.model, self.prepared.source, self._checkpoints.path(step), directory)

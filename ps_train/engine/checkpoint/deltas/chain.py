@@ -1,0 +1,143 @@
+"""The chain of deltas of a run: a base, and deltas that lead from one of its checkpoints to a later one.
+
+    chain = Chain("/models/run1")                   # in /models/run1/deltas; one process at a time
+    chain.extend()                                  # adds a delta if there is a new checkpoint; returns its directory
+
+`base/` is the first checkpoint, and `000001/`, `000002/` and so on are the deltas.  The checkpoint that the last one
+leads to is kept by hard links in `.checkpoints/`, because the run removes its own.  A delta gets its name when it is
+complete, so a process that dies leaves a whole chain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+
+from ps_train.base.errors import ConfigError
+from ps_train.engine.checkpoint.deltas.applying import apply_deltas
+from ps_train.engine.checkpoint.deltas.difference import make_delta
+from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.engine.checkpoint.run_checkpoints import LIST, is_whole, list_text, run_checkpoints
+from ps_train.engine.checkpoint.run_files import DELTAS
+
+_BASE, _KEPT, _LOCK = "base", ".checkpoints", ".lock"
+_DIGITS = 6
+
+
+class Chain:
+    """The chain of deltas of a run; it waits until no other process writes it.
+
+    Args:
+      model_dir: local directory of the run.
+
+    Raises:
+      ConfigError: the chain is not whole.
+    """
+
+    def __init__(self, model_dir: str) -> None:
+        self._model_dir, self.directory = model_dir, os.path.join(model_dir, DELTAS)
+        os.makedirs(os.path.join(self.directory, _KEPT), exist_ok=True)
+        self._lock = os.open(os.path.join(self.directory, _LOCK), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        for leftover in glob.glob(os.path.join(glob.escape(self.directory), "*.unfinished-*")):
+            shutil.rmtree(leftover, ignore_errors=True)
+        self._keep_only(self.last)
+
+    @property
+    def last(self) -> int:
+        """Number of the last delta; 0 for the base alone, -1 for an empty chain."""
+        if not os.path.isdir(os.path.join(self.directory, _BASE)):
+            return -1
+        names = os.listdir(self.directory)
+        return max((int(name) for name in names if name.isdigit() and len(name) == _DIGITS), default=0)
+
+    def extend(self) -> str:
+        """Adds the base or a delta if the run has a newer checkpoint than the last; returns its directory or "".
+
+        Raises:
+          ConfigError: the chain is not whole.
+          DamagedCheckpointError: a file is damaged.
+          OSError: a file cannot be written.
+        """
+        last = self.last
+        new = self._kept(last + 1)
+        if not self._take_newest(self._kept(last) if last >= 0 else "", new):
+            return ""
+        if last < 0:
+            target = os.path.join(self.directory, _BASE)
+            unfinished = f"{target}.unfinished-{os.getpid()}"
+            _link_all(new, unfinished)
+            os.rename(unfinished, target)
+        else:
+            target = self._delta(last + 1)
+            make_delta(open_saved(self._kept(last)), open_saved(new), target)
+        self._keep_only(last + 1)
+        return target
+
+    def _kept(self, number: int) -> str:
+        return os.path.join(self.directory, _KEPT, f"{number:0{_DIGITS}}")
+
+    def _delta(self, number: int) -> str:
+        return os.path.join(self.directory, f"{number:0{_DIGITS}}")
+
+    def _keep_only(self, number: int) -> None:
+        """Removes all kept checkpoints but that of a number, which is made again if it is missing."""
+        for name in os.listdir(os.path.join(self.directory, _KEPT)):
+            if name != os.path.basename(self._kept(number)):
+                shutil.rmtree(os.path.join(self.directory, _KEPT, name), ignore_errors=True)
+        if number < 0 or os.path.isdir(self._kept(number)):
+            return
+        base = os.path.join(self.directory, _BASE)
+        if number == 0:
+            _link_all(base, self._kept(0))
+            return
+        try:
+            apply_deltas(open_saved(base), [self._delta(one) for one in range(1, number + 1)], self._kept(number))
+        except ConfigError as error:
+            raise ConfigError(f"{error} Remove {self.directory} to begin another chain.") from None
+
+    def _take_newest(self, before: str, folder: str) -> bool:
+        """Links the newest whole checkpoint of the run into a folder; False if it is that of another folder."""
+        for _, path in run_checkpoints(self._model_dir):
+            if not is_whole(path):
+                continue
+            name = os.path.basename(path)
+            try:
+                kept = os.path.join(before, f"{name}.index")
+                if before and os.path.exists(kept) and os.path.samefile(kept, f"{path}.index"):
+                    return False
+                files = glob.glob(glob.escape(path) + ".*")
+                shutil.rmtree(folder, ignore_errors=True)
+                os.makedirs(folder)
+                for file in files:
+                    _link(file, os.path.join(folder, os.path.basename(file)))
+                with open(os.path.join(folder, LIST), "w") as listed:
+                    listed.write(list_text([name]))
+            except FileNotFoundError:  # the run has removed it at this moment
+                continue
+            return True
+        return False
+
+    def close(self) -> None:
+        """Lets another process write the chain."""
+        os.close(self._lock)
+
+
+def _link_all(source: str, target: str) -> None:
+    os.makedirs(target)
+    for name in os.listdir(source):
+        _link(os.path.join(source, name), os.path.join(target, name))
+
+
+def _link(source: str, target: str) -> None:
+    """Makes a hard link, or a copy where the file system has none."""
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(source, target)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            shutil.copyfile(source, target)

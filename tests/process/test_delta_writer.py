@@ -1,0 +1,46 @@
+"""--delta_every_secs: a job's chain of deltas leads to its last checkpoint, also when it was killed in between."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.engine.checkpoint.deltas.applying import apply_deltas
+from ps_train.engine.checkpoint.deltas.saved import open_saved
+from tests.process.test_warm_start import FLAGS, MODEL
+from tests.support.processes import Processes
+
+
+def deltas_of(directory: pathlib.Path) -> list[str]:
+    return sorted(str(path) for path in (directory / "deltas").glob("0*") if path.name.isdigit())
+
+
+def test_the_chain_leads_to_the_last_checkpoint_over_kills_and_restarts(processes: Processes) -> None:
+    directory = processes.directory
+    (directory / "net.py").write_text(MODEL)
+    model_dir = directory / "run"
+    flags = (*FLAGS, "--model_dir=run", "--delta_every_secs=0.5", "--keep_checkpoints=1", "--batch_size=8")
+    first = processes.run(*flags, "--max_steps=1000000")
+    deadline = time.monotonic() + 200
+    while len(deltas_of(model_dir)) < 2:
+        assert time.monotonic() < deadline and first.process.poll() is None, first.output
+        time.sleep(0.1)
+    first.process.send_signal(signal.SIGKILL)
+    first.wait(30)
+    before = deltas_of(model_dir)
+
+    step = int(tf.train.load_variable(str(model_dir), "global_step"))
+    again = processes.run(*flags, "--num_ps=1", f"--max_steps={step + 500}")
+    assert again.wait(150) == 0, again.output
+    assert any(line.startswith("deltas ") for line in again.lines), again.output
+    deltas = deltas_of(model_dir)
+    assert deltas[: len(before)] == before and len(deltas) > len(before)
+    apply_deltas(open_saved(str(model_dir / "deltas/base")), deltas, str(directory / "copy"))
+    copied, wanted = (tf.train.load_checkpoint(str(path)) for path in (directory / "copy", model_dir))
+    assert copied.get_variable_to_shape_map() == wanted.get_variable_to_shape_map()
+    for key in wanted.get_variable_to_shape_map():
+        assert np.array_equal(copied.get_tensor(key), wanted.get_tensor(key)), key

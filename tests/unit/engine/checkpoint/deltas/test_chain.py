@@ -1,0 +1,91 @@
+"""The chain of a run's deltas: it goes on after any end of its process."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ConfigError
+from ps_train.engine.checkpoint.deltas import chain as chains
+from ps_train.engine.checkpoint.deltas.applying import apply_deltas
+from ps_train.engine.checkpoint.deltas.chain import Chain
+from ps_train.engine.checkpoint.deltas.manifest import read_manifest
+from ps_train.engine.checkpoint.deltas.saved import open_saved
+
+_random = np.random.default_rng(2)
+VALUES = {"table": _random.normal(size=(200, 3)).astype(np.float32)}
+
+
+def save(directory: pathlib.Path, step: int) -> np.ndarray:
+    """Writes a checkpoint in which some rows differ from the one before, and removes that one."""
+    VALUES["table"][_random.integers(200, size=5)] += 1
+    for old in directory.glob("model.ckpt-*"):
+        old.unlink()
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("table", initializer=VALUES["table"])
+        v1.get_variable("global_step", initializer=np.int64(step))
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver().save(session, str(directory / "model.ckpt"), step, write_meta_graph=False)
+    return VALUES["table"].copy()
+
+
+def applied(directory: pathlib.Path) -> np.ndarray:
+    """What the base and all deltas of a chain give."""
+    deltas = sorted(str(path) for path in (directory / "deltas").glob("0*"))
+    target = directory / "applied"
+    shutil.rmtree(target, ignore_errors=True)
+    apply_deltas(open_saved(str(directory / "deltas/base")), deltas, str(target))
+    return tf.train.load_checkpoint(str(target)).get_tensor("table")
+
+
+def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> None:
+    chain = Chain(str(tmp_path))
+    assert chain.extend() == "" and chain.last == -1
+    save(tmp_path, 1)
+    assert chain.extend().endswith("base") and chain.extend() == ""
+    expected = save(tmp_path, 5)
+    assert chain.extend().endswith("000001") and chain.extend() == ""
+    assert np.array_equal(applied(tmp_path), expected)
+    chain.close()
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_args):
+        raise Killed
+
+    for name in ("make_delta", "_keep_only"):  # before a delta has its name, and after it
+        expected = save(tmp_path, 9)
+        chain = Chain(str(tmp_path))
+        before = chain.last
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(*((chains, name) if name == "make_delta" else (Chain, name)), killed)
+            chain.extend()
+        chain.close()
+        (tmp_path / "deltas" / f"{before + 1:06}.unfinished-1").mkdir()
+        chain = Chain(str(tmp_path))
+        assert chain.last == before + (name == "_keep_only")
+        assert bool(chain.extend()) == (name == "make_delta")
+        chain.close()
+        assert np.array_equal(applied(tmp_path), expected)
+        assert not list((tmp_path / "deltas").glob("*.unfinished-*"))
+
+    shutil.rmtree(tmp_path / "deltas/.checkpoints")
+    expected = save(tmp_path, 3)  # a run that was rolled back
+    chain = Chain(str(tmp_path))
+    chain.extend()
+    chain.close()
+    assert np.array_equal(applied(tmp_path), expected)
+    manifests = [read_manifest(str(path)) for path in sorted((tmp_path / "deltas").glob("0*"))]
+    assert [one.next.global_step for one in manifests] == [5, 9, 9, 3]
+    assert max(sum(entry.rows for entry in one.entries) for one in manifests) <= 6
+
+    shutil.rmtree(tmp_path / "deltas/.checkpoints")
+    shutil.rmtree(tmp_path / "deltas/000002")
+    with pytest.raises(ConfigError, match="to begin another chain"):
+        Chain(str(tmp_path))
