@@ -20,7 +20,7 @@ from ps_train.config.validators import (
 )
 
 _WRITERS = ("chief", "ps", "auto")
-_SLOTS, _STEPS = ("keep", "drop"), ("0", "keep")
+_SLOTS, _STEPS = ("keep", "drop", "rebuild"), ("0", "keep")
 _RECOVERIES = ("partial", "consistent")
 _MOST_PROFILED = 1000
 _EARLY_STOP = Check(
@@ -118,7 +118,7 @@ class OutputFields:
         "", "checkpoints", "File of the names that variables have there, where they differ; see docs/WARM_START.md."
     )
     warm_start_slots: str = job_field(
-        "keep", "checkpoints", "The optimizer's slots: those of the checkpoint where they fit, or new ones.",
+        "keep", "checkpoints", "The optimizer's slots: those of the checkpoint where they fit, new ones, or those that fit and sums of squares of another Adagrad.",
         one_of(_SLOTS),
     )  # fmt: skip
     warm_start_step: str = job_field(

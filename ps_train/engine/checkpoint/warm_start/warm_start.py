@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -22,7 +24,10 @@ from ps_train.engine.checkpoint.warm_start.writing import Target, write
 from ps_train.engine.variables.variables import CheckpointEntry
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
-KEEP, DROP = "keep", "drop"
+KEEP, DROP, REBUILD = "keep", "drop", "rebuild"
+_SUMS_OF_SQUARES = {"/Adagrad": "/RowWiseAdagrad", "/RowWiseAdagrad": "/Adagrad"}
+"""Slots that are computed from that of another optimizer: a row's sum is the mean of those of its numbers."""
+
 _OWN = "ps_train/"
 """Prefix of the keys of counters, which belong to a run."""
 
@@ -123,7 +128,7 @@ def warm_start(
       source: the checkpoint.
       entries: the entries of the job's own checkpoints.
       device: device of the chief.
-      slots: KEEP or DROP.
+      slots: KEEP, DROP or REBUILD.
       keeps_step: True if training goes on at the global step of the checkpoint; else it begins at 0.
     """
     by_key: dict[str, list[CheckpointEntry]] = {}
@@ -162,6 +167,8 @@ def _choice_of_slot(
         return Choice(FRESH)
     kind = key[len(owner) :]
     old = _slot_name(f"{before.source}{kind}" if owner else key, source)
+    if not old and owner and slots == REBUILD and (rebuilt := _rebuilt(kind, before, source, kinds[key])) is not None:
+        return rebuilt
     if not old:
         return Choice(FRESH, note="of another optimizer" if owner else "")
     (shape, dtype), (old_shape, old_dtype) = kinds[key], source.kinds[old]
@@ -174,6 +181,24 @@ def _choice_of_slot(
     if dtype != old_dtype or not fits:
         return Choice(FRESH, note=f"{old}: another shape or dtype")
     return dataclasses.replace(before, source=old) if by_row else Choice(TAKEN, old)
+
+
+def _rebuilt(kind: str, before: Choice, source: Source, wanted: tuple[list[int], tf.DType]) -> Choice | None:
+    """Returns the choice of a slot that is computed from that of another optimizer; None if there is none."""
+    old = _slot_name(f"{before.source}{_SUMS_OF_SQUARES.get(kind, kind)}", source)
+    if not old or source.kinds[old][1] != wanted[1]:
+        return None
+    shape = wanted[0][1:]
+
+    def read(begin: int, count: int) -> np.ndarray[Any, Any]:
+        sums = source.read(old, begin, count)
+        if sums.ndim > len(shape) + 1:
+            return sums.mean(tuple(range(len(shape) + 1, sums.ndim)), dtype=sums.dtype)
+        return np.broadcast_to(
+            sums.reshape(len(sums), *[1] * len(shape)) if sums.ndim == 1 else sums, (len(sums), *shape)
+        )
+
+    return Choice(REMAPPED, old, "rebuilt", before.route, read)
 
 
 def _slot_name(name: str, source: Source) -> str:

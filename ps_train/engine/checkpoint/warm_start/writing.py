@@ -29,10 +29,14 @@ class Target:
     Args:
       entries: the slices, or the copies of a value that each ps has.
       device: device of the chief.
+
+    Attributes:
+      rows_at_once: number of rows that are written at once.
     """
 
     def __init__(self, entries: Sequence[CheckpointEntry], device: str) -> None:
         self._slices = [_Slice(entry, device) for entry in entries]
+        self.rows_at_once = min(piece.rows_at_once for piece in self._slices)
 
     def write_rows(self, session: v1.Session, places: Array, values: Array) -> None:
         """Writes rows at places of the whole variable, int64 [n]."""
@@ -56,7 +60,7 @@ class _Slice:
         self._is_sliced = bool(entry.slice_spec)
         self.begin = int(entry.slice_spec.rpartition(" ")[2].split(",")[0]) if entry.slice_spec else 0
         self.rows = shape[0] if shape else 1
-        self._most = max(1, CHUNK_BYTES * self.rows // max(1, variable_bytes(variable)))
+        self.rows_at_once = max(1, CHUNK_BYTES * self.rows // max(1, variable_bytes(variable)))
         with tf.device(device), tf.device("/device:CPU:0"):
             self._rows = v1.placeholder(tf.int64, [None], "warm_start_rows")
             self._values = v1.placeholder(dtype, [None, *shape[1:]] if shape else [], "warm_start_values")
@@ -70,11 +74,11 @@ class _Slice:
         session.run(self._scatter, {self._rows: rows, self._values: values}, CHUNK_CALL)
 
     def write_all(self, session: v1.Session, read: Any) -> None:
-        if self._scatter is None or self.rows <= self._most:
+        if self._scatter is None or self.rows <= self.rows_at_once:
             value = read(self.begin, self.rows) if self._is_sliced else read(0, -1)
             session.run(self._assign, {self._values: value}, CHUNK_CALL)
             return
-        for begin, count in parts_of(self.rows, self._most):
+        for begin, count in parts_of(self.rows, self.rows_at_once):
             self.write_rows(session, np.arange(begin, begin + count), read(self.begin + begin, count))
 
 
@@ -91,7 +95,8 @@ def write(session: v1.Session, target: Target, source: Source, choice: Choice) -
     if choice.route is None:
         target.write_all(session, read)
         return
-    for begin, count in parts_of(choice.route.source_rows, source.rows_at_once(choice.source)):
+    most = min(source.rows_at_once(choice.source), target.rows_at_once)
+    for begin, count in parts_of(choice.route.source_rows, most):
         rows, places = choice.route.places(begin, count)
         if len(rows):
             target.write_rows(session, places, read(begin, count)[rows])

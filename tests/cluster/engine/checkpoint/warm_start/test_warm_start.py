@@ -147,6 +147,20 @@ def test_another_optimizer_begins_with_new_slots(tmp_path) -> None:
     assert {"t/Adam", "t/Adam_1", "net/b/Adam", "beta1_power"} <= set(found.unused())
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("old", "new"), [("adagrad", "rowwise_adagrad"), ("rowwise_adagrad", "adagrad")])
+def test_sums_of_squares_are_rebuilt_for_another_adagrad(old, new, tmp_path) -> None:
+    names = {"adagrad": "Adagrad", "rowwise_adagrad": "RowWiseAdagrad"}
+    before = trained(Net(np.arange(50), rows=50), tmp_path, optimizer=old).values()
+    _, _, after, _ = warm(Net(np.arange(50), rows=50), tmp_path, 2, slots="rebuild", optimizer=new)
+    for name in ("t", "net/w", "net/b"):
+        sums = before[f"{name}/{names[old]}"]
+        if name != "net/b":
+            sums = sums.mean(1, dtype=np.float32) if old == "adagrad" else np.repeat(sums[:, None], DIMENSION, 1)
+        assert np.array_equal(after[f"{name}/{names[new]}"], sums), name
+    assert np.array_equal(after["t"], before["t"])
+
+
 @pytest.mark.parametrize("num_ps", [1, 2])
 @pytest.mark.long
 def test_names_come_from_the_map(num_ps, tmp_path) -> None:
