@@ -118,9 +118,12 @@ class OutputFields:
         "", "checkpoints", "File of the names that variables have there, where they differ; see docs/WARM_START.md."
     )
     warm_start_slots: str = job_field(
-        "keep", "checkpoints", "The optimizer's slots: those of the checkpoint where they fit, new ones, or those that fit and sums of squares of another Adagrad.",
+        "keep",
+        "checkpoints",
+        "The optimizer's slots.  keep: those of the checkpoint where they fit.  drop: new ones.  rebuild: as keep, and "
+        "the sums of squares of adagrad from those of rowwise_adagrad, or the other way round.",
         one_of(_SLOTS),
-    )  # fmt: skip
+    )
     warm_start_step: str = job_field(
         "0", "checkpoints", "Where a warm start begins: at step 0, or at the step of the checkpoint.", one_of(_STEPS)
     )
