@@ -68,11 +68,13 @@ class Reader:
       write: puts rows into a directory.
       ours: what a model's `data` returns for it.
       plain: the same rows in tf.data.
+      by_hand: in the place of `plain`, yields the rows of shuffled batches without end, made without TensorFlow.
     """
 
     write: Callable[[pathlib.Path, Rows], None]
     ours: Callable[[pathlib.Path], Any]
     plain: Callable[[pathlib.Path], Plain]
+    by_hand: Callable[[pathlib.Path, int, int], Iterator[int]] | None = None
 
 
 def _files(directory: pathlib.Path) -> list[str]:
@@ -178,6 +180,63 @@ class Blocks(Stream):
         )
 
 
+_FLOATS = [f"i{number}" for number in range(INTEGERS)]
+_INTEGERS = [f"c{number}" for number in range(CATEGORIES)]
+
+
+def _write_parquet(directory: pathlib.Path, rows: Rows) -> None:
+    """Writes 14 floats and 26 integers a row, as a warehouse does: a column each, zstd."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for number, part in rows.parts():
+        columns = [part.labels.astype(np.float32), *part.integers.T.astype(np.float32), *part.categories.T]
+        table = pa.table(columns, names=["label", *_FLOATS, *_INTEGERS])
+        pq.write_table(table, directory / f"rows-{number}.parquet", compression="zstd")
+
+
+def _parse_columns(columns: dict[str, tf.Tensor]) -> Any:
+    integers = tf.stack([columns[name] for name in _FLOATS], 1)
+    return {"integers": integers, "categories": tf.stack([columns[name] for name in _INTEGERS], 1)}, columns["label"]
+
+
+def _read_parquet(directory: pathlib.Path) -> Iterator[list[np.ndarray]]:
+    """Yields integers, categories and labels of many rows at once, read by pyarrow."""
+    import pyarrow.parquet as pq
+
+    for path in _files(directory):
+        for batch in pq.ParquetFile(path).iter_batches(use_threads=False):
+            columns = [np.stack([batch.column(name).to_numpy() for name in names], 1) for names in (_FLOATS, _INTEGERS)]
+            yield [*columns, batch.column("label").to_numpy()]
+
+
+def _plain_parquet(directory: pathlib.Path) -> Plain:
+    specs: Any = ([INTEGERS], tf.float32), ([CATEGORIES], tf.int64), ([], tf.float32)
+    signature = tuple(tf.TensorSpec([None, *shape], dtype) for shape, dtype in specs)
+    chunks = tf.data.Dataset.from_generator(lambda: map(tuple, _read_parquet(directory)), output_signature=signature)
+    return Plain(chunks.unbatch(), _labelled)
+
+
+def _labelled(integers: tf.Tensor, categories: tf.Tensor, labels: tf.Tensor) -> Any:
+    return {"integers": integers, "categories": categories}, labels
+
+
+def _parquet_by_hand(directory: pathlib.Path, batch: int, shuffled: int) -> Iterator[int]:
+    """Shuffles pools of rows with numpy."""
+    random, rest = np.random.default_rng(1), [np.zeros([0, INTEGERS]), np.zeros([0, CATEGORIES]), np.zeros(0)]
+    while True:
+        for found in _read_parquet(directory):
+            rest = [np.concatenate(pair) for pair in zip(rest, found, strict=True)]
+            if len(rest[2]) < shuffled:
+                continue
+            order = random.permutation(len(rest[2]))
+            rest = [column[order] for column in rest]
+            whole = len(order) // batch
+            for number in range(whole):
+                yield len([column[number * batch : (number + 1) * batch].copy() for column in rest][2])
+            rest = [column[whole * batch :] for column in rest]
+
+
 READERS = {
     "Arrays": Reader(
         _write_arrays,
@@ -203,6 +262,17 @@ READERS = {
         _write_criteo,
         _criteo,
         lambda directory: Plain(tf.data.TextLineDataset(_files(directory)), parse_criteo),
+    ),
+    "Parquet": Reader(
+        _write_parquet,
+        lambda directory: ps_train.Parquet(f"{directory}/*", parse=_parse_columns),
+        _plain_parquet,
+    ),
+    "Parquet, by hand": Reader(
+        _write_parquet,
+        lambda directory: ps_train.Parquet(f"{directory}/*", parse=_parse_columns),
+        _plain_parquet,
+        _parquet_by_hand,
     ),
     "Stream": Reader(
         _write_binary,
