@@ -138,3 +138,18 @@ def test_synchronous_training_ends_at_the_values_of_a_run_that_was_not_disturbed
             found = tf.train.load_checkpoint(path).get_tensor(name)
             np.testing.assert_array_equal(found, expected * step // steps, err_msg=f"{name} at step {step}")
     assert run.value("global_step") == steps
+
+
+@pytest.mark.long
+def test_a_ps_that_is_killed_while_the_chief_ends_the_job_and_comes_back_ends_well_too(processes: Processes) -> None:
+    """Slow ends the training for 4 s, after its last checkpoint."""
+    flags = ("--model=tests.support.models:SlowEnd", "--max_steps=200", "--batch_size=1", "--log_secs=0.1")
+    cluster = TestCluster(processes, 2, 1, *flags)
+    servers, (chief,) = cluster.start_all()
+    chief.wait_for("the end begins", 90)
+    servers[1].kill()
+    time.sleep(5)  # beyond the end
+    servers[1] = cluster.start("ps", 1)
+    for process in (chief, *servers):
+        assert process.wait(90) == 0, process.output
+    assert json.loads((cluster.model_dir / "result.json").read_text())["global_step"] == 200

@@ -148,6 +148,19 @@ class SlowCounting(Counting):
         return super().forward(paced(features, 0.035), training)
 
 
+class SlowEnd(Counting):
+    """The same, with a listener that takes 4 s after the last checkpoint."""
+
+    def saving_listeners(self):
+        return [SlowListener()]
+
+
+class SlowListener(v1.train.CheckpointSaverListener):
+    def end(self, session, global_step_value):
+        print("the end begins", flush=True)
+        time.sleep(4)
+
+
 class Adding(Linear):
     """An update of the mean gradient of all data adds exactly j + 1 to element j of each of two variables.
 
