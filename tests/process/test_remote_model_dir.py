@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -147,16 +148,49 @@ def test_killed_at_some_moment_the_job_goes_on_on_another_machine_from_the_last_
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("url", "changes", "line"),
+    ("url", "fault", "line"),
     [
-        ("s3://nowhere/run", {}, "cannot be used (nowhere does not exist): check the address"),
-        ("memory://run", {}, "is in the memory of one process"),
-        ("none://run", {}, "no package of fsspec knows none://"),
+        ("s3://nowhere/run", "", "cannot be used (nowhere does not exist): check the address"),
+        (URL, "403", "cannot be used ("),
+        ("memory://run", "", "is in the memory of one process"),
+        ("none://run", "", "no package of fsspec knows none://"),
     ],
 )
 def test_a_directory_that_cannot_be_written_is_one_line_before_the_start(
-    processes: Processes, store: ObjectStore, files, url: str, changes: dict[str, str], line: str
+    processes: Processes, store: ObjectStore, files, url: str, fault: str, line: str
 ) -> None:
-    run = processes.run(MODEL, f"--model_dir={url}", env={**machine(processes, store, "a"), **changes})
+    store.fault = fault
+    run = processes.run(MODEL, f"--model_dir={url}", env=machine(processes, store, "a"))
     assert run.wait(300) == 2, run.output
     assert line in run.output and len(run.lines) == 1, run.output
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["worker", "evaluator"])
+def test_a_store_that_hangs_at_the_start_ends_the_task_in_time(
+    processes: Processes, store: ObjectStore, files, task: str
+) -> None:
+    store.fault = "hang"
+    flags = ["--ps_hosts=127.0.0.1:1", "--worker_hosts=127.0.0.1:2", f"--job_name={task}", "--task_index=0"]
+    began = time.monotonic()
+    run = processes.run(
+        MODEL, *flags, f"--model_dir={URL}", "--startup_timeout_secs=8", env=machine(processes, store, "a")
+    )
+    assert run.wait(300) == 1, run.output
+    assert f"model_dir={URL}" in run.lines[-1] and "does not answer (no answer within 8s)" in run.lines[-1], run.output
+    assert time.monotonic() - began < 120
+
+
+@pytest.mark.long
+def test_training_goes_on_although_the_store_hangs(processes: Processes, store: ObjectStore, files) -> None:
+    flags = [*QUICK, f"--model_dir={URL}", "--max_steps=1000000"]
+    running = processes.run(MODEL, *flags, env=machine(processes, store, "a"))
+    eventually(lambda: listed(files), 300, "the first checkpoint on the store")
+    store.fault = "hang"
+    running.wait_for("takes no files (an upload takes more than 30s)", 300)
+    before = running.output.count("step ")
+    eventually(lambda: running.output.count("step ") > before, 60, "training goes on")
+    store.fault = ""
+    running.wait_for("takes files again", 300)
+    running.send(signal.SIGTERM)
+    assert running.wait(60) == 143

@@ -2,7 +2,8 @@
 
 with object_store() as store:
     store.environment           # variables with which s3fs finds it
-    store.fault = "503"         # every request is refused with SlowDown; "cut": uploads end after a part
+    store.fault = "503"         # every request is refused with SlowDown; "403": the credentials are refused;
+                                # "cut": uploads end after a part; "hang": no request is answered
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ import contextlib
 import http.client
 import http.server
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
-_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+_ANSWERS = {
+    "503": b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>",
+    "403": b"<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist in our records.</Message></Error>",
+}
+"""Bodies of refused requests, by their status."""
 
 
 class ObjectStore:
@@ -25,7 +31,7 @@ class ObjectStore:
 
     Attributes:
       environment: variables with which s3fs finds it.
-      fault: "" for none; "503" or "cut".
+      fault: "" for none; "503", "cut", "403" or "hang".
       failed: number of requests that failed on purpose.
     """
 
@@ -55,9 +61,15 @@ class ObjectStore:
                     self.close_connection = True
                     return
                 body = self.rfile.read(length)
-                if store.fault == "503":
+                if store.fault in _ANSWERS:
                     store.failed += 1
-                    self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
+                    self._answer(int(store.fault), [("Content-Type", "application/xml")], _ANSWERS[store.fault])
+                    return
+                if store.fault == "hang":
+                    store.failed += 1
+                    while store.fault == "hang":
+                        time.sleep(0.05)
+                    self.close_connection = True
                     return
                 connection = http.client.HTTPConnection(*store._target, timeout=30)
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}

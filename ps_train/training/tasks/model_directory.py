@@ -20,6 +20,7 @@ from typing import TypeVar
 from ps_train.base.errors import ConfigError, PsTrainError, RefusedError, SaveError, UnreachableError, one_line
 from ps_train.base.remote_files import RemoteDirectory, may_pass, scheme_of
 from ps_train.cluster.membership.directory_lock import DirectoryLock, held_directory, held_remote_directory
+from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.files import prepare_directory
@@ -31,7 +32,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_PAUSE_SECS = 2.0
+_PAUSE_SECS, _CALL_SECS = 2.0, 20.0
+"""Seconds between two calls to a store that does not answer, and for the first call to be answered."""
+
 _LAST_UPLOAD_SECS, _BRIEF_UPLOAD_SECS = 60.0, 3.0
 """Seconds for the last files of a job that is done, and of one that failed or was stopped."""
 
@@ -89,7 +92,7 @@ def check_model_dir(job: Job) -> None:
     """
     if scheme_of(job.model_dir):
         with contextlib.suppress(UnreachableError):  # the chief waits for it
-            _answered(job, RemoteDirectory(job.model_dir).check_writable, 0.0)
+            _check_writable(job, RemoteDirectory(job.model_dir), 0.0)
 
 
 @contextlib.contextmanager
@@ -107,7 +110,7 @@ def directory_of_chief(job: Job, task: Task) -> Iterator[ModelDirectory]:
         return
     remote = RemoteDirectory(job.model_dir)
     answered = functools.partial(_answered, job, within_secs=job.startup_timeout_secs)
-    answered(remote.check_writable)
+    _check_writable(job, remote, job.startup_timeout_secs)
     with contextlib.ExitStack() as stack:
         lock = answered(
             lambda: stack.enter_context(held_remote_directory(remote, str(task), job.heartbeat_timeout_secs))
@@ -188,7 +191,7 @@ def directory_of_evaluator(job: Job) -> Iterator[ReadDirectory]:
         yield ReadDirectory(_local_directory(job))
         return
     remote = RemoteDirectory(job.model_dir)
-    _answered(job, remote.check_writable, job.startup_timeout_secs)
+    _check_writable(job, remote, job.startup_timeout_secs)
     with contextlib.ExitStack() as stack:
         path = _answered(job, lambda: stack.enter_context(evaluator_spool(remote)), job.startup_timeout_secs)
         uploader = Uploader(EvaluatorUploads(remote, path), remote.url)
@@ -226,6 +229,23 @@ def _local_directory(job: Job) -> str:
     if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
         raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
     return directory
+
+
+def _check_writable(job: Job, remote: RemoteDirectory, within_secs: float) -> None:
+    """Checks that the store of model_dir takes files; the packages may wait for minutes for a store that hangs.
+
+    Raises:
+      ConfigError, UnreachableError: as `_answered`.
+    """
+    call_secs = min(within_secs or _CALL_SECS, _CALL_SECS)
+
+    def check() -> None:
+        try:
+            run_within(remote.check_writable, call_secs, lambda: False)
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {call_secs:g}s") from None
+
+    _answered(job, check, within_secs)
 
 
 def _answered(job: Job, call: Callable[[], T], within_secs: float) -> T:
