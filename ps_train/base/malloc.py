@@ -9,9 +9,10 @@ another, so a long job spreads over all of them (docs/decisions/0021-what-a-reco
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 MMAP_BYTES = 128 << 20
 """Blocks smaller than this come from the heap."""
@@ -31,9 +32,11 @@ def tune_malloc(environ: Mapping[str, str]) -> bool:
     Args:
       environ: the environment.  With any setting of malloc in it, and without glibc, nothing is changed.
     """
+    global _is_tuned
     arenas = max(2, os.cpu_count() or 1)
     settings = {_M_MMAP_THRESHOLD: MMAP_BYTES, _M_TRIM_THRESHOLD: TRIM_BYTES, _M_ARENA_MAX: arenas}
-    return _set(settings, environ)
+    _is_tuned = _set(settings, environ)
+    return _is_tuned
 
 
 def return_large_blocks(environ: Mapping[str, str]) -> bool:
@@ -45,6 +48,24 @@ def return_large_blocks(environ: Mapping[str, str]) -> bool:
       environ: as in `tune_malloc`.
     """
     return _set({_M_MMAP_THRESHOLD: RETURNED_BYTES}, environ)
+
+
+@contextlib.contextmanager
+def large_blocks_returned(environ: Mapping[str, str]) -> Iterator[None]:
+    """Lets malloc return large blocks within the body; afterwards the process keeps them again if it is tuned.
+
+    Args:
+      environ: as in `tune_malloc`.
+    """
+    return_large_blocks(environ)
+    try:
+        yield
+    finally:
+        if _is_tuned:
+            tune_malloc(environ)
+
+
+_is_tuned = False
 
 
 def _set(settings: Mapping[int, int], environ: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ps_train.config.cluster_fields import ClusterFields
 from ps_train.config.fields import source_of
+from ps_train.config.metric_rule import parse_export
 from ps_train.config.output_fields import OutputFields
 from ps_train.config.training_fields import AUTO, TrainingFields
 
@@ -40,7 +41,8 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
     @property
     def final_export_dir(self) -> str:
         """Returns export_dir if the chief exports the model at the end, else ""."""
-        return self.export_dir if self.export == "final" else ""
+        choice = parse_export(self.export)
+        return self.export_dir if choice is not None and choice.kind == "final" else ""
 
     @property
     def recovery_mode(self) -> str:

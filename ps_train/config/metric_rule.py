@@ -92,10 +92,12 @@ class ExportChoice:
     Attributes:
       kind: "final", "latest" or "best".
       rule: the metric of "best".
+      is_split: the tables are in files of their own.
     """
 
     kind: str
     rule: MetricRule
+    is_split: bool = False
 
 
 def parse_early_stop(text: str) -> EarlyStop | None:
@@ -105,11 +107,16 @@ def parse_early_stop(text: str) -> EarlyStop | None:
 
 
 def parse_export(text: str) -> ExportChoice | None:
-    """Returns the meaning of final, latest, best or best:metric; None if it is none of them."""
+    """Returns the meaning of final, latest, best or best:metric, or of one of them and `,split`; None otherwise."""
+    text, comma, rest = text.partition(",")
+    if text == "split" and not comma:
+        text, rest = "final", text
+    if rest not in ("", "split") or (comma and not rest):
+        return None
     match = _EXPORT.fullmatch(text)
     if not match or (match[2] and match[1] != "best"):
         return None
-    return ExportChoice(match[1], _rule(match[2] or ""))
+    return ExportChoice(match[1], _rule(match[2] or ""), rest == "split")
 
 
 def _rule(text: str) -> MetricRule:

@@ -40,7 +40,10 @@ _PROFILE = Check(
     f"STEP:COUNT with 1 to {_MOST_PROFILED} steps, for example 200:20",
     lambda text: not text or parse_profile(text) is not None,
 )
-_EXPORTS = Check("one of final, latest, best, or best:METRIC", lambda text: parse_export(text) is not None)
+_EXPORTS = Check(
+    "one of final, latest, best, or best:METRIC; split, or one of these and ,split as latest,split",
+    lambda text: parse_export(text) is not None,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +148,7 @@ class OutputFields:
         "checkpoints",
         "Models to export.  final: the last one, by the chief.  latest: after each evaluation, by the evaluator.  best:"
         " each that is the best so far by the model's first metric or by METRIC (-METRIC: smaller is better).  The "
-        "evaluator keeps its last 5 exports.",
+        "evaluator keeps its last 5 exports.  split: final, with the tables in files of their own; also latest,split.",
         _EXPORTS,
     )
 

@@ -17,6 +17,7 @@ It does not decide when to save, except in the hook that asks whether a checkpoi
 Files:
 
     async_saver.py      Saver that takes checkpoints of one global step while workers train
+    checkpoint_copier.py  The variables of a SavedModel, copied from a checkpoint part by part
     chunked_io.py       Reading and writing of stored variables in chunks of bounded size
     contents.py         Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph
     deltas/             Deltas: the exact difference of two checkpoints or SavedModels, and the way back
@@ -25,6 +26,7 @@ Files:
     export.py           Export of the trained model as a SavedModel, which serves without this package
     directory_probe.py  Probe of the chief's directory by each ps: may it read and write files there?
     files.py            Checkpoint files, which the chief and the ps write and read for any number of ps
+    fingerprint.py      The fingerprint of a SavedModel: its graph, its variables and its step
     glob_free.py        Paths of checkpoints for TensorFlow's readers, which take a path for a pattern
     initial_values.py   Initial values that the chief sends to the ps, because only it may have them
     parallel_calls.py   Calls of a session that several threads make side by side
@@ -39,6 +41,7 @@ Files:
     save_watcher.py     Thread of the chief that begins checkpoints between the chief's own steps
     shadow_copies.py    Second copies of stored variables, each on the ps of its original
     snapshot.py         State of one moment, which is written to a checkpoint while updates go on
+    split_tables.py     Tables of an export in parts: rows in sorted shards, and a graph that takes rows as inputs
     spool.py            Spool of a model directory on an object store: the local directory in which a task works instead
     warm_start/         Warm start: the variables of a new job begin with the values of another training
     uploads.py          Uploads from a spool to the model directory on an object store

@@ -100,6 +100,24 @@ def check_kind(path: str, key: str, found: Kind, wanted: Kind) -> None:
         )
 
 
+def check_variables(path: str, variables: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+    """Checks that a checkpoint has the values of a plain graph's variables.
+
+    Args:
+      path: path of the checkpoint, for errors.
+      variables: key to variable.
+      kinds: key to shape and dtype in the checkpoint.
+
+    Raises:
+      ModelError: the checkpoint belongs to another model.
+    """
+    missing = sorted(variables.keys() - kinds.keys())
+    if missing:
+        raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
+    for key, variable in variables.items():
+        check_kind(path, key, kinds[key], (variable.shape.as_list(), variable.dtype.base_dtype))
+
+
 def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, Any], path: str) -> None:
     """Restores a plain graph's variables from a checkpoint of any topology.
 
@@ -118,12 +136,7 @@ def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, An
     if not named:
         return
     try:
-        kinds = read_kinds(path)
-        missing = sorted(named.keys() - kinds.keys())
-        if missing:
-            raise ModelError(f"checkpoint {path} has no {', '.join(missing[:5])}: {_ANOTHER}")
-        for key, variable in named.items():
-            check_kind(path, key, kinds[key], (variable.shape.as_list(), variable.dtype.base_dtype))
+        check_variables(path, named, read_kinds(path))
         names, dtypes = list(named), [v.dtype.base_dtype for v in named.values()]
         slices = [""] * len(names)
         with glob_free(path) as readable:

@@ -10,6 +10,8 @@ names.  Both return the outputs of `Model.predictions`.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import shutil
 import socket
@@ -22,16 +24,40 @@ import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
 from ps_train.base.errors import ConfigError, SaveError, cause_of, one_line
+from ps_train.base.malloc import large_blocks_returned
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
+from ps_train.config.job import Job
+from ps_train.config.metric_rule import parse_export
 from ps_train.data.opened_files import errors_of, is_of_tensorflow
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.served_features import ServedFeatures
-from ps_train.engine.checkpoint.contents import restore_into, shapes_and_dtypes
+from ps_train.engine.checkpoint.checkpoint_copier import CheckpointCopier
+from ps_train.engine.checkpoint.contents import shapes_and_dtypes
+from ps_train.engine.checkpoint.deltas.saved import Values
+from ps_train.engine.checkpoint.fingerprint import write_fingerprint
+from ps_train.engine.checkpoint.split_tables import SplitLookups, write_tables
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
-from ps_train.modeling.tables.row_source import declared_tables
+from ps_train.modeling.tables.row_source import declared_tables, rows_from
 from ps_train.modeling.tables.table_layout import LAYOUTS_FILE, layouts_text
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportForm:
+    """The form of an export.
+
+    Attributes:
+      is_split: the SavedModel takes rows as inputs, and the tables are in files beside it (`split_tables.py`).
+    """
+
+    is_split: bool = False
+
+
+def form_of(job: Job) -> ExportForm:
+    """Returns the form of a job's exports."""
+    choice = parse_export(job.export)
+    return ExportForm(choice is not None and choice.is_split)
 
 
 def prepare_export(path: str) -> str:
@@ -68,16 +94,18 @@ def served_features(source: DataSource) -> ServedFeatures:
         return ServedFeatures(evaluation_batches(source.get(), 1).features)
 
 
-def export(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
+def export(model: Model, source: DataSource, checkpoint: str, directory: str, form: ExportForm = ExportForm()) -> str:
     """Writes the SavedModel into the next numbered directory.
 
-    On a local disk that directory is complete when it appears.  Elsewhere `saved_model.pb` is written last.
+    On a local disk that directory is complete when it appears.  Elsewhere it is written on the local disk first, and
+    `saved_model.pb` is copied last.
 
     Args:
       model: the trained model.
       source: data with the features that will be served.
       checkpoint: path of the checkpoint.
       directory: absolute path, from `prepare_export`.
+      form: of the export.
 
     Returns:
       The path of the SavedModel.
@@ -85,55 +113,74 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str) ->
     Raises:
       ModelError: a feature cannot be exported, or the checkpoint belongs to another model.
       DamagedCheckpointError: the checkpoint is damaged.
-      SaveError: a file system of fsspec does not take it.
+      SaveError: the file system does not take it.
     """
-    if not is_of_tensorflow(directory):
-        return _export_by_fsspec(model, source, checkpoint, directory)
-    is_remote = bool(scheme_of(directory))
-    unfinished = f"unfinished-{socket.gethostname()}-{os.getpid()}"
-    path = os.path.join(directory, str(_next_number(directory)) if is_remote else unfinished)
-    if not is_remote:
-        shutil.rmtree(path, ignore_errors=True)
-    _write(model, source, checkpoint, path)
-    return path if is_remote else _number(path, directory)
+    if scheme_of(directory):
+        with tempfile.TemporaryDirectory(prefix="ps_train_export_") as local:
+            whole = os.path.join(local, "export")
+            _write(model, source, checkpoint, whole, form)
+            return _upload(whole, f"{directory}/{_next_number(directory)}")
+    unfinished = os.path.join(directory, f"unfinished-{socket.gethostname()}-{os.getpid()}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        _write(model, source, checkpoint, unfinished, form)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return _number(unfinished, directory)
 
 
-def _export_by_fsspec(model: Model, source: DataSource, checkpoint: str, directory: str) -> str:
-    path = f"{directory}/{_next_number(directory)}"
-    remote = RemoteDirectory(path)
-    with tempfile.TemporaryDirectory(prefix="ps_train_export_") as local:
-        whole = os.path.join(local, "export")
-        _write(model, source, checkpoint, whole)
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(whole) for name in names]
-        try:
-            for name in sorted(found, key=lambda name: name.endswith("saved_model.pb")):
-                remote.upload(name, os.path.relpath(name, whole))
-        except Exception as error:
-            raise SaveError(f"{path} could not be written: {one_line(error)}.") from error
+def _upload(whole: str, path: str) -> str:
+    """Copies a SavedModel to another file system; returns its path there."""
+    names = [os.path.relpath(os.path.join(at, name), whole) for at, _, some in os.walk(whole) for name in some]
+    try:
+        for name in sorted(names, key=lambda name: name == "saved_model.pb"):
+            if is_of_tensorflow(path):
+                gfile.makedirs(os.path.dirname(f"{path}/{name}"))
+                gfile.copy(os.path.join(whole, name), f"{path}/{name}")
+            else:
+                RemoteDirectory(path).upload(os.path.join(whole, name), name)
+    except Exception as error:
+        raise SaveError(f"{path} could not be written: {one_line(error)}.") from error
     return path
 
 
-def _write(model: Model, source: DataSource, checkpoint: str, path: str) -> None:
+def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: ExportForm) -> None:
     served = served_features(source)
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
+        lookups = SplitLookups() if form.is_split else None
         serialized = v1.placeholder(tf.string, [None], "examples")
         features, inputs = served.placeholders(serialized)
-        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
+        given = contextlib.nullcontext() if lookups is None else rows_from(lookups)
+        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain, given:
             outputs = model.forward(features, False)
             predictions = dict(model.predictions(outputs))
+        examples: dict[str, tf.Tensor] = {"examples": serialized}
+        split = None if lookups is None else lookups.resolve()
+        rows = {} if split is None else {f"rows/{name}": tensor for name, tensor in split.rows.items()}
         signatures = {
-            "serving_default": _signature(inputs, predictions),
-            "examples": _signature({"examples": serialized}, predictions),
+            "serving_default": _signature({**inputs, **rows}, predictions),
+            "examples": _signature({**examples, **rows}, predictions),
         }
-        with v1.Session() as session:
-            restore_into(session, plain.variables, checkpoint)
-            assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
-            builder = v1.saved_model.Builder(path)
+        if split is not None and split.ids:
+            signatures |= {"ids": _signature(inputs, split.ids), "example_ids": _signature(examples, split.ids)}
+        saver = CheckpointCopier(plain.variables, checkpoint)
+        assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
+        builder = v1.saved_model.Builder(path)
+        main_op = _when_loaded()
+        with v1.Session(graph=graph) as session:
             builder.add_meta_graph_and_variables(
-                session, ["serve"], signatures, assets, main_op=_when_loaded(), strip_default_attrs=True
+                session, ["serve"], signatures, assets, main_op=main_op, strip_default_attrs=True, saver=saver
             )
+        if form == ExportForm():  # others have not the tables' variables
             _describe_tables(path)
-            builder.save()
+        builder.save()
+    values = Values(checkpoint)
+    with large_blocks_returned(os.environ):
+        content = saver.copy()
+        if split is not None:
+            write_tables(split.tables, values, path)
+    write_fingerprint(path, {"variables": content, "global_step": values.global_step})
 
 
 def _describe_tables(path: str) -> None:

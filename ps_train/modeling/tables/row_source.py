@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
@@ -96,7 +97,7 @@ def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -
     if table.is_open:
         _check_open(name, table, positions.shape[1])
     source = _source.get()
-    return source(name, table, positions, used) if source is not None else _own_rows(name, table, positions)
+    return source(name, table, positions, used) if source is not None else own_rows(name, table, positions)
 
 
 def lookup_dtype() -> tf.DType:
@@ -128,7 +129,18 @@ def _check_open(name: str, table: Table, width: int) -> None:
         )
 
 
-def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
+def own_rows(
+    name: str, table: Table, positions: tf.Tensor, gather: Callable[[tf.Tensor], tf.Tensor] | None = None
+) -> LookupResult:
+    """Returns the rows of a lookup from a plain graph's own variable.
+
+    Args:
+      name: full name of the table's variable.
+      table: the table.
+      positions: as in `rows_at`.
+      gather: reads rows, int64 [n], from another place than the table's variable, which then is not made.
+    """
+
     def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
         if is_scratch():
             return no_value(shape, tf.float32)
@@ -140,11 +152,12 @@ def _own_rows(name: str, table: Table, positions: tf.Tensor) -> LookupResult:
         return tf.reshape(rows, [count, *table.row_shape])
 
     with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
-        variable = _variable_of(table, initial)
+        if gather is None:
+            gather = functools.partial(tf.gather, _variable_of(table, initial))
         if not table.is_open:
-            return LookupResult(tf.gather(variable, positions))
+            return LookupResult(gather(positions))
         status = plain_vocabulary(name, table, positions.shape[1]).find(positions)
-    return LookupResult(tf.gather(variable, tf.maximum(status.row, 0)), status.alive)
+    return LookupResult(gather(tf.maximum(status.row, 0)), status.alive)
 
 
 def _variable_of(table: Table, initial: Any = None) -> Any:

@@ -30,7 +30,7 @@ from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job_values import described
-from ps_train.engine.checkpoint.export import export, prepare_export
+from ps_train.engine.checkpoint.export import export, form_of, prepare_export
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.engine.checkpoint.run_files import DELTAS, WARM_START_REPORT
 from ps_train.engine.checkpoint.save_hook import SaveHook
@@ -341,7 +341,8 @@ class ChiefTraining(WorkerTraining):
             console.line(f"deltas {os.path.join(self.joined.directory, DELTAS)}")
         if job.final_export_dir:
             directory = prepare_export(job.final_export_dir)
-            exported = export(self.prepared.model, self.prepared.source, self._checkpoints.path(step), directory)
+            checkpoint = self._checkpoints.path(step)
+            exported = export(self.prepared.model, self.prepared.source, checkpoint, directory, form_of(job))
             console.line(f"exported {exported}")
         for line in (
             advice(self.joined.model_directory.name, job.export_dir, int(step))

@@ -36,7 +36,7 @@ from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
-from ps_train.engine.checkpoint.export import export
+from ps_train.engine.checkpoint.export import export, form_of
 from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints, run_of
 from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
@@ -136,7 +136,7 @@ def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directo
     """Exports a checkpoint; the features are those of the test split, or of the training split if there is none."""
     with tf.Graph().as_default():
         has_test_data = source.get() is not None
-    return export(model, source if has_test_data else training_source(model, job), checkpoint, directory)
+    return export(model, source if has_test_data else training_source(model, job), checkpoint, directory, form_of(job))
 
 
 def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:

@@ -72,6 +72,8 @@ def test_another_early_stop_is_refused(text):
         ("best", ExportChoice("best", MetricRule())),
         ("best:auc", ExportChoice("best", MetricRule("auc"))),
         ("best:-cost", ExportChoice("best", MetricRule("cost", False))),
+        ("split", ExportChoice("final", MetricRule(), True)),
+        ("best:auc,split", ExportChoice("best", MetricRule("auc"), True)),
     ],
 )
 def test_an_export_is_a_kind_and_for_the_best_a_metric(text, expected):

@@ -114,7 +114,7 @@ class Saved:
 
     def file_hashes(self) -> dict[str, str]:
         """Returns the SHA-256 of each other file."""
-        return {name: _hash_of_file(os.path.join(self.folder, name)) for name in self.files}
+        return {name: hash_of_file(os.path.join(self.folder, name)) for name in self.files}
 
     @property
     def name(self) -> str:
@@ -188,7 +188,7 @@ def hash_of(array: Any) -> bytes:
 def graph_hash(saved: Saved) -> str:
     """Returns the fingerprint of the graph: of the file of a SavedModel, of the variables' shapes of a checkpoint."""
     if saved.folder:
-        return _hash_of_file(os.path.join(saved.folder, SAVED_MODEL))
+        return hash_of_file(os.path.join(saved.folder, SAVED_MODEL))
     lines = [f"{key} {dtype.name} {shape}\n" for key, (shape, dtype) in sorted(saved.values.kinds.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -291,7 +291,8 @@ def changed_rows(old: Any, new: Any) -> Any:
     return np.flatnonzero((words(old) != words(new)).any(1))
 
 
-def _hash_of_file(path: str) -> str:
+def hash_of_file(path: str) -> str:
+    """Returns the SHA-256 of a file."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(_READ_BYTES):

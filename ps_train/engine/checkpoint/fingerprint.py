@@ -1,0 +1,54 @@
+"""The fingerprint of a SavedModel: its graph, its variables and its step, in a file beside them.
+
+    write_fingerprint(folder, {"variables": content, "global_step": 2000})
+    read_fingerprint(folder)["variables"]
+
+It is `assets.extra/ps_train.json`, where TensorFlow Serving leaves files alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tensorflow.core.protobuf import saved_model_pb2
+
+FILE = "assets.extra/ps_train.json"
+_FORMAT = 1
+_UNIQUE = re.compile(rb"(ps_train/[ -~]{1,400}?/)[0-9a-f]{32}")
+"""The name of an index of a vocabulary, which differs between the exports of one model (`plain_vocabulary.py`)."""
+
+
+def write_fingerprint(folder: str, facts: Mapping[str, Any]) -> None:
+    """Writes the fingerprint of a SavedModel.
+
+    Args:
+      folder: its directory.
+      facts: what it says beside the graph.
+    """
+    path = os.path.join(folder, FILE)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        json.dump({"format": _FORMAT, "graph": graph_fingerprint(folder), **facts}, file, indent=1)
+
+
+def read_fingerprint(folder: str) -> dict[str, Any]:
+    """Returns the fingerprint of a SavedModel; {} if it has none."""
+    try:
+        with open(os.path.join(folder, FILE)) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def graph_fingerprint(folder: str) -> str:
+    """Returns the SHA-256 of a SavedModel's graph and signatures, equal for all exports of one model."""
+    with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
+        graph = saved_model_pb2.SavedModel.FromString(file.read())
+    text = _UNIQUE.sub(rb"\1" + b"0" * 32, graph.SerializeToString(deterministic=True))
+    return hashlib.sha256(text).hexdigest()
