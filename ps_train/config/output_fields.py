@@ -19,6 +19,7 @@ from ps_train.config.validators import (
     parse_limits,
 )
 
+_ROWS = ("float32", "int8", "bfloat16")
 _WRITERS = ("chief", "ps", "auto")
 _SLOTS, _STEPS = ("keep", "drop", "rebuild"), ("0", "keep")
 _RECOVERIES = ("partial", "consistent")
@@ -150,6 +151,16 @@ class OutputFields:
         " each that is the best so far by the model's first metric or by METRIC (-METRIC: smaller is better).  The "
         "evaluator keeps its last 5 exports.  split: final, with the tables in files of their own; also latest,split.",
         _EXPORTS,
+    )
+    export_rows: str = job_field(
+        "float32",
+        "checkpoints",
+        "Dtype of the rows of tables in exports; int8 has a scale for each row.  The loss of AUC on the test split is "
+        "printed, and stored in the export.",
+        one_of(_ROWS),
+    )
+    export_max_auc_loss: float = job_field(
+        0.001, "checkpoints", "Loss of AUC by --export_rows above which a model is not exported.", at_least(0)
     )
 
     eval_every_secs: float = job_field(

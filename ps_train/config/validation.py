@@ -28,6 +28,11 @@ def validate_combinations(job: JobValues) -> None:
     for name in ("warm_start_map", "warm_start_slots", "warm_start_step", "warm_start_report", "dry_run"):
         if not job.warm_start and name in {field.name for field in _given(job)}:
             raise ConfigError(f"{named(name)} is for a warm start: add --warm_start=CHECKPOINT.")
+    if job.export_rows != "float32":
+        if not job.export_dir:
+            raise ConfigError(f"{named('export_rows')} has no directory to write to: add --export_dir.")
+        if job.export.endswith("split"):
+            raise ConfigError(f"{named('export_rows')} is not possible with {named('export')}: leave one of them out.")
     _check_update(job, named)
     _check_prefetch(job, named)
     _check_excluded(job, named)

@@ -19,6 +19,7 @@ Files:
     async_saver.py      Saver that takes checkpoints of one global step while workers train
     checkpoint_copier.py  The variables of a SavedModel, copied from a checkpoint part by part
     chunked_io.py       Reading and writing of stored variables in chunks of bounded size
+    coded_rows.py       Rows of tables in fewer bytes in an export: int8 with a scale for each row, or bfloat16
     contents.py         Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph
     deltas/             Deltas: the exact difference of two checkpoints or SavedModels, and the way back
     event_cuts.py       The checkpoints that are cuts of a stream by event time, and the file of model_dir by which

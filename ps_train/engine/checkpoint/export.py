@@ -16,7 +16,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -32,6 +32,7 @@ from ps_train.data.opened_files import errors_of, is_of_tensorflow
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.served_features import ServedFeatures
 from ps_train.engine.checkpoint.checkpoint_copier import CheckpointCopier
+from ps_train.engine.checkpoint.coded_rows import FLOAT32, CodedRows
 from ps_train.engine.checkpoint.contents import shapes_and_dtypes
 from ps_train.engine.checkpoint.deltas.saved import Values
 from ps_train.engine.checkpoint.fingerprint import write_fingerprint
@@ -42,6 +43,9 @@ from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.row_source import declared_tables, rows_from
 from ps_train.modeling.tables.table_layout import LAYOUTS_FILE, layouts_text
 
+Check = Callable[[str], Mapping[str, Any]]
+"""Takes the directory of a SavedModel; see `export`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ExportForm:
@@ -49,15 +53,17 @@ class ExportForm:
 
     Attributes:
       is_split: the SavedModel takes rows as inputs, and the tables are in files beside it (`split_tables.py`).
+      rows: dtype of the rows of tables (`coded_rows.py`).
     """
 
     is_split: bool = False
+    rows: str = FLOAT32
 
 
 def form_of(job: Job) -> ExportForm:
     """Returns the form of a job's exports."""
     choice = parse_export(job.export)
-    return ExportForm(choice is not None and choice.is_split)
+    return ExportForm(choice is not None and choice.is_split, job.export_rows)
 
 
 def prepare_export(path: str) -> str:
@@ -94,7 +100,14 @@ def served_features(source: DataSource) -> ServedFeatures:
         return ServedFeatures(evaluation_batches(source.get(), 1).features)
 
 
-def export(model: Model, source: DataSource, checkpoint: str, directory: str, form: ExportForm = ExportForm()) -> str:
+def export(
+    model: Model,
+    source: DataSource,
+    checkpoint: str,
+    directory: str,
+    form: ExportForm = ExportForm(),
+    check: Check | None = None,
+) -> str:
     """Writes the SavedModel into the next numbered directory.
 
     On a local disk that directory is complete when it appears.  Elsewhere it is written on the local disk first, and
@@ -106,6 +119,8 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str, fo
       checkpoint: path of the checkpoint.
       directory: absolute path, from `prepare_export`.
       form: of the export.
+      check: called with the directory of the complete SavedModel before it gets its name; returns what its fingerprint
+        says beside the hashes, or raises an error, so that there is no export.
 
     Returns:
       The path of the SavedModel.
@@ -118,12 +133,12 @@ def export(model: Model, source: DataSource, checkpoint: str, directory: str, fo
     if scheme_of(directory):
         with tempfile.TemporaryDirectory(prefix="ps_train_export_") as local:
             whole = os.path.join(local, "export")
-            _write(model, source, checkpoint, whole, form)
+            _write(model, source, checkpoint, whole, form, check)
             return _upload(whole, f"{directory}/{_next_number(directory)}")
     unfinished = os.path.join(directory, f"unfinished-{socket.gethostname()}-{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
-        _write(model, source, checkpoint, unfinished, form)
+        _write(model, source, checkpoint, unfinished, form, check)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -145,14 +160,17 @@ def _upload(whole: str, path: str) -> str:
     return path
 
 
-def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: ExportForm) -> None:
+def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: ExportForm, check: Check | None) -> None:
     served = served_features(source)
     with tf.Graph().as_default() as graph:
         lookups = SplitLookups() if form.is_split else None
+        coded = CodedRows(form.rows) if form.rows != FLOAT32 else None
         serialized = v1.placeholder(tf.string, [None], "examples")
         features, inputs = served.placeholders(serialized)
-        given = contextlib.nullcontext() if lookups is None else rows_from(lookups)
-        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain, given:
+        rows_source = lookups or coded
+        given = contextlib.nullcontext() if rows_source is None else rows_from(rows_source)
+        known = shapes_and_dtypes(checkpoint)
+        with plain_graph(known if coded is None else _Either(known, coded), f"checkpoint {checkpoint}") as plain, given:
             outputs = model.forward(features, False)
             predictions = dict(model.predictions(outputs))
         examples: dict[str, tf.Tensor] = {"examples": serialized}
@@ -164,7 +182,7 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
         }
         if split is not None and split.ids:
             signatures |= {"ids": _signature(inputs, split.ids), "example_ids": _signature(examples, split.ids)}
-        saver = CheckpointCopier(plain.variables, checkpoint)
+        saver = CheckpointCopier(plain.variables, checkpoint, coded)
         assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
         builder = v1.saved_model.Builder(path)
         main_op = _when_loaded()
@@ -180,7 +198,18 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
         content = saver.copy()
         if split is not None:
             write_tables(split.tables, values, path)
-    write_fingerprint(path, {"variables": content, "global_step": values.global_step})
+    facts = check(path) if check is not None else {}
+    write_fingerprint(path, {"variables": content, "global_step": values.global_step, **facts})
+
+
+class _Either(Container[str]):
+    """The keys of two containers."""
+
+    def __init__(self, first: Container[str], second: Container[str]) -> None:
+        self._both = (first, second)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in one for one in self._both)
 
 
 def _describe_tables(path: str) -> None:

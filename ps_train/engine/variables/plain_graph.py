@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -36,7 +36,7 @@ class PlainGraph:
 
 
 @contextlib.contextmanager
-def plain_graph(known: Collection[str] | None = None, where: str = "") -> Iterator[PlainGraph]:
+def plain_graph(known: Container[str] | None = None, where: str = "") -> Iterator[PlainGraph]:
     """Lets a model that is built in the body make ordinary variables.
 
     Args:
@@ -51,7 +51,7 @@ def plain_graph(known: Collection[str] | None = None, where: str = "") -> Iterat
         yield PlainGraph(build, variables)
 
 
-def _getter(variables: dict[str, Any], known: Collection[str] | None, where: str) -> Callable[..., Any]:
+def _getter(variables: dict[str, Any], known: Container[str] | None, where: str) -> Callable[..., Any]:
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if known is not None and name not in known:
             raise UnknownVariableError(

@@ -20,6 +20,7 @@ Files:
     eval_exports.py      Exports of an evaluator: the model of each evaluation, or each that is the best so far
     evaluator.py         The role of an evaluator: it scores checkpoints on the test split in a plain session, outside
                            of the cluster
+    export_model.py      The export of a checkpoint as a job asks for it, and the score of a checkpoint in a plain graph
     final_evaluation.py  The final evaluation: the chief and every worker that waits for the end score one shard of
                            the test data each
     health_port.py       The health endpoint of a task, for probes such as those of Kubernetes: the process runs, and is

@@ -30,7 +30,7 @@ from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job_values import described
-from ps_train.engine.checkpoint.export import export, form_of, prepare_export
+from ps_train.engine.checkpoint.export import prepare_export
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.engine.checkpoint.run_files import DELTAS, WARM_START_REPORT
 from ps_train.engine.checkpoint.save_hook import SaveHook
@@ -50,6 +50,7 @@ from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.recovery import Recovery, make_savers
 from ps_train.training.loop.session import ready_records
 from ps_train.training.tasks.delta_writer import DeltaWriter
+from ps_train.training.tasks.export_model import export_model
 from ps_train.training.tasks.final_evaluation import EvalCoordinator
 from ps_train.training.tasks.join import JoinedAsChief
 from ps_train.training.tasks.prepare import Prepared
@@ -342,7 +343,7 @@ class ChiefTraining(WorkerTraining):
         if job.final_export_dir:
             directory = prepare_export(job.final_export_dir)
             checkpoint = self._checkpoints.path(step)
-            exported = export(self.prepared.model, self.prepared.source, checkpoint, directory, form_of(job))
+            exported = export_model(job, self.prepared.model, self.prepared.source, checkpoint, directory)
             console.line(f"exported {exported}")
         for line in (
             advice(self.joined.model_directory.name, job.export_dir, int(step))

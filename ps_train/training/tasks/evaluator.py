@@ -35,18 +35,17 @@ from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status,
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
-from ps_train.engine.checkpoint.export import export, form_of
+from ps_train.engine.checkpoint.contents import examples_of
 from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints, run_of
 from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
-from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
-from ps_train.engine.variables.plain_graph import plain_graph
+from ps_train.engine.step.evaluation import EvalLimit
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import test_source, training_source
 from ps_train.observe.progress.eval_events import run_value
 from ps_train.observe.status.run_end import metrics_line
 from ps_train.training.tasks.eval_exports import EvalExports
+from ps_train.training.tasks.export_model import AucLossError, export_model, score
 from ps_train.training.tasks.model_check import check_test_data
 from ps_train.training.tasks.model_directory import ReadDirectory, directory_of_evaluator
 
@@ -55,37 +54,6 @@ log = logging.getLogger(__name__)
 _LOOK_SECS = 0.5
 _TRIES = 5
 """Attempts to read a checkpoint before it counts as damaged: on a network file system files may appear late."""
-
-
-def score(model: Model, source: DataSource, checkpoint: str, limit: EvalLimit | None = None) -> dict[str, float]:
-    """Returns the model's metrics over the whole test split, with the values of a checkpoint.
-
-    Args:
-      model: the model.
-      source: the test split.
-      checkpoint: path of the checkpoint.
-      limit: the end of scoring data of an unknown number; None: their end.
-
-    Returns:
-      The value of each metric; {} without test data or metrics.
-
-    Raises:
-      DamagedCheckpointError: the checkpoint cannot be read.
-    """
-    with tf.Graph().as_default() as graph:
-        data = source.get()
-        if data is None:
-            return {}
-        batches, count = named_batches(source, data), make_count()
-        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain:
-            outputs = model.forward(batches.features, False)
-            plain.build.adds_metrics = True
-            metrics = model.metrics(outputs, batches.labels)
-        if not metrics:
-            return {}
-        with v1.Session() as session:
-            restore_into(session, plain.variables, checkpoint)
-            return evaluate(session, EvalGraph(graph, batches, metrics, count), limit)
 
 
 def run(job: Job, task: Task, console: Console) -> int:
@@ -136,7 +104,7 @@ def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directo
     """Exports a checkpoint; the features are those of the test split, or of the training split if there is none."""
     with tf.Graph().as_default():
         has_test_data = source.get() is not None
-    return export(model, source if has_test_data else training_source(model, job), checkpoint, directory, form_of(job))
+    return export_model(job, model, source if has_test_data else training_source(model, job), checkpoint, directory)
 
 
 def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:
@@ -222,7 +190,7 @@ class _CheckpointScorer:
         self._writer.flush()
         try:
             exported = self._exports.add(self.step, path, metrics)
-        except DamagedCheckpointError as error:  # the chief has removed it
+        except (DamagedCheckpointError, AucLossError) as error:  # the chief has removed it, or its rows lose too much
             log.warning("no export of step %d: %s", self.step, error)
             return
         if exported is not None:

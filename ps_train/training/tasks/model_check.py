@@ -30,6 +30,7 @@ from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.model import Model
 from ps_train.modeling.scratch_graph import scratch_graph
 from ps_train.modeling.splits import test_source, warn_if_empty
+from ps_train.training.tasks.export_model import check_auc
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
         data = source.get()
         if data is None:
+            check_auc(job, {})
             return
         warn_if_empty(source, data)
         warn_of_not_finite("test", data)
@@ -80,6 +82,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
             with user_code("metrics()", of_kind("label", inputs)):
                 metrics = model.metrics(outputs, batches.labels)
         check_metrics(metrics)
+        check_auc(job, metrics)
         for name, pair in metrics.items():
             check_shapes(f"metric {name}", pair, inputs)
         _check_predictions(predictions)
