@@ -40,6 +40,7 @@ setup(
         "kafka": kafka,
         "notebook": notebook,
         "parquet": parquet,
+        "serving": ["tensorflow-serving-api"],
         "s3": [*remote_files, "s3fs"],
         "gs": [*remote_files, "gcsfs"],
         "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet, *remote_files],

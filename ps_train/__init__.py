@@ -17,7 +17,7 @@ import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, train
+    from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, serving, train
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.commands.launch.fit import FitResult, fit
     from ps_train.config.job import Job, Task
@@ -61,6 +61,7 @@ __all__ = [
     "optimizers",
     "predict",
     "run",
+    "serving",
     "train",
 ]
 

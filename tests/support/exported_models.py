@@ -49,3 +49,19 @@ def write_export(path: pathlib.Path, bias: float = 0.0) -> str:
         builder.add_meta_graph_and_variables(session, ["serve"], signatures)
         builder.save()
     return str(path)
+
+
+def write_table_export(path: pathlib.Path, table: np.ndarray, weight: float) -> str:
+    """Writes a SavedModel that returns the rows of ids times a weight, as `rows` [n, dimension]."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        ids = v1.placeholder(tf.int64, [None])
+        rows = v1.get_variable("table", table.shape, use_resource=True)
+        factor = v1.get_variable("weight", [], use_resource=True)
+        outputs = {"rows": tf.gather(rows, ids) * factor}
+        for variable, value in ((rows, table), (factor, weight)):
+            variable.load(value, session)  # not a constant of the graph
+        builder = v1.saved_model.Builder(str(path))
+        signature = v1.saved_model.predict_signature_def({"id": ids}, outputs)
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+        builder.save()
+    return str(path)

@@ -21,7 +21,7 @@ LINE = "base < config < cluster < data < modeling < engine < observe < training 
 
 ORDER = LINE.split(" < ")
 FACES = {"embeddings", "metrics", "optimizers", "train", "estimator"}
-FACES |= {"apply", "compare", "delta", "doctor", "firewall", "launch", "run"}
+FACES |= {"apply", "compare", "delta", "doctor", "firewall", "launch", "run", "serving"}
 """Modules at the top that hand public names on, with `__init__` and `__main__`; no subsystem imports them."""
 
 PUBLIC = {"data", "embeddings", "metrics", "models", "optimizers"}

@@ -1,4 +1,4 @@
-"""Exports in use: a SavedModel that predicts for arrays.
+"""Exports in use: a SavedModel that predicts for arrays, and follows its deltas.
 
 The idea: a signature has plain tensors.  A ragged or sparse feature is several of them, by the names of
 `data/served_features.py`.  Here they are features again, and values are checked before TensorFlow sees them.
@@ -11,4 +11,5 @@ Files:
 
     exported.py        A loaded SavedModel: predictions for arrays, or for serialized examples
     feature_values.py  Values of features: their conversion, their check, and rows of them
+    following.py       A served model that follows a directory of a base and its deltas
 """

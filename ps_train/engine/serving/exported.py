@@ -61,6 +61,7 @@ class Exported:
       features: name to feature, in the order of names.
       outputs: names of the outputs, sorted.
       takes_examples: True if it predicts for serialized examples.
+      session: the session with the variables.
 
     Raises:
       ConfigError: there is no SavedModel, or no such signature.
@@ -70,10 +71,10 @@ class Exported:
         self.path = path_of_export(path)
         self._graph = tf.Graph()
         options = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-        self._session = v1.Session(graph=self._graph, config=options)
+        self.session = v1.Session(graph=self._graph, config=options)
         try:
             with self._graph.as_default():
-                meta_graph = v1.saved_model.load(self._session, [v1.saved_model.tag_constants.SERVING], self.path)
+                meta_graph = v1.saved_model.load(self.session, [v1.saved_model.tag_constants.SERVING], self.path)
         except (tf.errors.OpError, OSError, RuntimeError, ValueError) as error:
             self.close()
             raise ConfigError(f"export_dir={path} cannot be loaded ({cause_of(error)}): give a SavedModel.") from None
@@ -104,7 +105,7 @@ class Exported:
             return self._graph.get_tensor_by_name(info.name)
 
         outputs = {name: tensor(signature.outputs[name]) for name in sorted(signature.outputs)}
-        return self._session.make_callable(outputs, [tensor(signature.inputs[name]) for name in inputs])
+        return self.session.make_callable(outputs, [tensor(signature.inputs[name]) for name in inputs])
 
     def values_of(self, arrays: Any) -> dict[str, Any]:
         """Returns the value of each feature, checked.
@@ -177,7 +178,7 @@ class Exported:
 
     def close(self) -> None:
         """Frees the session and its variables."""
-        self._session.close()
+        self.session.close()
 
 
 def predict(export: str | Exported, arrays: Any, batch_size: int = 4096) -> dict[str, Array]:

@@ -17,11 +17,12 @@ import math
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
 from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
@@ -75,13 +76,15 @@ class Values:
         kind = self.kinds[part.key]
         dtype, spec = kind[1], spec_of(part, kind)
         try:
-            with glob_free(self.prefix) as readable, tf.device("/device:CPU:0"):
-                (found,) = tf.raw_ops.RestoreV2(
-                    prefix=readable, tensor_names=[part.key], shape_and_slices=[spec], dtypes=[dtype]
+            with glob_free(self.prefix) as readable:
+                (found,) = _run(
+                    lambda: tf.raw_ops.RestoreV2(
+                        prefix=readable, tensor_names=[part.key], shape_and_slices=[spec], dtypes=[dtype]
+                    )
                 )
         except DAMAGED_ERRORS as error:
             raise damaged_error(self.prefix, error) from None
-        return np.asarray(found.numpy(), object if dtype == tf.string else None)
+        return np.asarray(found, object if dtype == tf.string else None)
 
     def read_and_hash(self, part: Part) -> tuple[Any, bytes]:
         """Returns a part as `read` does, and its hash."""
@@ -236,19 +239,32 @@ class Writer:
         """Writes what is left, and the index."""
         if self._held or not self._files:
             self._flush()
-        with tf.device("/device:CPU:0"):
-            tf.raw_ops.MergeV2Checkpoints(
+        _run(
+            lambda: tf.raw_ops.MergeV2Checkpoints(
                 checkpoint_prefixes=self._files, destination_prefix=self._prefix, delete_old_dirs=True
             )
+        )
 
     def _flush(self) -> None:
         file = os.path.join(self._folder, f"part-{len(self._files):05}")
         keys, specs, arrays = zip(*self._held, strict=True) if self._held else ((), (), ())
-        with tf.device("/device:CPU:0"):
-            tensors = [tf.constant(array) for array in arrays]
-            tf.raw_ops.SaveV2(prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=tensors)
+        _run(
+            lambda: tf.raw_ops.SaveV2(
+                prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=[tf.constant(array) for array in arrays]
+            )
+        )
         self._files.append(file)
         self._held, self._bytes = [], 0
+
+
+def _run(make: Callable[[], Any]) -> Any:
+    """Runs operations at once, also where eager execution is off; returns the values of their tensors."""
+    if tf.executing_eagerly():
+        with tf.device("/device:CPU:0"):
+            found = make()
+            return None if found is None else [tensor.numpy() for tensor in found]
+    with tf.Graph().as_default(), tf.device("/device:CPU:0"), v1.Session() as session:
+        return session.run(make())
 
 
 @contextlib.contextmanager

@@ -1,0 +1,7 @@
+"""Models that are served from Python and follow their training by deltas: docs/SERVING.md."""
+
+from __future__ import annotations
+
+from ps_train.engine.serving.following import Served, load
+
+__all__ = ["Served", "load"]

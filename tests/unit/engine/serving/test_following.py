@@ -1,0 +1,115 @@
+"""A served model follows a directory of a base and its deltas: whole versions alone, verified, in place."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ps_train import serving
+from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.engine.checkpoint.deltas import saved
+from ps_train.engine.checkpoint.deltas.difference import make_delta
+from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.engine.serving import following
+from tests.support.exported_models import write_table_export
+
+ROWS = 200
+
+
+def history(folder: pathlib.Path, versions: int) -> list[np.ndarray]:
+    """Writes a base, and deltas into `deltas` beside it; returns what each version predicts for all ids."""
+    chance, expected, paths = np.random.default_rng(0), [], []
+    table = chance.normal(size=(ROWS, 4)).astype(np.float32)
+    for version in range(versions):
+        weight = 1.0 + version
+        paths.append(write_table_export(folder / "all" / str(version), table, weight))
+        expected.append(table * np.float32(weight))
+        table = table.copy()
+        table[chance.integers(0, ROWS, 10)] += 1
+    shutil.copytree(paths[0], folder / "served" / "base" / "1")
+    (folder / "deltas").mkdir()
+    for version in range(1, versions):
+        make_delta(open_saved(paths[version - 1]), open_saved(paths[version]), str(folder / "deltas" / f"{version:04}"))
+    return expected
+
+
+def publish(folder: pathlib.Path, version: int) -> None:
+    target = folder / "served" / "deltas" / f"{version:04}"
+    target.parent.mkdir(exist_ok=True)
+    shutil.copytree(folder / "deltas" / f"{version:04}", target.with_name("x.unfinished-1"))
+    target.with_name("x.unfinished-1").rename(target)
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20])
+def test_predictions_are_those_of_one_version_while_deltas_come(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(saved, "CHUNK_BYTES", 512)  # the table has several parts
+    monkeypatch.setattr(following, "_KEPT_BYTES", kept)
+    expected = history(tmp_path, 4)
+    publish(tmp_path, 1)
+    ids, seen, wrong, stop = np.arange(ROWS), set(), [], threading.Event()
+    with serving.load(str(tmp_path / "served"), poll_secs=0.05) as model:
+        np.testing.assert_array_equal(model.predict({"id": ids})["rows"], expected[1])
+
+        def ask() -> None:
+            while not stop.is_set():
+                found = model.predict({"id": ids}, batch_size=50)["rows"]
+                version = next((number for number, rows in enumerate(expected) if np.array_equal(found, rows)), None)
+                wrong.append(found) if version is None else seen.add(version)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for version in (2, 3):
+            publish(tmp_path, version)
+            deadline = time.monotonic() + 60
+            while version not in seen and time.monotonic() < deadline:
+                time.sleep(0.01)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not wrong and seen >= {2, 3}
+        np.testing.assert_array_equal(model.predict({"id": ids})["rows"], expected[3])
+
+
+def test_damaged_foreign_and_branching_deltas_leave_the_model_as_it_is(tmp_path: pathlib.Path) -> None:
+    expected, ids = history(tmp_path, 3), np.arange(ROWS)
+    served = tmp_path / "served"
+    with serving.load(str(served), poll_secs=0) as model:
+        publish(tmp_path, 2)  # the one before it is missing
+        assert model.update() == 0 and model.problem is None
+        publish(tmp_path, 1)
+        manifest = served / "deltas" / "0001" / "delta.json"
+        text = manifest.read_text()
+        manifest.write_text(text.replace('"hash": "', '"hash": "', 1))
+        data = next(path for path in (served / "deltas" / "0001").iterdir() if ".data-" in path.name)
+        content = data.read_bytes()
+        data.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+        with pytest.raises(DamagedCheckpointError):
+            model.update()
+        np.testing.assert_array_equal(model.predict({"id": ids})["rows"], expected[0])
+        data.write_bytes(content)
+        other = write_table_export(tmp_path / "other", np.zeros((ROWS, 4), np.float32), 1.0)
+        make_delta(open_saved(str(served / "base" / "1")), open_saved(other), str(served / "deltas" / "branch"))
+        with pytest.raises(ConfigError, match="both lead on from hash"):
+            model.update()
+        shutil.rmtree(served / "deltas" / "branch")
+        assert model.update() == 2
+        np.testing.assert_array_equal(model.predict({"id": ids})["rows"], expected[2])
+        larger = write_table_export(tmp_path / "larger", np.zeros((ROWS + 1, 4), np.float32), 1.0)
+        last = str(tmp_path / "all" / "2")
+        make_delta(open_saved(last), open_saved(larger), str(served / "deltas" / "larger"))
+        with pytest.raises(ConfigError, match="changes the shapes of variables: load a new base"):
+            model.update()
+        np.testing.assert_array_equal(model.predict({"id": ids})["rows"], expected[2])
+
+
+def test_a_directory_without_a_model_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigError, match="has no SavedModel: give a directory with a base"):
+        serving.load(str(tmp_path))
