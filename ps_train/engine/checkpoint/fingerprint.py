@@ -3,7 +3,7 @@
     write_fingerprint(folder, {"variables": content, "global_step": 2000})
     read_fingerprint(folder)["variables"]
 
-It is `assets.extra/ps_train.json`, where TensorFlow Serving leaves files alone.
+It is `assets.extra/fingerprint.json`, where TensorFlow Serving leaves files alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from tensorflow.core.protobuf import saved_model_pb2
 
-FILE = "assets.extra/ps_train.json"
+FILE = "assets.extra/fingerprint.json"
 _FORMAT = 1
 _UNIQUE = re.compile(rb"(ps_train/[ -~]{1,400}?/)[0-9a-f]{32}")
 """The name of an index of a vocabulary, which differs between the exports of one model (`plain_vocabulary.py`)."""
