@@ -178,7 +178,9 @@ class _Chooser:
         route = route_to_open(ids.read, ids.rows, table, "by id")
         if not same_groups:
             most = int(self.source.read(clock.source).max())
-            clock = dataclasses.replace(clock, outcome=REMAPPED, read=lambda begin, count: np.full(table.groups, most))
+            clock = dataclasses.replace(
+                clock, outcome=REMAPPED, read=lambda begin, count: np.full(table.groups if count < 0 else count, most)
+            )
         found = {f"{name}/{part}": Choice(REMAPPED, f"{old}/{part}", route.note, route) for part in (KEYS, USED)}
         return {name: Choice(REMAPPED, old, route.note, route), **found, f"{name}/{UPDATE_COUNT}": clock}
 

@@ -218,7 +218,7 @@ IDS = np.arange(60) * 977 + 5
 WORDS = np.array([f"word{i}".encode() for i in range(60)], object)
 
 
-@pytest.mark.parametrize(("capacity", "ids"), [(400, IDS), (600, WORDS), (100, IDS)])
+@pytest.mark.parametrize(("capacity", "ids"), [(400, IDS), (600, WORDS), (100, IDS), (4000, WORDS)])
 @pytest.mark.long
 def test_an_open_vocabulary_keeps_its_ids_at_another_capacity(capacity, ids, tmp_path) -> None:
     old = trained(Net(ids, capacity=600), tmp_path, steps=20)
