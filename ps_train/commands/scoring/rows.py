@@ -106,11 +106,14 @@ class Rows(abc.ABC):
         import pyarrow as pa
 
         records = self.records(columns)
-        try:
-            return pa.table({name: pa.array([one.get(name) for one in records]) for name in columns})
-        except pa.ArrowException:
-            mixed = {name: pa.array([_text(one.get(name)) for one in records]) for name in columns}
-            return pa.table(mixed)
+        found = {}
+        for name in columns:
+            values = [one.get(name) for one in records]
+            try:
+                found[name] = pa.array(values)
+            except pa.ArrowException:  # values of several types
+                found[name] = pa.array([_text(value) for value in values])
+        return pa.table(found)
 
 
 def cell_of(value: Any) -> str:

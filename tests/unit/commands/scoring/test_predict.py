@@ -128,6 +128,8 @@ def test_each_format_has_the_columns_and_the_predictions_in_order(
     found, expected = read(target), score(data["price"], data["ids"], data["name"])
     assert found["key"] == data["key"] and found["name"] == data["name"]
     np.testing.assert_allclose(np.array(found["price"], np.float64), data["price"], rtol=1e-6)
+    if kind[:3] in ("csv", "tsv") and result == "parquet":  # a cell is carried as the text that it is
+        found["ids"] = [[int(one) for one in (text or "").split("|") if one] for text in found["ids"]]
     if not (result in ("csv", "tsv.gz") and kind == "jsonl"):
         assert [list(some or []) for some in found["ids"] if some not in ([None], None)] == [
             some for some, got in zip(data["ids"], found["ids"], strict=True) if got not in ([None], None)
