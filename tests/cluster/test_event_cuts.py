@@ -84,7 +84,7 @@ def assert_cut(directory, number, count):
     return cut
 
 
-@pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
+@pytest.mark.parametrize("update", ["async", long("sync"), long("bounded")])
 def test_a_cut_has_all_rows_before_its_time_and_none_after(started, tmp_path, update):
     source, count = source_of(), 350
     for number in range(count):

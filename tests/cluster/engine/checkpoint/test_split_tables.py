@@ -65,7 +65,7 @@ def reader_of_document():
     return names["Tables"]
 
 
-@pytest.mark.parametrize("num_ps", [2, long(1)])
+@pytest.mark.parametrize("num_ps", [1, long(2)])
 def test_scores_are_those_of_the_whole_saved_model(
     tmp_path: pathlib.Path, num_ps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
