@@ -55,8 +55,8 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     from ps_train.commands.scoring.statistics import Pair, intervals
 
     spec, by = data_spec(given), names(given.by)
-    scored = [_scored(path, spec, given, by if number == 0 else ()) for number, path in enumerate(_exports(given))]
-    (first, columns), (second, other_columns) = scored
+    first, columns = _scored(given.first, spec, given, by)
+    second, other_columns = _scored(given.second, spec, given, ())
     labels = columns.pop(given.label)
     if len(first) != len(second) or not np.array_equal(labels, other_columns[given.label]):
         raise DataError("the data have changed between the two models: compare again.")
@@ -80,16 +80,12 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     return EXIT_DONE
 
 
-def _exports(given: argparse.Namespace) -> tuple[str, str]:
-    return given.first, given.second
-
-
 def _scored(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     """Returns the probabilities of a model, float64 [n], and the label and the columns by their names."""
     import numpy as np
 
     from ps_train.commands.scoring.opened_data import open_data
-    from ps_train.commands.scoring.rows import ExampleRows, cell_of
+    from ps_train.commands.scoring.rows import cell_of
     from ps_train.engine.serving.exported import Exported
 
     exported = Exported(path)
@@ -100,11 +96,7 @@ def _scored(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) 
     columns: dict[str, list[Any]] = {name: [] for name in wanted}
     for part in range(data.parts):
         for rows in data.read(part, given.batch_size):
-            if isinstance(rows, ExampleRows):
-                predictions = exported.predict_examples(rows.serialized)
-            else:
-                predictions = exported.predict(rows.values())
-            probabilities.append(np.ravel(predictions[output]))
+            probabilities.append(np.ravel(rows.predictions(exported)[output]))
             for record in rows.records(wanted):
                 for name in wanted:
                     columns[name].append(record[name])

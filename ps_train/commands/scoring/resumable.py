@@ -28,7 +28,7 @@ from tensorflow.io import gfile
 from ps_train.base.errors import ConfigError, DataError
 from ps_train.commands.scoring.opened_data import open_data
 from ps_train.commands.scoring.results import Results, Scored, results_for
-from ps_train.commands.scoring.rows import Data, DataSpec, ExampleRows
+from ps_train.commands.scoring.rows import Data, DataSpec, Rows
 from ps_train.engine.serving.exported import SAVED_MODEL, Exported
 
 _PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"
@@ -117,11 +117,8 @@ class Scoring:
                 os.rename(f"{path}.unfinished", path)
         _write(base + _DONE, {"rows": rows_of_part, "chunks": number})
 
-    def _scored(self, rows: Any) -> Scored:
-        if isinstance(rows, ExampleRows):
-            found = self._exported.predict_examples(rows.serialized)
-        else:
-            found = self._exported.predict(rows.values())
+    def _scored(self, rows: Rows) -> Scored:
+        found = rows.predictions(self._exported)
         return rows, {self._plan.prefix + name: values for name, values in found.items()}
 
     def close(self) -> None:

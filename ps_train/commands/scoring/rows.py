@@ -38,6 +38,7 @@ from ps_train.data.parquet.row_runs import limited_runs
 from ps_train.data.record_files import TextLines, TFRecords
 from ps_train.data.record_index import HEADER_BYTES, index_of, is_header
 from ps_train.data.stream import Stream, data_error
+from ps_train.engine.serving.exported import Exported
 from ps_train.engine.serving.feature_values import Feature
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ class Rows(abc.ABC):
     @abc.abstractmethod
     def values(self) -> Mapping[str, Any]:
         """Returns name to value of the features that a model takes."""
+
+    def predictions(self, exported: Exported) -> Mapping[str, Any]:
+        """Returns output name to value, with a row for each row here."""
+        return exported.predict(self.values())
 
     @abc.abstractmethod
     def records(self, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -273,6 +278,10 @@ class ExampleRows(Rows):
     def values(self) -> Mapping[str, Any]:
         """Refused: only a signature for examples takes them."""
         raise DataError(f"{self._path} has serialized examples, which the model does not take.")
+
+    def predictions(self, exported: Exported) -> Mapping[str, Any]:
+        """Returns what the model's signature for examples does."""
+        return exported.predict_examples(self.serialized)
 
     def examples(self) -> Iterator[tf.train.Example]:
         """Yields the examples."""
