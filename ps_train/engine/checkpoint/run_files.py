@@ -6,9 +6,11 @@ set_aside("/models/run1")                 # moves all that the run has left, ret
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import itertools
 import os
+import shutil
 import uuid
 from collections.abc import Sequence
 
@@ -38,6 +40,23 @@ _OF_RUN = (
 def is_of_run(name: str) -> bool:
     """Returns True for the name of a file or directory that belongs to a run."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_RUN)
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Makes a hard link, which keeps a file that the run removes; a copy where the file system has no links.
+
+    A target that exists stays.
+
+    Raises:
+      FileNotFoundError: the run has removed the source.
+    """
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(source, target)
+        except (FileExistsError, FileNotFoundError):
+            raise
+        except OSError:
+            shutil.copy2(source, target)
 
 
 def read_run_id(directory: str) -> str:

@@ -29,7 +29,7 @@ from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
 from ps_train.engine.checkpoint.event_cuts import kept_steps, read_cuts
 from ps_train.engine.checkpoint.run_checkpoints import LIST, NAME, list_text
-from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY, ignored_line, is_of_run, set_aside
+from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY, ignored_line, is_of_run, link_or_copy, set_aside
 from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID
 from ps_train.engine.checkpoint.spool import (
     STATE,
@@ -242,7 +242,7 @@ class ChiefUploads:
         try:
             for path in glob.glob(glob.escape(os.path.join(self._spool, name)) + ".*"):
                 with contextlib.suppress(FileNotFoundError):
-                    _link(path, os.path.join(folder, os.path.basename(path)))
+                    link_or_copy(path, os.path.join(folder, os.path.basename(path)))
             yield sorted(
                 (os.path.join(folder, file) for file in os.listdir(folder)), key=lambda path: path.endswith(".index")
             )
@@ -353,10 +353,3 @@ class Uploader:
 def _is_of_chief(name: str) -> bool:
     top = name.partition("/")[0]
     return not (name in _NOT_UPLOADED or top.startswith((f"{NAME}-", LOCK_FILE, ".")) or top == EVAL_DIRECTORY)
-
-
-def _link(path: str, new: str) -> None:
-    try:
-        os.link(path, new)
-    except PermissionError:  # not every file system has links
-        shutil.copy2(path, new)

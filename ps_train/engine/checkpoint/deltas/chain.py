@@ -10,7 +10,6 @@ complete, so a process that dies leaves a whole chain.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import glob
 import os
@@ -21,7 +20,7 @@ from ps_train.engine.checkpoint.deltas.applying import apply_deltas
 from ps_train.engine.checkpoint.deltas.difference import make_delta
 from ps_train.engine.checkpoint.deltas.saved import open_saved
 from ps_train.engine.checkpoint.run_checkpoints import LIST, is_whole, list_text, run_checkpoints
-from ps_train.engine.checkpoint.run_files import DELTAS
+from ps_train.engine.checkpoint.run_files import DELTAS, link_or_copy
 
 _BASE, _KEPT, _LOCK = "base", ".checkpoints", ".lock"
 _DIGITS = 6
@@ -113,7 +112,7 @@ class Chain:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.makedirs(folder)
                 for file in files:
-                    _link(file, os.path.join(folder, os.path.basename(file)))
+                    link_or_copy(file, os.path.join(folder, os.path.basename(file)))
                 with open(os.path.join(folder, LIST), "w") as listed:
                     listed.write(list_text([name]))
             except FileNotFoundError:  # the run has removed it at this moment
@@ -129,15 +128,4 @@ class Chain:
 def _link_all(source: str, target: str) -> None:
     os.makedirs(target)
     for name in os.listdir(source):
-        _link(os.path.join(source, name), os.path.join(target, name))
-
-
-def _link(source: str, target: str) -> None:
-    """Makes a hard link, or a copy where the file system has none."""
-    with contextlib.suppress(FileExistsError):
-        try:
-            os.link(source, target)
-        except FileNotFoundError:
-            raise
-        except OSError:
-            shutil.copyfile(source, target)
+        link_or_copy(os.path.join(source, name), os.path.join(target, name))
