@@ -51,7 +51,7 @@ class MembershipMonitor:
         )
         self.remove_replica: Callable[[int], object] | None = None
         self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
-        self._stall, self._asked = StallDetector(_STALL_SECS), now
+        self._stall, self._asked, self._is_over = StallDetector(_STALL_SECS), now, False
 
     def present(self) -> list[str]:
         """Returns the tasks that take part."""
@@ -72,7 +72,8 @@ class MembershipMonitor:
             kind = event("joined" if change.present else "lost", change.task)
             log.warning("%s %s; %s", change.location, change.reason, self._consequence(), extra=kind)
         error = self._too_few(changes)
-        if error is None:  # with an error the job ends, and no replica needs to go on
+        self._is_over |= error is not None
+        if not self._is_over:  # else a step that waits for a lost replica would go on while the chief saves
             self._absent = self._membership.absent
             self._run(lambda: self._ask_who_is_awaited(now))
         return error

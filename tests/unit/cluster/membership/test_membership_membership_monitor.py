@@ -66,6 +66,15 @@ class TestMembershipMonitor:
             "worker:2 on host-b, pid 42 has no input left: 1 of 3 workers remain, fewer than min_workers=2"
         )
 
+    def test_once_too_few_remain_no_step_is_let_go_on_without_the_lost_worker(self):
+        made, removed = monitor(update="sync", min_workers=3), []
+        made.remove_replica = removed.append
+        beats = [[worker_status(0, beat), worker_status(1, 0), worker_status(2, beat)] for beat in (1, 2, 3)]
+        assert isinstance(made.update(beats[0], 111.0), TooFewWorkersError)
+        for statuses in beats[1:]:  # the chief saves meanwhile
+            made.update(statuses, 112.0)
+        assert removed == []
+
     def test_it_is_logged_when_all_wait_for_a_worker_that_lives_but_makes_no_steps(self, caplog):
         made = monitor(update="sync")
         made.awaited = lambda: (7, [1])
