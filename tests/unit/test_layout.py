@@ -54,6 +54,7 @@ COVERED_BY = {
     "training/tasks/warm_starts.py": "tests/process/test_warm_start.py",
     "training/tasks/delta_writer.py": "tests/process/test_delta_writer.py",
     "commands/scoring/model_rows.py": "tests/unit/commands/scoring/test_compare.py",
+    "commands/scoring/opened_data.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/resumable.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/results.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/rows.py": "tests/unit/commands/scoring/test_predict.py",

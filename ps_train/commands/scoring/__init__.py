@@ -12,6 +12,7 @@ Files:
 
     __main__.py     `python -m ps_train predict`
     compare.py      The verb `compare`
+    formats.py      Names of formats, and of files of each
     model_rows.py   Rows that a model's own `data` reads
     opened_data.py  The rows that the flags of a command name
     predict.py      The verb `predict`

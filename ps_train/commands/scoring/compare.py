@@ -10,8 +10,9 @@ rows lie within them.  docs/SERVING.md has more.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ps_train.base.command_parser import CommandParser, run_command
@@ -55,6 +56,8 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     from ps_train.commands.scoring.statistics import Pair, intervals
 
     spec, by = data_spec(given), names(given.by)
+    with _opened(given.second, spec, given, ()):
+        pass  # a mistake is told before the first model has scored all rows
     first, columns = _scored(given.first, spec, given, by)
     second, other_columns = _scored(given.second, spec, given, ())
     labels = columns.pop(given.label)
@@ -80,27 +83,33 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     return EXIT_DONE
 
 
+@contextlib.contextmanager
+def _opened(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) -> Iterator[tuple[Any, str, Any]]:
+    """Gives a model, its output with the probabilities, and the data, all checked."""
+    from ps_train.commands.scoring.opened_data import open_data
+    from ps_train.engine.serving.exported import Exported
+
+    with contextlib.closing(Exported(path)) as exported:
+        output = _output(path, exported.outputs, given.output)
+        yield exported, output, open_data(spec, exported, [given.label, *by])
+
+
 def _scored(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     """Returns the probabilities of a model, float64 [n], and the label and the columns by their names."""
     import numpy as np
 
-    from ps_train.commands.scoring.opened_data import open_data
     from ps_train.commands.scoring.rows import cell_of
-    from ps_train.engine.serving.exported import Exported
 
-    exported = Exported(path)
-    output = _output(path, exported.outputs, given.output)
     wanted = list(dict.fromkeys([given.label, *by]))
-    data = open_data(spec, exported.features, wanted)
     probabilities: list[Any] = []
     columns: dict[str, list[Any]] = {name: [] for name in wanted}
-    for part in range(data.parts):
-        for rows in data.read(part, given.batch_size):
-            probabilities.append(np.ravel(rows.predictions(exported)[output]))
-            for record in rows.records(wanted):
-                for name in wanted:
-                    columns[name].append(record[name])
-    exported.close()
+    with _opened(path, spec, given, by) as (exported, output, data):
+        for part in range(data.parts):
+            for rows in data.read(part, given.batch_size):
+                probabilities.append(np.ravel(rows.predictions(exported)[output]))
+                for record in rows.records(wanted):
+                    for name in wanted:
+                        columns[name].append(record[name])
     if not probabilities:
         raise DataError("the data have no rows: check --data.")
     found = np.concatenate(probabilities).astype(np.float64)

@@ -1,15 +1,16 @@
 """The rows that the flags of a command name, in any format.
 
-data = open_data(DataSpec(["data/test-*.parquet"]), exported.features)
+data = open_data(DataSpec(["data/test-*.parquet"]), exported)
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ps_train.base.errors import DataError
+from ps_train.commands.scoring.formats import format_of_name
 from ps_train.commands.scoring.model_rows import ModelData
 from ps_train.commands.scoring.rows import (
     Data,
@@ -17,36 +18,37 @@ from ps_train.commands.scoring.rows import (
     LineData,
     ParquetData,
     RecordData,
-    format_of_name,
 )
 from ps_train.data.file_names import files_like
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.opened_files import opened, told_as_data_error
 from ps_train.data.record_index import HEADER_BYTES, is_header
-from ps_train.engine.serving.feature_values import Feature
+from ps_train.engine.serving.exported import Exported
 
 
-def open_data(spec: DataSpec, features: Mapping[str, Feature], extra: Sequence[str] = ()) -> Data:
-    """Opens the files of a command.
+def open_data(spec: DataSpec, exported: Exported, extra: Sequence[str] = ()) -> Data:
+    """Opens the files of a command for a model.
 
     Args:
       spec: the files.
-      features: what a model takes of them.
+      exported: the model.
       extra: further columns that must be there.
 
     Raises:
       ConfigError: a package is missing, or the format is not known.
-      DataError: a file is missing or not of its format, or there is no such column.
+      DataError: a file is missing or not of its format, there is no such column, or the model does not take these rows.
     """
     if spec.model:
         return ModelData(spec.model, spec.model_arguments, spec.split, ",".join(spec.files), extra)
     files = files_like(list(spec.files), below=True)
     kind = spec.format or _format_of(files)
-    if kind == "parquet":
-        return ParquetData(files, spec, features, extra)
     if kind == "tfrecord":
+        if not exported.takes_examples:
+            raise DataError(f"{exported.path} has no signature for tf.train.Examples: give data with columns.")
         return RecordData(files)
-    return LineData(files, kind, spec, features, extra)
+    if kind == "parquet":
+        return ParquetData(files, spec, exported.features, extra)
+    return LineData(files, kind, spec, exported.features, extra)
 
 
 def _format_of(files: Sequence[str]) -> str:

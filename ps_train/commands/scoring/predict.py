@@ -26,10 +26,9 @@ from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.commands.launch.child_process import signal_at_parents_end
+from ps_train.commands.scoring.formats import FORMATS
 
 _PROGRESS_SECS = 5.0
-
-FORMATS = ("parquet", "tfrecord", "csv", "tsv", "jsonl")
 
 
 def predict(arguments: Sequence[str], console: Console) -> int:

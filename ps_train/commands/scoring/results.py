@@ -23,7 +23,8 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError
-from ps_train.commands.scoring.rows import DELIMITERS, FORMATS, ExampleRows, Rows, cell_of, format_of_name
+from ps_train.commands.scoring.formats import DELIMITERS, FORMATS, format_of_name
+from ps_train.commands.scoring.rows import ExampleRows, Rows, cell_of
 from ps_train.data.parquet.parquet_files import check_pyarrow
 from ps_train.engine.serving.feature_values import Array
 

@@ -19,7 +19,7 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +32,8 @@ from ps_train.commands.scoring.rows import Data, DataSpec, Rows
 from ps_train.engine.serving.exported import SAVED_MODEL, Exported
 
 _PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"
+_UNFINISHED = ".unfinished"
+_OWN = re.compile(rf"\d{{6,}}(\.\d{{6,}}|{_DONE})|{_PLAN}|{_LOCK}|{_WHOLE}|{_FINISHED}")
 _CHUNK_ROWS = 1 << 16
 """Least rows of a chunk, but for the last one of a part."""
 
@@ -82,10 +84,7 @@ class Scoring:
 
     def __init__(self, plan: Plan, threads: int = 0) -> None:
         self._plan, self._exported = plan, Exported(plan.export, plan.signature, threads)
-        by_name = {} if self._exported.takes_examples and not self._exported.features else self._exported.features
-        self.data: Data = open_data(plan.data, by_name, plan.columns or ())
-        if self.data.of_examples and not self._exported.takes_examples:
-            raise DataError(f"{plan.export} has no signature for tf.train.Examples: give data with columns.")
+        self.data: Data = open_data(plan.data, self._exported, plan.columns or ())
         columns = list(self.data.columns if plan.columns is None else plan.columns)
         outputs = [plan.prefix + name for name in self._exported.outputs]
         if twice := sorted({*columns} & {*outputs}):
@@ -113,8 +112,8 @@ class Scoring:
                 break
             rows_of_part += count
             if not os.path.exists(path):
-                self.results.write(f"{path}.unfinished", [self._scored(rows) for rows in taken])
-                os.rename(f"{path}.unfinished", path)
+                self.results.write(path + _UNFINISHED, [self._scored(rows) for rows in taken])
+                os.rename(path + _UNFINISHED, path)
         _write(base + _DONE, {"rows": rows_of_part, "chunks": number})
 
     def _scored(self, rows: Rows) -> Scored:
@@ -140,6 +139,7 @@ class Progress:
         Raises:
           ConfigError: the directory cannot be made, or another process works there.
         """
+        _check_folder(plan)
         try:
             os.makedirs(plan.folder, exist_ok=True)
         except OSError as error:
@@ -151,9 +151,7 @@ class Progress:
                 raise ConfigError(f"to={plan.to} is being written by another process: wait for it.") from None
             found, wanted = _read(os.path.join(plan.folder, _PLAN)), {"identity": scoring.identity()}
             if found != wanted:
-                for name in os.listdir(plan.folder):
-                    if name != _LOCK:
-                        os.remove(os.path.join(plan.folder, name))
+                _empty(plan)
                 _write(os.path.join(plan.folder, _PLAN), wanted)
             yield cls(plan, scoring)
 
@@ -175,7 +173,7 @@ class Progress:
         self._scoring.results.join(chunks, whole)
         _write(os.path.join(self._plan.folder, _FINISHED), os.stat(whole).st_ino)
         os.replace(whole, self._plan.to)
-        shutil.rmtree(self._plan.folder)
+        _remove(self._plan)
         return sum(done["rows"] for _, done in parts)
 
     def _done(self, part: int) -> str:
@@ -193,9 +191,38 @@ def check_target(plan: Plan, overwrite: bool) -> None:
     if not os.path.exists(plan.to):
         return
     if _read(os.path.join(plan.folder, _FINISHED)) == os.stat(plan.to).st_ino:
-        shutil.rmtree(plan.folder)
+        _check_folder(plan)
+        _remove(plan)
     if not overwrite:
         raise ConfigError(f"to={plan.to} is there already: use another path, or --overwrite.")
+
+
+def _check_folder(plan: Plan) -> None:
+    """Raises ConfigError if the directory of the chunks has files that this command did not write."""
+    if not os.path.isdir(plan.folder):
+        return
+    names = {name.removesuffix(_UNFINISHED) for name in os.listdir(plan.folder)}
+    strange = sorted(name for name in names if not _OWN.fullmatch(name))
+    if not strange and _PLAN not in names:
+        strange = sorted(names - {_LOCK})
+    if strange:
+        raise ConfigError(
+            f"to={plan.to} needs the directory {plan.folder} for its chunks, and that has files of another origin, as "
+            f"{strange[0]}: use another path, or remove the directory."
+        )
+
+
+def _empty(plan: Plan) -> None:
+    """Removes all but the lock from the directory of the chunks: what makes a part complete first, the plan last."""
+    for name in sorted(os.listdir(plan.folder), key=lambda name: (name == _PLAN, not name.endswith(_DONE))):
+        if name != _LOCK:
+            os.remove(os.path.join(plan.folder, name))
+
+
+def _remove(plan: Plan) -> None:
+    _empty(plan)
+    os.remove(os.path.join(plan.folder, _LOCK))
+    os.rmdir(plan.folder)
 
 
 def _model_hash(exported: Exported) -> str:
@@ -210,9 +237,9 @@ def _model_hash(exported: Exported) -> str:
 
 
 def _write(path: str, value: Any) -> None:
-    with open(f"{path}.unfinished", "w") as file:
+    with open(path + _UNFINISHED, "w") as file:
         json.dump(value, file)
-    os.rename(f"{path}.unfinished", path)
+    os.rename(path + _UNFINISHED, path)
 
 
 def _read(path: str) -> Any:

@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError
+from ps_train.commands.scoring.formats import DELIMITERS
 from ps_train.data.data_shard import DataShard
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.opened_files import opened, size_of, told_as_data_error
@@ -43,13 +44,6 @@ from ps_train.engine.serving.feature_values import Feature
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FORMATS = ("parquet", "tfrecord", "csv", "tsv", "jsonl")
-_SUFFIXES = {
-    "parquet": "parquet", "pq": "parquet", "tfrecord": "tfrecord", "tfrecords": "tfrecord", "csv": "csv", "tsv": "tsv",
-    "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
-}  # fmt: skip
-DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 LIST_SEPARATOR = "|"
 """Separates the elements of a list in a cell of csv and tsv."""
@@ -160,12 +154,6 @@ class Data(abc.ABC):
             changed = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
             found.append([path, size_of(path), changed])
         return found
-
-
-def format_of_name(path: str) -> str:
-    """Returns the format of a file by its name, "" if the name does not tell."""
-    name = os.path.basename(path).lower().removesuffix(".gz")
-    return _SUFFIXES.get(name.rpartition(".")[2], "")
 
 
 def check_columns(columns: Sequence[str], wanted: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
 from ps_train.base.errors import ConfigError, DataError, cause_of
+from ps_train.engine.checkpoint.split_tables import MANIFEST
 from ps_train.engine.serving.feature_values import (
     Array,
     features_of,
@@ -80,6 +81,9 @@ class Exported:
             raise ConfigError(f"export_dir={path} cannot be loaded ({cause_of(error)}): give a SavedModel.") from None
         self._signatures = {name: one for name, one in meta_graph.signature_def.items() if one.outputs}
         chosen = self._signatures[self._choice(path, signature)]
+        if any(name.startswith("rows/") for name in chosen.inputs) and gfile.exists(os.path.join(self.path, MANIFEST)):
+            self.close()
+            raise ConfigError(f"{path} is an export in parts: give a whole one, or read its tables as docs/SERVING.md.")
         shapes = {name: (tf.as_dtype(info.dtype), _shape_of(info)) for name, info in chosen.inputs.items()}
         self.features = dict(sorted(features_of(shapes).items()))
         self.outputs = sorted(chosen.outputs)

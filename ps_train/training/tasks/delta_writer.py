@@ -22,7 +22,8 @@ _FINISH = "finish\n"
 _NICE = 5
 """Priority: low, but not so low that it waits for ever on a busy machine."""
 
-_POLL_SECS = 0.2
+_POLL_SECS = 1.0
+"""Seconds between two looks for a checkpoint while a delta is due."""
 
 
 class DeltaWriter:
@@ -60,11 +61,11 @@ def _write(model_dir: str, every_secs: float, is_finishing: threading.Event) -> 
     """Extends the chain until the chief finishes."""
     from ps_train.engine.checkpoint.deltas.chain import Chain  # late: it imports TensorFlow
 
-    chain, due = Chain(model_dir), 0.0
+    chain = Chain(model_dir)
     while not is_finishing.is_set():
-        if time.monotonic() >= due and chain.extend():
-            due = time.monotonic() + every_secs
-        is_finishing.wait(_POLL_SECS)
+        began = time.monotonic()
+        made = chain.extend()
+        is_finishing.wait(began + every_secs - time.monotonic() if made else min(_POLL_SECS, every_secs))
     chain.extend()
     chain.close()
 

@@ -12,10 +12,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model, embeddings
+from ps_train.base.errors import ConfigError
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint import split_tables
 from ps_train.engine.checkpoint.export import ExportForm, export, prepare_export
 from ps_train.engine.checkpoint.fingerprint import FILE, read_fingerprint
+from ps_train.engine.serving.exported import Exported
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 
@@ -102,6 +104,9 @@ def test_scores_are_those_of_the_whole_saved_model(
             assert before["last"] < after["first"], "shards and keys are sorted"
     dense = {name for name, _ in tf.train.list_variables(f"{paths[1]}/variables/variables")}
     assert "users" not in dense and "fields" not in dense and "w" in dense
+
+    with pytest.raises(ConfigError, match="is an export in parts: give a whole one"):
+        Exported(paths[1])
 
     prints = [read_fingerprint(path) for path in paths]
     assert prints[0]["global_step"] == prints[1]["global_step"] == 60

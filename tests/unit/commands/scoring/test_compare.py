@@ -15,7 +15,9 @@ from ps_train import Arrays, Model
 from ps_train.base.console import Console
 from ps_train.commands.scoring.compare import compare
 from ps_train.commands.scoring.predict import predict
+from ps_train.commands.scoring.rows import ExampleRows
 from ps_train.commands.scoring.statistics import Pair
+from tests.support.exported_models import write_export
 
 COUNT = 300
 
@@ -129,3 +131,20 @@ def test_data_that_a_model_reads_give_the_same(folder: pathlib.Path) -> None:
 def test_a_mistake_is_one_line(folder: pathlib.Path, options: list[str], words: str) -> None:
     code, _, err = run(str(folder / "a"), str(folder / "b"), f"--data={folder / 'data.csv'}", *options, "--resamples=2")
     assert (code, err.count("\n")) == (2, 1) and words in err, err
+
+
+def test_a_model_that_does_not_fit_is_refused_before_the_other_has_scored(
+    folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(tf.train.Example().SerializeToString())
+    scored: list[int] = []
+    monkeypatch.setattr(ExampleRows, "predictions", lambda rows, exported: scored.append(len(rows)))
+    export, other = write_export(tmp_path / "export"), str(folder / "b")
+    for models, options, words in (
+        ((export, other), ["--output=score"], f"{other} has the outputs logits, probabilities: choose"),
+        ((other, other), [], f"{other} has no signature for tf.train.Examples: give data with columns"),
+    ):
+        code, _, err = run(*models, f"--data={path}", *options)
+        assert (code, err.count("\n")) == (2, 1) and words in err and not scored, err

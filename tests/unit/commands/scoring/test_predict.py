@@ -188,6 +188,7 @@ def test_another_model_starts_again_and_a_finished_result_stays(tmp_path: pathli
     other = write_export(tmp_path / "other", bias=5.0)
     (tmp_path / "out.csv.parts").mkdir()
     (tmp_path / "out.csv.parts" / "000000.000000").write_text("of another model\n")
+    (tmp_path / "out.csv.parts" / "plan.json").write_text('{"identity": "another"}')
     arguments = [f"--data={pattern}", f"--to={target}"]
     code, out, _ = run(f"--export_dir={other}", *arguments, "--columns=key", "--prefix=p_")
     assert code == 0 and "going on" not in out
@@ -197,6 +198,17 @@ def test_another_model_starts_again_and_a_finished_result_stays(tmp_path: pathli
     code, _, err = run(f"--export_dir={export}", *arguments)
     assert code == 2 and "is there already: use another path, or --overwrite" in err and target.read_bytes() == before
     assert run(f"--export_dir={export}", *arguments, "--overwrite")[0] == 0 and target.read_bytes() != before
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "000000.000000"])
+def test_a_directory_of_another_origin_is_not_emptied(tmp_path: pathlib.Path, export: str, name: str) -> None:
+    pattern, target = write(tmp_path / "data", "csv", columns()), tmp_path / "out.csv"
+    folder = tmp_path / "out.csv.parts"
+    folder.mkdir()
+    (folder / name).write_text("precious")
+    code, _, err = run(f"--export_dir={export}", f"--data={pattern}", f"--to={target}")
+    assert (code, err.count("\n")) == (2, 1) and f"files of another origin, as {name}: use another path" in err
+    assert os.listdir(folder) == [name] and (folder / name).read_text() == "precious" and not target.exists()
 
 
 @pytest.mark.parametrize(
