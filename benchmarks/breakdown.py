@@ -38,7 +38,7 @@ def profile(contender: Contender, setting: Setting, secs: float) -> dict[str, st
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
         for program in contender.programs(setting):
             processes.start(program)
-        settle(processes.running[-1], workload_class(setting.workload).warmup_steps)
+        settle(processes.running[-1], workload_class(setting.workload))
         groups = {group: pids for group, pids in processes.pids().items() if pids}
         files = {group: pathlib.Path(directory) / f"{group}.perf" for group in groups}
         recorders = [_record(pids, files[group], secs) for group, pids in groups.items()]

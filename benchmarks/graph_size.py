@@ -117,7 +117,8 @@ def observe(case: Case, engine: str, secs: float) -> dict[str, float]:
       first_step: seconds from launch to the first step.
       first_step_cpu: CPU seconds of all processes until then.
       chief_mib, ps_mib: peak resident memory of the worker's process and of the ps.
-      steps_per_sec: of the second half of the time after the first step.
+      early_steps_per_sec: of the first half of the time after the first step.
+      steps_per_sec: of the second half.
     """
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
         began = time.monotonic()
@@ -125,7 +126,7 @@ def observe(case: Case, engine: str, secs: float) -> dict[str, float]:
             speaker = processes.start(program)
         first = speaker.wait_for(lambda line: "first step" in line.text, _START_SECS).time
         cpu = sum(processes.cpu_secs().values())
-        rate = _rate(speaker, first, secs)
+        early, late = _rates(speaker, first, secs)
         pids = processes.pids()
         chief, ps = (max(map(peak_bytes_of, pids[group]), default=0) / 2**20 for group in ("workers", "ps"))
     return {
@@ -133,20 +134,26 @@ def observe(case: Case, engine: str, secs: float) -> dict[str, float]:
         "first_step_cpu": cpu,
         "chief_mib": chief,
         "ps_mib": ps,
-        "steps_per_sec": rate,
+        "early_steps_per_sec": early,
+        "steps_per_sec": late,
     }
 
 
-def _rate(speaker: Running, first: float, secs: float) -> float:
-    """Returns the steps per second of the second half of `secs` seconds that began with the first step."""
+def _rates(speaker: Running, first: float, secs: float) -> tuple[float, float]:
+    """Returns the steps per second of both halves of `secs` seconds that began with the first step."""
     seen = [(first, 1)]
     while time.monotonic() < first + secs and speaker.alive:
         seen += [(line.time, step_of(line)) for line in speaker.take() if step_of(line) >= 0]
         time.sleep(0.1)
     if not speaker.alive:
         raise ContenderError("ended while it was observed; its last lines:\n  " + "\n  ".join(speaker.last))
-    (since, before), (until, after) = max(one for one in seen if one[0] <= first + secs / 2), seen[-1]
-    return (after - before) / (until - since) if until > since else 0.0
+    begin, middle, end = seen[0], max(one for one in seen if one[0] <= first + secs / 2), seen[-1]
+    return _rate(begin, middle), _rate(middle, end)
+
+
+def _rate(begin: tuple[float, int], end: tuple[float, int]) -> float:
+    """Returns the steps per second between two points (seconds, step)."""
+    return (end[1] - begin[1]) / (end[0] - begin[0]) if end[0] > begin[0] else 0.0
 
 
 def whole_job(case: Case, engine: str) -> dict[str, float]:
@@ -187,6 +194,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "first_step_cpu": ("until then, CPU s", short),
     "chief_mib": ("chief, MiB", lambda value: f"{value:.0f}"),
     "ps_mib": ("ps, MiB", lambda value: f"{value:.0f}"),
+    "early_steps_per_sec": ("steps/s at first", short),
     "steps_per_sec": ("steps/s", short),
     "job": (f"{JOB_STEPS} steps, s", short),
     "job_cpu": (f"{JOB_STEPS} steps, CPU s", short),
@@ -198,7 +206,7 @@ def report(record: Mapping[str, Any]) -> str:
     lines = [f"# Size of graphs, {record['date']}", "", machine.text(record["machine"]), ""]
     lines += [
         f"One ps and one worker; load average {record['load'][0]} before and {record['load'][1]} after.  Medians; in "
-        "brackets the ratio to the classic recipe's.  Steps/s are of the second half of the "
+        "brackets the ratio to the classic recipe's.  Steps/s are of the first and of the second half of the "
         f"{record['observe_secs']:g} s after the first step.", "",
     ]  # fmt: skip
     rows = []

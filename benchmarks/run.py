@@ -18,12 +18,10 @@ from benchmarks.contenders import Contender, Setting
 from benchmarks.errors import ContenderError
 from benchmarks.processes import Line, Processes, Running
 from benchmarks.workloads import workload_class
+from benchmarks.workloads.base import Workload
 
 START_SECS = 120.0
 """A contender that has not begun to train by then has failed."""
-
-SETTLE_SECS = 1.0
-"""After the warm-up steps, so much longer is left out: caches fill, bursts grow to their length."""
 
 _STEP = re.compile(r"^step (\d+)")
 _TEST_LOSS = re.compile(r"^test .*?loss ([\d.]+|nan|inf)")
@@ -87,7 +85,7 @@ def measure(contender: Contender, setting: Setting, secs: float, counters: Count
             processes.start(program)
         speakers = processes.running[-contender.speakers :]
         with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
-            jobs = [pool.submit(_window, processes, one, secs, workload.warmup_steps, counters) for one in speakers]
+            jobs = [pool.submit(_window, processes, one, secs, workload, counters) for one in speakers]
             try:
                 windows = [job.result() for job in jobs]
             except BaseException:
@@ -103,17 +101,19 @@ def measure(contender: Contender, setting: Setting, secs: float, counters: Count
     return Measured(steps_per_sec, examples_per_sec, cpu, peak, counted)
 
 
-def _window(processes: Processes, speaker: Running, secs: float, warmup_steps: int, counters: Counters) -> _Window:
-    begin = settle(speaker, warmup_steps)
+def _window(
+    processes: Processes, speaker: Running, secs: float, workload: type[Workload], counters: Counters
+) -> _Window:
+    begin = settle(speaker, workload)
     cpu_begin, counts_begin = processes.cpu_secs(), counters()
     end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, START_SECS)
     return _Window(begin, end, cpu_begin, processes.cpu_secs(), counts_begin, counters())
 
 
-def settle(speaker: Running, warmup_steps: int) -> Line:
+def settle(speaker: Running, workload: type[Workload]) -> Line:
     """The line with which the steady part begins."""
-    warm = speaker.wait_for(lambda line: step_of(line) >= warmup_steps, START_SECS)
-    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + SETTLE_SECS, START_SECS)
+    warm = speaker.wait_for(lambda line: step_of(line) >= workload.warmup_steps, START_SECS)
+    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + workload.settle_secs, START_SECS)
 
 
 def _is_step(line: Line) -> bool:

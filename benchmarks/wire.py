@@ -64,7 +64,7 @@ def bytes_per_batch(contender: Contender, setting: Setting, secs: float) -> floa
         for program in contender.programs(setting):
             processes.start(dataclasses.replace(program, command=[*alone.prefix, *program.command]))
         speaker = processes.running[-1]
-        begin = settle(speaker, workload.warmup_steps)
+        begin = settle(speaker, workload)
         sent = alone.bytes_sent()
         end = speaker.wait_for(lambda line: step_of(line) >= 0 and line.time >= begin.time + secs, START_SECS)
         sent = alone.bytes_sent() - sent

@@ -37,6 +37,8 @@ class Workload(Model):
       check_steps: global steps after which all contenders' test losses are compared.
       tolerance: how far from their median they may be, as a share of it.
       warmup_steps: global steps that are left out of a measurement.
+      settle_secs: seconds after them that are left out too: caches fill, bursts grow to their length, and calls of
+        several steps are prepared.
     """
 
     about: str
@@ -45,6 +47,7 @@ class Workload(Model):
     check_steps: int
     tolerance: float = 0.1
     warmup_steps: int = 50
+    settle_secs: float = 1.0
     inputs: int
     classes: int = 10
     train_examples: int = 16_384

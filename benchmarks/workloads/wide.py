@@ -19,6 +19,7 @@ class Wide(Workload):
     default_learning_rate = 0.01
     batch_size = 64
     parameters = 208_650
+    settle_secs = 60.0  # ours prepares calls of several steps after some thousand steps
     check_steps = 200
     inputs = _WIDTH
 

@@ -6,7 +6,9 @@
 
 A burst lasts about BURST_SECS, and so does its longest call: the loop checks for events between calls.  TensorFlow
 prepares a graph for each length of calls, which takes as long as many steps, and the steps of a call are copies
-(`engine/step/unroll.py`).  So the first steps are made one by one, and then calls have one length: the longest one that
+(`engine/step/unroll.py`).  The training waits for it.  So steps are made one by one, with the hooks, until the replica
+has made so many that sharing calls would have saved as much time as the preparation takes: it then costs at most twice
+what the best choice would have cost, whenever the job ends.  From then on calls have one length: the longest one that
 fits.  Where few fit, they gain little by sharing a call, and all steps are made one by one.
 """
 
@@ -32,7 +34,13 @@ _SHORTEST_CALL = 4
 _CALLS_TO_PAY = 20
 """Minimum number of calls of a length that must still be made, for its preparation to be worth its time."""
 _NODES_TO_PAY = 5
-"""Number of nodes that take as long to prepare as one step gains by sharing a call: about 1.5 ms."""
+"""Number of nodes that take as long to prepare as one step gains by sharing a call, or by a call without the hooks.
+
+It is about 1.5 ms.  A number of nodes, and not a measured time: both times depend on the machine and its load in the
+same way, and replicas in lockstep, which wait for each other's preparation, all prepare at the same step.
+"""
+_NODES_AT_ONCE = 3_000
+"""Maximum number of nodes of a call that is prepared as soon as steps are timed: it takes less than a second."""
 _MOST_NODES = 32_000
 """Maximum number of nodes of a call of several steps, which TensorFlow prepares in about ten seconds."""
 _GROWTH = 32
@@ -63,6 +71,7 @@ class BurstScheduler:
       last_step: the global step at which the job ends.
       nodes: number of the graph's nodes that each further step of a call copies.
       replicas: number of replicas that share the steps.
+      is_patient: if False, a call that is worth its preparation is prepared as soon as steps are timed.
     """
 
     def __init__(
@@ -75,6 +84,7 @@ class BurstScheduler:
         last_step: float = math.inf,
         nodes: int = 0,
         replicas: int = 1,
+        is_patient: bool = True,
     ) -> None:
         self._ends = [every for every in (save_steps, summary_steps) if every]
         self._fixed = fixed and longest_call > 1
@@ -84,6 +94,7 @@ class BurstScheduler:
         self._steps, self._length = 1, self._lengths[0] if self._fixed else 0
         self._secs: deque[float] = deque(maxlen=5)
         self._prepared: set[int] = set()
+        self._made, self._is_patient = 0, is_patient
         self._prepares_graphs = True  # in the first step
 
     @classmethod
@@ -113,7 +124,9 @@ class BurstScheduler:
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
         last_step = job.last_step or math.inf
         fixed = job.steps_per_run != AUTO
-        return cls(job.longest_call, fixed, save_steps, summary_steps, hooks_secs, last_step, nodes, replicas)
+        is_patient = job.prefetch_pulls == 0  # what it gains depends on the network, and not on the number of nodes
+        ends = save_steps, summary_steps
+        return cls(job.longest_call, fixed, *ends, hooks_secs, last_step, nodes, replicas, is_patient)
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the size of the next burst: some calls, and the single step with the hooks, if any.
@@ -142,11 +155,12 @@ class BurstScheduler:
         if longest > 1:
             return longest if longest * min(self._secs) <= BURST_SECS else single
         secs = statistics.median(self._secs)
-        worth = left / max(_CALLS_TO_PAY, self._nodes / _NODES_TO_PAY)
-        fitting = [
-            one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS and one <= worth
-        ]
-        return max(fitting, default=single)
+        fits = [one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS]
+        worth = [one for one in fits if steps_to_pay(one, self._nodes) <= left]
+        longest = max(worth, default=single)
+        is_cheap = not self._is_patient or longest * self._nodes <= _NODES_AT_ONCE
+        is_due = is_cheap or self._made >= steps_to_pay(longest, self._nodes)
+        return longest if is_due else single
 
     def _steps_of_burst(self, alone: int) -> int:
         """Returns the number of steps that make whole calls, with so many single steps."""
@@ -178,11 +192,22 @@ class BurstScheduler:
           steps: steps of the burst.
           secs: duration of the burst in seconds.
         """
+        self._made += steps
         if self._prepares_graphs:
             self._prepares_graphs = False
             return
         self._secs.append(secs / steps)
         self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), _GROWTH * steps))
+
+
+def steps_to_pay(length: int, nodes: int) -> float:
+    """Returns the number of steps that save as much time by sharing calls as preparing one such call takes.
+
+    Args:
+      length: number of steps of a call.
+      nodes: number of nodes of a step.
+    """
+    return length * max(_CALLS_TO_PAY, nodes / _NODES_TO_PAY)
 
 
 def call_lengths(longest: int, every: float = math.inf, nodes: int = 0) -> list[int]:

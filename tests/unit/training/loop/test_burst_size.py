@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ps_train.config.job import Job
-from ps_train.training.loop.burst_size import BURST_SECS, BurstScheduler, call_lengths
+from ps_train.training.loop.burst_size import BURST_SECS, BurstScheduler, call_lengths, steps_to_pay
 
 
 def burst(rhythm: BurstScheduler, step_secs: float) -> list[int]:
@@ -115,10 +115,48 @@ def test_no_call_is_prepared_for_the_last_steps_of_a_job() -> None:
 
 def test_no_call_is_prepared_that_takes_longer_to_prepare_than_it_saves() -> None:
     def length(last_step: int, replicas: int = 1) -> int:
-        return length_of(after(BurstScheduler(8, last_step=last_step, nodes=4000, replicas=replicas), BURST_SECS / 100))
+        bursts = BurstScheduler(8, last_step=last_step, nodes=4000, replicas=replicas)
+        return length_of(after(bursts, BURST_SECS / 100, bursts=200))
 
     assert [length(8 * 800), length(8 * 800 - 1), length(4 * 800 - 1)] == [8, 4, 1]
     assert length(8 * 800 * 3, replicas=3) == 8 and length(8 * 800 * 3 - 1, replicas=3) == 4
+
+
+def steps_before_the_first_call(nodes: int, longest: int = 8, step_secs: float = BURST_SECS / 100) -> int:
+    """The number of steps that are made with the hooks before the first call without them, up to 100,000."""
+    bursts, made = BurstScheduler(longest, nodes=nodes), 0
+    while made < 100_000 and bursts.next_call_length(max(1, bursts.next_burst().steps - 1)) == 0:
+        steps = bursts.next_burst().steps
+        bursts.record(steps, steps * step_secs)
+        made += steps
+    return made
+
+
+def test_a_call_that_is_cheap_to_prepare_is_prepared_as_soon_as_steps_are_timed() -> None:
+    assert steps_before_the_first_call(nodes=3000 // 8) < 10
+    assert steps_before_the_first_call(nodes=3000, longest=1) < 10
+
+
+@pytest.mark.parametrize("nodes, length", [(376, 8), (4000, 8), (7000, 4), (12_000, 1), (50_000, 1)])
+def test_training_waits_for_a_preparation_only_after_steps_that_would_have_saved_its_time(
+    nodes: int, length: int
+) -> None:
+    made = steps_before_the_first_call(nodes)
+    assert steps_to_pay(length, nodes) == length * nodes / 5
+    assert steps_to_pay(length, nodes) <= made < steps_to_pay(length, nodes) + 101, "a burst has at most 100 steps"
+
+
+def test_calls_that_pull_ahead_are_prepared_as_soon_as_steps_are_timed() -> None:
+    bursts = BurstScheduler.of(Job(prefetch_pulls=1, max_steps=100_000), nodes=2000)
+    assert length_of(after(bursts, BURST_SECS / 100, bursts=4)) == 16
+
+
+def test_a_short_job_of_a_large_graph_prepares_nothing_but_its_first_step() -> None:
+    bursts = BurstScheduler(8, last_step=24, nodes=9000)
+    for step in range(24):
+        bursts.next_burst(step)
+        assert bursts.next_call_length(1) == 0
+        bursts.record(1, BURST_SECS / 10)
 
 
 def test_no_call_is_longer_than_what_is_left() -> None:
