@@ -22,6 +22,8 @@ from tensorflow.io import gfile
 from ps_train.compat.capture.sessions import estimator_graph
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.engine.checkpoint.deltas.saved import Values, variables_hash
+from ps_train.engine.checkpoint.fingerprint import write_fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class ExportOptions:
 
     Attributes:
       assets_extra: path below `assets.extra` to the file that is copied there.
-      as_text: writes the graph as text.
+      as_text: writes the graph as text, and no fingerprint.
       strip_default_attrs: leaves out attributes that have their defaults, so that older servers can read the graph.
     """
 
@@ -75,6 +77,8 @@ def export_saved_model(
     unfinished = os.path.join(base, f"temp-{_next_timestamp(base)}-{os.getpid()}")
     try:
         _write(model_fn, receiver_fn, config, checkpoint, unfinished, options)
+        if not options.as_text:
+            _write_fingerprint(unfinished, checkpoint)
         _copy_assets(options.assets_extra, unfinished)
         return tf.compat.as_bytes(_publish(unfinished, base))
     except BaseException:
@@ -112,6 +116,12 @@ def _write(
                 saver=saver,
             )
             builder.save(options.as_text)
+
+
+def _write_fingerprint(path: str, checkpoint: str) -> None:
+    """Writes what `ps_train.serving.load` compares, as exports of jobs have it."""
+    variables = Values(os.path.join(path, "variables", "variables"))
+    write_fingerprint(path, {"variables": variables_hash(variables), "global_step": Values(checkpoint).global_step})
 
 
 def _restore(saver: v1.train.Saver, session: v1.Session, checkpoint: str) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.io import gfile
 
 FILE = "assets.extra/fingerprint.json"
 _FORMAT = 1
@@ -31,8 +32,8 @@ def write_fingerprint(folder: str, facts: Mapping[str, Any]) -> None:
       facts: what it says beside the graph.
     """
     path = os.path.join(folder, FILE)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as file:
+    gfile.makedirs(os.path.dirname(path))
+    with gfile.GFile(path, "w") as file:
         json.dump({"format": _FORMAT, "graph": graph_fingerprint(folder), **facts}, file, indent=1)
 
 
@@ -48,7 +49,7 @@ def read_fingerprint(folder: str) -> dict[str, Any]:
 
 def graph_fingerprint(folder: str) -> str:
     """Returns the SHA-256 of a SavedModel's graph and signatures, equal for all exports of one model."""
-    with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
+    with gfile.GFile(os.path.join(folder, "saved_model.pb"), "rb") as file:
         graph = saved_model_pb2.SavedModel.FromString(file.read())
     text = _UNIQUE.sub(rb"\1" + b"0" * 32, graph.SerializeToString(deterministic=True))
     return hashlib.sha256(text).hexdigest()

@@ -178,6 +178,14 @@ class ContentHash:
         return whole.hexdigest()
 
 
+def variables_hash(values: Values) -> str:
+    """Returns the hash of variables alone, as the fingerprint of a SavedModel has it."""
+    content = ContentHash(values.kinds, {})
+    for part in all_parts(values.kinds, list(values.kinds)):
+        content.add(part, values.read_and_hash(part)[1])
+    return content.text()
+
+
 def hash_of(array: Any) -> bytes:
     """Returns the SHA-256 of a part."""
     if array.dtype == object:  # strings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -13,9 +14,13 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train import serving
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.export_outputs import PredictOutput, RegressionOutput
+from ps_train.engine.checkpoint.deltas.difference import make_delta
+from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.engine.checkpoint.fingerprint import read_fingerprint
 from ps_train.estimator.export import ServingInputReceiver, TensorServingInputReceiver
 from tests.support.estimators import X, estimator, forever, model_fn, spec_of, weights_after, with_fields
 
@@ -43,6 +48,22 @@ def test_point_79_an_export_serves_the_trained_model(tmp_path):
     path = trained.export_saved_model(str(tmp_path / "export"), raw)
     served = tf.saved_model.load(path.decode()).signatures["serving_default"](x=tf.constant(X))
     assert served["y"].numpy() == pytest.approx(X @ weights_after(3), rel=1e-4, abs=1e-6)
+
+
+def test_an_export_has_the_fingerprint_by_which_a_served_model_follows_the_next_one(tmp_path):
+    paths = []
+    for steps in (3, 2):
+        paths.append(
+            os.fsdecode(estimator(tmp_path / "m").train(forever, steps=steps).export_saved_model(tmp_path / "e", raw))
+        )
+    assert [read_fingerprint(path)["global_step"] for path in paths] == [3, 5]
+    shutil.copytree(paths[0], tmp_path / "served" / "1")
+    with serving.load(str(tmp_path / "served"), poll_secs=0) as served:
+        assert served.predict({"x": X})["y"] == pytest.approx(X @ weights_after(3), rel=1e-4, abs=1e-6)
+        make_delta(open_saved(paths[0]), open_saved(paths[1]), str(tmp_path / "served" / "delta"))
+        assert served.update() == 1 and served.global_step == 5
+        again = tf.saved_model.load(paths[1]).signatures["serving_default"](x=tf.constant(X))
+        assert np.array_equal(served.predict({"x": X})["y"], again["y"])
 
 
 def test_point_79_paths_are_bytes_of_ten_digits_that_grow(tmp_path, monkeypatch):
