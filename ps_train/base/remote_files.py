@@ -59,7 +59,7 @@ def file_system_of(path: str) -> Any:
     """
     scheme = scheme_of(path)
     if reason := missing_package(scheme):
-        raise ConfigError(f"{path} cannot be read: {reason}.")
+        raise ConfigError(f"{path} cannot be reached: {reason}.")
     return _file_system(scheme)
 
 

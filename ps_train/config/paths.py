@@ -56,7 +56,7 @@ def local_path(name: str, value: str, source: str) -> str:
         raise ConfigError(
             f"{given} is not a local path, and this file must be local: use a local path or a mounted bucket."
         )
-    if scheme in _OF_ONE_PROCESS and name == "model_dir":
+    if scheme in _OF_ONE_PROCESS and name in ("model_dir", "to"):
         raise ConfigError(f"{given} is in the memory of one process: use a local path or an object store.")
     if scheme and not value.startswith(f"{scheme}://"):
         raise ConfigError(f"{given} is not an address: use {scheme}://NAME/PATH, or ./{value} for a local path.")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import IO, Any, cast
 
 from ps_train.base.errors import DataError, PsTrainError, one_line
-from ps_train.base.remote_files import file_system_of, scheme_of
+from ps_train.base.remote_files import RemoteDirectory, file_system_of, scheme_of
 
 _REMOTE_BLOCK_BYTES = 1 << 18
 """Bytes of one request to a remote file system, as many as a reader of lines asks for at a time."""
@@ -55,6 +55,45 @@ def size_of(path: str | os.PathLike[str]) -> int:
         if is_of_tensorflow(name):
             return int(_gfile().stat(name).length)
         return int(file_system_of(name).size(name))
+
+
+def is_there(path: str) -> bool:
+    """Returns True if there is a file or directory of this name.
+
+    Raises:
+      ConfigError: the package of its file system is missing.
+      OSError, tf.errors.OpError, or an exception of the file system's package.
+    """
+    if is_of_tensorflow(path):
+        return bool(_gfile().exists(path))
+    return bool(file_system_of(path).exists(path))
+
+
+def names_in(directory: str) -> list[str]:
+    """Returns the names of the files and directories in a directory.
+
+    Raises:
+      ConfigError: the package of its file system is missing.
+      OSError, tf.errors.OpError, or an exception of the file system's package.
+    """
+    if is_of_tensorflow(directory):
+        return [name.rstrip("/") for name in _gfile().listdir(directory)]
+    return RemoteDirectory(directory).names()
+
+
+def upload(local: str, path: str) -> None:
+    """Copies a local file to an address, and makes its directory; on an object store it appears complete.
+
+    Raises:
+      ConfigError: the package of its file system is missing.
+      OSError, tf.errors.OpError, or an exception of the file system's package.
+    """
+    folder, _, name = path.rpartition("/")
+    if is_of_tensorflow(path):
+        _gfile().makedirs(folder)
+        _gfile().copy(local, path, overwrite=True)
+    else:
+        RemoteDirectory(folder).upload(local, name)
 
 
 def local_copy(path: str) -> str:

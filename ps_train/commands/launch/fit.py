@@ -244,7 +244,7 @@ def _newest_export(directory: str) -> str:
     if not directory:
         return ""
     if scheme_of(directory):
-        from ps_train.engine.checkpoint.export import names_in  # late: it imports TensorFlow
+        from ps_train.data.opened_files import names_in  # late: it imports TensorFlow
 
         names = names_in(directory)
     else:

@@ -27,6 +27,7 @@ from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingEr
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.commands.launch.child_process import signal_at_parents_end
 from ps_train.commands.scoring.formats import FORMATS
+from ps_train.config.paths import local_path
 
 _PROGRESS_SECS = 5.0
 
@@ -129,7 +130,8 @@ def _run(given: argparse.Namespace, console: Console) -> int:
 
     columns = None if given.columns is None else names(given.columns)
     options = (given.signature, given.to_format, columns, given.prefix, given.batch_size)
-    plan = Plan(given.export_dir, data_spec(given), given.to, *options)
+    export, target = local_path("export_dir", given.export_dir, ""), local_path("to", given.to, "")
+    plan = Plan(export, data_spec(given), target, *options)
     began = time.monotonic()
     check_target(plan, given.overwrite)
     scoring = Scoring(plan)

@@ -23,13 +23,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tensorflow.io import gfile
-
-from ps_train.base.errors import ConfigError, DataError
+from ps_train.base.errors import ConfigError, DataError, PsTrainError, one_line
+from ps_train.base.remote_files import RemoteDirectory, scheme_of
 from ps_train.commands.scoring.opened_data import open_data
 from ps_train.commands.scoring.results import Results, Scored, results_for
 from ps_train.commands.scoring.rows import Data, DataSpec, Rows
-from ps_train.engine.serving.exported import SAVED_MODEL, Exported
+from ps_train.data.opened_files import is_of_tensorflow, is_there, upload
+from ps_train.engine.checkpoint.spool import spool_path
+from ps_train.engine.serving.exported import Exported
 
 _PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"
 _UNFINISHED = ".unfinished"
@@ -64,8 +65,8 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """Directory of the chunks."""
-        return f"{self.to}.parts"
+        """Local directory of the chunks: beside the result, or in TMPDIR if that is at an address."""
+        return spool_path(self.to, "predict") if scheme_of(self.to) else f"{self.to}.parts"
 
 
 class Scoring:
@@ -93,7 +94,7 @@ class Scoring:
 
     def identity(self) -> str:
         """Returns a fingerprint of all that the result depends on."""
-        found = dataclasses.asdict(self._plan) | {"files": self.data.identity(), "model": _model_hash(self._exported)}
+        found = dataclasses.asdict(self._plan) | {"files": self.data.identity(), "model": self._exported.hash}
         return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()
 
     def score_part(self, part: int) -> None:
@@ -171,8 +172,12 @@ class Progress:
             raise DataError("the data have no rows: check --data.")
         whole = os.path.join(self._plan.folder, _WHOLE)
         self._scoring.results.join(chunks, whole)
-        _write(os.path.join(self._plan.folder, _FINISHED), os.stat(whole).st_ino)
-        os.replace(whole, self._plan.to)
+        if scheme_of(self._plan.to):
+            with _told_as_config_error(self._plan.to):
+                upload(whole, self._plan.to)
+        else:
+            _write(os.path.join(self._plan.folder, _FINISHED), os.stat(whole).st_ino)
+            os.replace(whole, self._plan.to)
         _remove(self._plan)
         return sum(done["rows"] for _, done in parts)
 
@@ -184,17 +189,33 @@ def check_target(plan: Plan, overwrite: bool) -> None:
     """Checks that the result may get its name; removes what a process has left that ended right after that.
 
     Raises:
-      ConfigError: there is something of this name.
+      ConfigError: there is something of this name, or the file system is not known.
     """
-    if os.path.isdir(plan.to):
-        raise ConfigError(f"to={plan.to} is a directory: give the path of a file.")
-    if not os.path.exists(plan.to):
-        return
-    if _read(os.path.join(plan.folder, _FINISHED)) == os.stat(plan.to).st_ino:
-        _check_folder(plan)
-        _remove(plan)
-    if not overwrite:
+    if not scheme_of(plan.to):
+        if os.path.isdir(plan.to):
+            raise ConfigError(f"to={plan.to} is a directory: give the path of a file.")
+        there = os.path.exists(plan.to)
+        if there and _read(os.path.join(plan.folder, _FINISHED)) == os.stat(plan.to).st_ino:
+            _check_folder(plan)
+            _remove(plan)
+    else:
+        with _told_as_config_error(plan.to):
+            there = is_there(plan.to)
+            if not is_of_tensorflow(plan.to):
+                RemoteDirectory(plan.to.rpartition("/")[0]).check_writable()
+    if there and not overwrite:
         raise ConfigError(f"to={plan.to} is there already: use another path, or --overwrite.")
+
+
+@contextlib.contextmanager
+def _told_as_config_error(path: str) -> Iterator[None]:
+    """Makes an error of the body, which works at an address, a ConfigError."""
+    try:
+        yield
+    except PsTrainError:
+        raise
+    except Exception as error:  # packages of file systems have some of their own
+        raise ConfigError(f"to={path} cannot be written ({one_line(error).rstrip('.')}): use another path.") from None
 
 
 def _check_folder(plan: Plan) -> None:
@@ -223,17 +244,6 @@ def _remove(plan: Plan) -> None:
     _empty(plan)
     os.remove(os.path.join(plan.folder, _LOCK))
     os.rmdir(plan.folder)
-
-
-def _model_hash(exported: Exported) -> str:
-    """Returns the hash of a SavedModel's graph and of its index, which has the checksums of all values."""
-    digest = hashlib.sha256()
-    for name in (SAVED_MODEL, "variables/variables.index"):
-        path = os.path.join(exported.path, name)
-        if gfile.exists(path):
-            with gfile.GFile(path, "rb") as file:
-                digest.update(file.read())
-    return digest.hexdigest()
 
 
 def _write(path: str, value: Any) -> None:

@@ -452,7 +452,7 @@ class LineData(Data):
     def _first_line(self, path: str) -> list[str]:
         with told_as_data_error(path), opened(path) as packed:
             file: Any = gzip.GzipFile(fileobj=packed) if is_gzipped(path) else packed
-            line = file.readline(1 << 20).removeprefix(b"\xef\xbb\xbf")
+            line = file.read(1 << 20).partition(b"\n")[0].removeprefix(b"\xef\xbb\xbf")
         if not line.strip():
             raise DataError(f"{path} has no first line with the names of its columns: give them by --header.")
         if self.is_json:

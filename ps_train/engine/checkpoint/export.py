@@ -28,7 +28,7 @@ from ps_train.base.malloc import large_blocks_returned
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
 from ps_train.config.job import Job
 from ps_train.config.metric_rule import parse_export
-from ps_train.data.opened_files import errors_of, is_of_tensorflow
+from ps_train.data.opened_files import errors_of, is_of_tensorflow, names_in, upload
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.served_features import ServedFeatures
 from ps_train.engine.checkpoint.checkpoint_copier import CheckpointCopier
@@ -150,11 +150,7 @@ def _upload(whole: str, path: str) -> str:
     names = [os.path.relpath(os.path.join(at, name), whole) for at, _, some in os.walk(whole) for name in some]
     try:
         for name in sorted(names, key=lambda name: name == "saved_model.pb"):
-            if is_of_tensorflow(path):
-                gfile.makedirs(os.path.dirname(f"{path}/{name}"))
-                gfile.copy(os.path.join(whole, name), f"{path}/{name}")
-            else:
-                RemoteDirectory(path).upload(os.path.join(whole, name), name)
+            upload(os.path.join(whole, name), f"{path}/{name}")
     except Exception as error:
         raise SaveError(f"{path} could not be written: {one_line(error)}.") from error
     return path
@@ -241,13 +237,6 @@ def _next_number(directory: str) -> int:
     """Returns the number of the next export, as TensorFlow Serving expects it: the largest is served."""
     names = names_in(directory)
     return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
-
-
-def names_in(directory: str) -> list[str]:
-    """Returns the names in the directory of the exports."""
-    if is_of_tensorflow(directory):
-        return [name.rstrip("/") for name in gfile.listdir(directory)]
-    return RemoteDirectory(directory).names()
 
 
 def remove_export(path: str) -> None:

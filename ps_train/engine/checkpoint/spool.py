@@ -70,7 +70,8 @@ def spools_directory() -> str:
     return path
 
 
-def _path_of(url: str, role: str) -> str:
+def spool_path(url: str, role: str) -> str:
+    """Returns the directory in which a process works for an address; it is not made."""
     return os.path.join(spools_directory(), f"{hashlib.sha256(url.encode()).hexdigest()[:16]}-{role}")
 
 
@@ -83,7 +84,7 @@ def open_chief_spool(remote: RemoteDirectory) -> str:
     Raises:
       OSError, or an exception of the file system's package.
     """
-    spool = _path_of(remote.url, "chief")
+    spool = spool_path(remote.url, "chief")
     listed = listed_in(remote.read(LIST))
     if not _is_current(remote, spool, listed):
         shutil.rmtree(spool, ignore_errors=True)
@@ -96,7 +97,7 @@ def open_chief_spool(remote: RemoteDirectory) -> str:
 @contextlib.contextmanager
 def evaluator_spool(remote: RemoteDirectory) -> Iterator[str]:
     """Makes the spool of an evaluator, with the earlier evaluations; removes it at the end."""
-    folder, prefix = os.path.split(_path_of(remote.url, "evaluator-"))
+    folder, prefix = os.path.split(spool_path(remote.url, "evaluator-"))
     for name in os.listdir(folder):  # of processes that were killed
         pid = name.removeprefix(prefix)
         if name.startswith(prefix) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):

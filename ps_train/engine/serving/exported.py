@@ -9,8 +9,11 @@ It takes SavedModels of any origin with a signature whose outputs have a row for
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
-from ps_train.base.errors import ConfigError, DataError, cause_of
+from ps_train.base.errors import ConfigError, DataError, PsTrainError, cause_of, one_line
+from ps_train.base.remote_files import RemoteDirectory
+from ps_train.data.opened_files import errors_of, is_of_tensorflow, is_there, names_in
 from ps_train.engine.checkpoint.split_tables import MANIFEST
 from ps_train.engine.serving.feature_values import (
     Array,
@@ -34,31 +39,59 @@ _DEFAULT, _EXAMPLES = "serving_default", "examples"
 
 
 def path_of_export(path: str) -> str:
-    """Returns the directory of a SavedModel: the path itself, or the largest number below it.
+    """Returns the directory of a SavedModel: the path itself, or the one of the largest number below it.
 
     Raises:
       ConfigError: there is none.
+      OSError, tf.errors.OpError, or an exception of the file system's package.
     """
-    if gfile.exists(os.path.join(path, SAVED_MODEL)):
+    if is_there(f"{path}/{SAVED_MODEL}"):
         return path
-    names = [name.rstrip("/") for name in gfile.listdir(path)] if gfile.isdir(path) else []
+    names = names_in(path) if is_there(path) else []
     numbers = sorted((int(name) for name in names if name.isascii() and name.isdigit()), reverse=True)
     for number in numbers:
-        if gfile.exists(os.path.join(path, str(number), SAVED_MODEL)):
-            return os.path.join(path, str(number))
+        if is_there(f"{path}/{number}/{SAVED_MODEL}"):
+            return f"{path}/{number}"
     raise ConfigError(f"export_dir={path} has no {SAVED_MODEL}, and no number below it has: give a SavedModel.")
+
+
+@contextlib.contextmanager
+def local_export(path: str) -> Iterator[str]:
+    """Gives the directory of a SavedModel for TensorFlow: its own, or a copy on the local disk (TMPDIR).
+
+    Args:
+      path: its directory, or the one above its number, on any file system of TensorFlow or fsspec.
+
+    Raises:
+      ConfigError: there is none, or it cannot be read.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            found = path_of_export(path.rstrip("/") or path)
+            if not is_of_tensorflow(found):
+                remote, copy = RemoteDirectory(found), stack.enter_context(tempfile.TemporaryDirectory())
+                for name in remote.sizes():
+                    os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
+                    remote.download(name, os.path.join(copy, name))
+                found = copy
+        except PsTrainError:
+            raise
+        except (*errors_of(path), tf.errors.OpError) as error:
+            raise ConfigError(f"export_dir={path} cannot be read ({one_line(error)}): give a SavedModel.") from None
+        yield found
 
 
 class Exported:
     """A SavedModel in a session of its own.
 
     Args:
-      path: its directory, or the one above its number.
+      path: its directory, or the one above its number, on any file system of TensorFlow or fsspec.
       signature: name of the signature; "" for `serving_default`, or the only one.
       threads: threads that compute; 0: as many as cores.
 
     Attributes:
-      path: directory of the SavedModel.
+      path: the path as it was given.
+      hash: SHA-256 of the graph and of the index of its variables, which has the checksums of all values.
       features: name to feature, in the order of names.
       outputs: names of the outputs, sorted.
       takes_examples: True if it predicts for serialized examples.
@@ -69,19 +102,23 @@ class Exported:
     """
 
     def __init__(self, path: str, signature: str = "", threads: int = 0) -> None:
-        self.path = path_of_export(path)
+        self.path = path
         self._graph = tf.Graph()
         options = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         self.session = v1.Session(graph=self._graph, config=options)
         try:
-            with self._graph.as_default():
-                meta_graph = v1.saved_model.load(self.session, [v1.saved_model.tag_constants.SERVING], self.path)
+            with local_export(path) as folder, self._graph.as_default():
+                meta_graph = v1.saved_model.load(self.session, [v1.saved_model.tag_constants.SERVING], folder)
+                self.hash, is_split = _hash_of(folder), gfile.exists(f"{folder}/{MANIFEST}")
+        except PsTrainError:
+            self.close()
+            raise
         except (tf.errors.OpError, OSError, RuntimeError, ValueError) as error:
             self.close()
             raise ConfigError(f"export_dir={path} cannot be loaded ({cause_of(error)}): give a SavedModel.") from None
         self._signatures = {name: one for name, one in meta_graph.signature_def.items() if one.outputs}
         chosen = self._signatures[self._choice(path, signature)]
-        if any(name.startswith("rows/") for name in chosen.inputs) and gfile.exists(os.path.join(self.path, MANIFEST)):
+        if is_split and any(name.startswith("rows/") for name in chosen.inputs):
             self.close()
             raise ConfigError(f"{path} is an export in parts: give a whole one, or read its tables as docs/SERVING.md.")
         shapes = {name: (tf.as_dtype(info.dtype), _shape_of(info)) for name, info in chosen.inputs.items()}
@@ -210,6 +247,15 @@ def predict(export: str | Exported, arrays: Any, batch_size: int = 4096) -> dict
         return exported.predict(arrays, batch_size)
     finally:
         exported.close()
+
+
+def _hash_of(folder: str) -> str:
+    digest = hashlib.sha256()
+    for name in (SAVED_MODEL, "variables/variables.index"):
+        if gfile.exists(f"{folder}/{name}"):
+            with gfile.GFile(f"{folder}/{name}", "rb") as file:
+                digest.update(file.read())
+    return digest.hexdigest()
 
 
 def _shape_of(info: Any) -> tuple[int | None, ...] | None:

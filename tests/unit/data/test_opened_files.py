@@ -138,7 +138,7 @@ def test_a_file_that_goes_while_it_is_used_is_named_with_its_address(kind: str, 
 def test_names_that_match_nothing_and_packages_that_are_missing_are_told(there: str) -> None:
     with pytest.raises(DataError, match="no file has a name like memory://there/none: check --data_dir"):
         TextLines(f"{there}/none", numbers)
-    with pytest.raises(ConfigError, match="nobody://a/b cannot be read: no package of fsspec knows nobody://"):
+    with pytest.raises(ConfigError, match="nobody://a/b cannot be reached: no package of fsspec knows nobody://"):
         TextLines("nobody://a/b", numbers)
     assert missing_package("memory") == ""
 

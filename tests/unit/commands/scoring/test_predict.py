@@ -200,6 +200,51 @@ def test_another_model_starts_again_and_a_finished_result_stays(tmp_path: pathli
     assert run(f"--export_dir={export}", *arguments, "--overwrite")[0] == 0 and target.read_bytes() != before
 
 
+def test_model_data_and_result_on_a_file_system_of_fsspec(
+    tmp_path: pathlib.Path, export: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spools"))
+    (tmp_path / "spools").mkdir()
+    data, target = columns(), tmp_path / "results" / "out.jsonl"
+    write(tmp_path / "data", "jsonl", data)
+    above = pathlib.Path(export).parent
+    arguments = [f"--export_dir=local://{above}", f"--data=local://{tmp_path}/data/*.jsonl", f"--to=local://{target}"]
+    upload = resumable.upload
+    monkeypatch.setattr(resumable, "upload", lambda *paths: 1 / 0)
+    code, _, err = run(*arguments)
+    assert (code, err.count("\n")) == (2, 1) and "out.jsonl cannot be written (division by zero)" in err
+    monkeypatch.setattr(resumable, "upload", upload)
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "") and "going on: 2 of 2 parts are done" in out
+    np.testing.assert_allclose(read(target)["score"], score(data["price"], data["ids"], data["name"]), rtol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "results", "spools"]
+    (spools,) = (tmp_path / "spools").iterdir()
+    assert list(spools.iterdir()) == [] and os.listdir(target.parent) == ["out.jsonl"]
+    before = target.read_bytes()
+    code, _, err = run(*arguments)
+    assert code == 2 and "is there already: use another path, or --overwrite" in err and target.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--to=s4://b/x.csv", "s4://b/x.csv cannot be reached: no package of fsspec knows s4://"),
+        ("--to=memory://b/x.csv", "to=memory://b/x.csv is in the memory of one process"),
+        ("--export_dir=s4://b/x", "cannot be reached: no package of fsspec knows s4://"),
+        ("--export_dir=local:///no/x", "export_dir=local:///no/x has no saved_model.pb"),
+        ("--data=s4://b/x", "cannot be reached: no package of fsspec knows s4://"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_in_one_line(
+    tmp_path: pathlib.Path, export: str, option: str, words: str
+) -> None:
+    (tmp_path / "data.csv").write_text("key,price,ids,name\n1,2,3,a\n")
+    flags = {"--export_dir": export, "--data": str(tmp_path / "data.csv"), "--to": str(tmp_path / "out.csv")}
+    code, _, err = run(*(f"{name}={value}" for name, value in flags.items()), option)
+    assert (code, err.count("\n")) == (2, 1) and words in err, err
+
+
 @pytest.mark.parametrize("name", ["mine.txt", "000000.000000"])
 def test_a_directory_of_another_origin_is_not_emptied(tmp_path: pathlib.Path, export: str, name: str) -> None:
     pattern, target = write(tmp_path / "data", "csv", columns()), tmp_path / "out.csv"
