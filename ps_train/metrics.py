@@ -1,7 +1,29 @@
-"""Metrics of click models that are exact over any number of workers: docs/MODELS.md."""
+"""Metrics that are those of all examples over any number of workers: docs/MODELS.md."""
 
 from __future__ import annotations
 
-from ps_train.modeling.metrics import auc, calibration, of_clicks
+from ps_train.modeling.metrics import (
+    auc,
+    calibration,
+    calibration_bins,
+    grouped_auc,
+    log_loss,
+    ndcg_at,
+    normalized_entropy,
+    of_clicks,
+    precision_at,
+    recall_at,
+)
 
-__all__ = ["auc", "calibration", "of_clicks"]
+__all__ = [
+    "auc",
+    "calibration",
+    "calibration_bins",
+    "grouped_auc",
+    "log_loss",
+    "ndcg_at",
+    "normalized_entropy",
+    "of_clicks",
+    "precision_at",
+    "recall_at",
+]

@@ -13,9 +13,11 @@ Files:
     tables/        Embedding tables, the worker's side: declarations, lookups, and the order of rows
     file_check.py  Checks of the model's file before TensorFlow is imported: it exists, compiles, and has the class
                      and its arguments
-    metrics.py     Metrics of predicted probabilities: AUC, log-loss, calibration
+    metrics.py     Metrics of predictions: AUC, log-loss, calibration, and metrics within groups
     model.py       The base class of the user's models: data, outputs, loss, metrics and optimizer
     optimizers.py  Optimizers for tables: they read and write only the rows that have a gradient
+    ranking.py     Metrics of ranked rows, within groups or among all: AUC, precision, recall and NDCG; in numpy
+    row_buffer.py  Rows that a metric keeps until its value is computed, in local variables that grow
     scratch_graph.py  Scratch graphs: a model is built in them to be looked at, and they never run
     splits.py      The splits of a job's data, as a task loads them
 """

@@ -1,23 +1,41 @@
-"""Metrics of predicted probabilities: AUC, log-loss, calibration.
+"""Metrics of predictions: AUC, log-loss, calibration, and metrics within groups.
 
     def metrics(self, outputs, labels):
         return metrics.of_clicks(labels, logits=outputs)
 
-The functions return `(value, update)` pairs like those of `tf.compat.v1.metrics`.  All their variables are sums over
-examples, so the sums of several shards can be added up.
+The functions return `(value, update)` pairs like those of `tf.compat.v1.metrics`.  Their variables are sums over
+examples, or the examples themselves (`row_buffer.py`), so those of several shards can be put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-__all__ = ["auc", "calibration", "of_clicks"]
+from ps_train.modeling.ranking import Ranked
+from ps_train.modeling.row_buffer import RowBuffer, row_buffer
+
+__all__ = [
+    "auc",
+    "calibration",
+    "calibration_bins",
+    "grouped_auc",
+    "log_loss",
+    "ndcg_at",
+    "normalized_entropy",
+    "of_clicks",
+    "precision_at",
+    "recall_at",
+]
 
 Metric = tuple[tf.Tensor, Any]
+
+MAX_ROWS = 4_000_000
+"""The most rows that a metric within groups keeps, 64 MB; beyond it keeps all rows of fewer groups."""
 
 _BITS = 20
 """Number of a score's highest bits that AUC uses: sign, exponent, and 11 bits of the mantissa."""
@@ -31,10 +49,9 @@ def of_clicks(labels: tf.Tensor, logits: tf.Tensor) -> Mapping[str, Metric]:
       logits: float32 [batch].
     """
     labels = tf.cast(labels, tf.float32)
-    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
     return {
         "auc": auc(labels, logits),
-        "log_loss": v1.metrics.mean(losses),
+        "log_loss": log_loss(labels, logits),
         "calibration": calibration(labels, tf.sigmoid(logits)),
     }
 
@@ -63,6 +80,34 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> Metric:
     )  # an update that returned the area would cost more than a batch
 
 
+def log_loss(labels: tf.Tensor, logits: tf.Tensor) -> Metric:
+    """Returns the mean cross-entropy between labels and predicted probabilities, in nats.
+
+    Args:
+      labels: [batch], 0 to 1.
+      logits: float [batch].
+    """
+    value, update, _ = _mean_loss("log_loss", labels, logits)
+    return value, update
+
+
+def normalized_entropy(labels: tf.Tensor, logits: tf.Tensor) -> Metric:
+    """Returns the log-loss over the entropy of the labels' mean (He et al. 2014).
+
+    The value is 1 for a model that knows only this mean.
+
+    Args:
+      labels: [batch], 0 to 1.
+      logits: float [batch].
+
+    Returns:
+      The metric, whose value is 0 if all labels are equal.
+    """
+    loss, update, rate = _mean_loss("normalized_entropy", labels, logits)
+    entropy = -(tf.math.xlogy(rate, rate) + tf.math.xlogy(1 - rate, 1 - rate))
+    return tf.math.divide_no_nan(loss, entropy), update
+
+
 def calibration(labels: tf.Tensor, probabilities: tf.Tensor) -> Metric:
     """Returns the sum of predicted probabilities over the sum of labels: 1 if both sums are equal.
 
@@ -73,13 +118,143 @@ def calibration(labels: tf.Tensor, probabilities: tf.Tensor) -> Metric:
     with v1.variable_scope(None, default_name="calibration"):
         predicted, observed = _sum("predicted", []), _sum("seen", [])
     value = tf.math.divide_no_nan(predicted.read_value(), observed.read_value())
-    with tf.control_dependencies(
-        [
-            predicted.assign_add(tf.reduce_sum(tf.cast(probabilities, tf.float64)), read_value=False),
-            observed.assign_add(tf.reduce_sum(tf.cast(labels, tf.float64)), read_value=False),
-        ]
-    ):
-        return value, tf.math.divide_no_nan(predicted.read_value(), observed.read_value())
+    return value, tf.group(_add(predicted, probabilities), _add(observed, labels))
+
+
+def calibration_bins(labels: tf.Tensor, probabilities: tf.Tensor, bins: int = 10) -> Mapping[str, Metric]:
+    """Returns the expected calibration error, and what it is made of.
+
+    Bins of equal width divide the probabilities from 0 to 1.  A probability on a border belongs to the lower bin.
+
+    Args:
+      labels: [batch], 0 or 1.
+      probabilities: float [batch].
+      bins: number of bins.
+
+    Returns:
+      "calibration_error": the mean over examples of the difference between the bin's mean probability and mean label
+      (Naeini et al. 2015).  "bin_examples", "bin_predicted" and "bin_observed": the number of examples, the mean
+      probability and the mean label of each bin, [bins]; 0 for an empty bin.
+    """
+    if bins < 1:
+        raise ValueError(f"bins is {bins}: allowed are numbers from 1.")
+    with v1.variable_scope(None, default_name="calibration_bins"):
+        sums = [_sum(name, [bins]) for name in ("examples", "predicted", "observed")]
+    probabilities = tf.reshape(tf.cast(probabilities, tf.float64), [-1])
+    labels = tf.reshape(tf.cast(labels, tf.float64), [-1])
+    numbers = tf.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], probabilities)
+    updates = [
+        tf.raw_ops.ResourceScatterAdd(resource=total.handle, indices=numbers, updates=added)
+        for total, added in zip(sums, (tf.ones_like(labels), probabilities, labels), strict=True)
+    ]
+    examples, predicted, observed = (total.read_value() for total in sums)
+    error = tf.math.divide_no_nan(tf.reduce_sum(tf.abs(predicted - observed)), tf.reduce_sum(examples))
+    values = {
+        "calibration_error": error,
+        "bin_examples": examples,
+        "bin_predicted": tf.math.divide_no_nan(predicted, examples),
+        "bin_observed": tf.math.divide_no_nan(observed, examples),
+    }
+    update = tf.group(*updates)
+    return {name: (value, update) for name, value in values.items()}
+
+
+def grouped_auc(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, max_rows: int = MAX_ROWS) -> Metric:
+    """Returns the mean of the groups' areas under the ROC curve, weighted by their examples (GAUC; Zhou et al. 2018).
+
+    Groups with labels of one class are left out.  The value is exact, and 0 if no group is left.
+
+    The examples are kept, 16 bytes each.  Beyond `max_rows` whole groups are left out at random: the value is then
+    that of a sample of the groups, and a warning says so.
+
+    Args:
+      labels: [batch]; a label above 0 is positive.
+      scores: [batch], of any scale; they are compared as float32.
+      groups: [batch], the keys of the groups, such as users: whole numbers or strings.  Strings are known by 63 bits
+        of a hash.
+      max_rows: the most examples to keep.
+
+    Raises:
+      ValueError: an argument has a wrong dtype.
+    """
+    buffer = row_buffer(labels, scores, groups, max_rows)
+    return buffer.value(lambda ranked: ranked.auc()), buffer.update
+
+
+def precision_at(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, k: int, max_rows: int = MAX_ROWS) -> Metric:
+    """Returns the mean over groups of the share of positive examples among the k with the highest scores.
+
+    All examples of a smaller group are taken.  Equal scores count as the mean over their orders.
+
+    Args:
+      labels: see `grouped_auc`.
+      scores: see there.
+      groups: see there.
+      k: number of examples.
+      max_rows: see there.
+
+    Raises:
+      ValueError: an argument has a wrong dtype, or k is below 1.
+    """
+    return _at(k, row_buffer(labels, scores, groups, max_rows), lambda ranked: ranked.precision_at(k))
+
+
+def recall_at(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, k: int, max_rows: int = MAX_ROWS) -> Metric:
+    """Returns the mean over groups of the share of the positive examples that are among the k with the highest scores.
+
+    Groups without a positive example are left out.  Equal scores count as the mean over their orders.
+
+    Args:
+      labels: see `grouped_auc`.
+      scores: see there.
+      groups: see there.
+      k: number of examples.
+      max_rows: see there.
+
+    Raises:
+      ValueError: an argument has a wrong dtype, or k is below 1.
+    """
+    return _at(k, row_buffer(labels, scores, groups, max_rows), lambda ranked: ranked.recall_at(k))
+
+
+def ndcg_at(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, k: int, max_rows: int = MAX_ROWS) -> Metric:
+    """Returns the mean over groups of the normalized discounted cumulative gain of the k highest scores.
+
+    The gain of an example is its label over log2(1 + rank).  Groups without a positive label are left out.  Equal
+    scores count as the mean over their orders.
+
+    Args:
+      labels: [batch], relevance from 0.
+      scores: see `grouped_auc`.
+      groups: see there.
+      k: number of examples.
+      max_rows: see there.
+
+    Raises:
+      ValueError: an argument has a wrong dtype, or k is below 1.
+    """
+    return _at(k, row_buffer(labels, scores, groups, max_rows), lambda ranked: ranked.ndcg_at(k))
+
+
+def _at(k: int, buffer: RowBuffer, metric: Callable[[Ranked], float]) -> Metric:
+    if k < 1:
+        raise ValueError(f"k is {k}: allowed are numbers from 1.")
+    return buffer.value(metric), buffer.update
+
+
+def _mean_loss(name: str, labels: tf.Tensor, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Operation, tf.Tensor]:
+    """Returns the mean loss, its update, and the mean label."""
+    with v1.variable_scope(None, default_name=name):
+        loss, observed, examples = _sum("loss", []), _sum("observed", []), _sum("examples", [])
+    labels, logits = tf.cast(labels, tf.float64), tf.cast(logits, tf.float64)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    update = tf.group(_add(loss, losses), _add(observed, labels), _add(examples, tf.ones_like(losses)))
+    mean, rate = (tf.math.divide_no_nan(one.read_value(), examples.read_value()) for one in (loss, observed))
+    return mean, update, rate
+
+
+def _add(total: Any, values: tf.Tensor) -> tf.Operation:
+    return total.assign_add(tf.reduce_sum(tf.cast(values, tf.float64)), read_value=False)
 
 
 def _buckets(scores: tf.Tensor) -> tf.Tensor:

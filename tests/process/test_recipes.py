@@ -15,6 +15,7 @@ from tests.support.processes import ROOT, Processes
 MODELS = [
     recipes.BatchNorm,
     long(recipes.KerasLayers),
+    long(recipes.GroupMetrics),
     long(recipes.Schedule),
     long(recipes.Summaries),
     long(recipes.OwnHook),
@@ -27,8 +28,10 @@ def test_a_recipe_trains(processes: Processes, kind: type) -> None:
         f"--model=examples.recipes:{kind.__name__}", "--max_steps=1500", "--num_workers=1", "--model_dir=m"
     )
     assert run.wait(100) == 0, run.output
-    mse = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]["mse"]
-    assert 0.009 < mse < 0.1  # the noise alone has 0.01, the best straight line 0.17
+    metrics = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]
+    assert 0.009 < metrics["mse"] < 0.1  # the noise alone has 0.01, the best straight line 0.17
+    if kind is recipes.GroupMetrics:
+        assert 0.6 < metrics["grouped_auc"] < 1
     if kind is recipes.OwnHook:
         assert len([line for line in run.lines if line.startswith("greatest error ")]) >= 1
     if kind is recipes.BatchNorm:

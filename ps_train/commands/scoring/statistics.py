@@ -16,31 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from ps_train.modeling.ranking import Ranked
+
 Array = np.ndarray[Any, Any]
 
 METRICS = ("auc", "log_loss", "calibration")
 
 LEAST = float(np.finfo(np.float32).eps)
 """Probabilities nearer to 0 or 1 count as this far from it in the log-loss, which is then finite."""
-
-
-class _Ranked:
-    """The scores of one model in their order, for AUC with any weights of the rows."""
-
-    def __init__(self, labels: Array, scores: Array) -> None:
-        self._order = np.argsort(scores, kind="stable")
-        ordered = scores[self._order]
-        self._tie = np.concatenate([[0], np.cumsum(ordered[1:] != ordered[:-1])]) if len(scores) else np.zeros(0, int)
-        self._positive = labels[self._order] > 0
-
-    def auc(self, weights: Array) -> float:
-        """Returns the share of pairs whose positive row has the higher score, ties counted half; NaN without pairs."""
-        weights = weights[self._order]
-        positives = np.bincount(self._tie, weights * self._positive)
-        negatives = np.bincount(self._tie, weights * ~self._positive)
-        pairs = positives.sum() * negatives.sum()
-        below = np.cumsum(negatives) - negatives / 2
-        return float((positives * below).sum() / pairs) if pairs else float("nan")
 
 
 class Pair:
@@ -55,7 +38,7 @@ class Pair:
     def __init__(self, labels: Array, first: Array, second: Array) -> None:
         self._labels = np.asarray(labels, np.float64)
         self._scores = [np.asarray(one, np.float64) for one in (first, second)]
-        self._ranked = [_Ranked(self._labels, one) for one in self._scores]
+        self._ranked = [Ranked(self._labels, one) for one in self._scores]
         self._losses = [_losses(self._labels, one) for one in self._scores]
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -224,12 +225,21 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
 
 
 def metric_values(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:
-    """Returns the present value of each metric by name; {} if they are of no example."""
+    """Returns the present value of each metric by name; {} if they are of no example.
+
+    The numbers of a metric that has several are named NAME/0, NAME/1, and so on.
+    """
     values, count = session.run([{name: value for name, (value, _) in eval_graph.metrics.items()}, eval_graph.count])
     if not count:
         log.warning("%s has no examples: there is no score; check --data_dir", eval_graph.batches.name)
         return {}
-    return {name: float(value) for name, value in values.items()}
+    return {key: number for name, value in values.items() for key, number in _numbers(name, np.asarray(value))}
+
+
+def _numbers(name: str, value: np.ndarray[Any, Any]) -> list[tuple[str, float]]:
+    if value.ndim == 0:
+        return [(name, float(value))]
+    return [(f"{name}/{index}", float(number)) for index, number in enumerate(value.ravel())]
 
 
 def _no_dependency(ps: int) -> tf.Tensor:

@@ -2,11 +2,12 @@
 
     sums = make_metric_sums(count, metric_variables, DataShard(1, 3))   # None if the variables cannot be put together
     session.run(sums.publish)                                           # writes this shard's totals to ps 0
-    sums.of_shard[2]                                                    # variable with the totals of another shard
-    sums.merged([vector, other])                                        # the totals of both shards
+    totals = [session.run(sums.own), session.run(sums.of_shard[2])]     # this shard's totals, and those of another one
+    session.run(sums.load, sums.feeds(totals))                          # the metrics have now the values of both
 
 TensorFlow's metrics keep sums over examples in variables.  The sums of all shards together give the metric of all
-examples.  Operations that write to a variable show what it keeps: a sum, a maximum or a minimum.
+examples.  Operations that write to a variable show what it keeps: a sum, a maximum or a minimum.  Metrics within groups
+keep rows (`modeling/row_buffer.py`), which are concatenated.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.data_shard import DataShard
 from ps_train.engine.variables.variables import ps_device
+from ps_train.modeling.row_buffer import merged_rows, row_buffers
 
 log = logging.getLogger(__name__)
 
@@ -35,31 +37,40 @@ _OF_BOTH = {"Add": _SUM, "AddV2": _SUM, "Maximum": _MAXIMUM, "Minimum": _MINIMUM
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
 
 
+Totals = list[np.ndarray[Any, Any]]
+"""The totals of a shard: float64 [n], all sums, maxima and minima; then for each buffer of rows int64 [1 + rows, 2]."""
+
+
 @dataclasses.dataclass(frozen=True)
 class MetricSums:
     """The totals of one shard, and the operations that exchange them.
 
     Attributes:
-      vector: float64 [n], all totals of this graph's shard, concatenated.
-      kinds: for each number of `vector`, what it is: "sum", "maximum" or "minimum".
-      of_shard: for each shard a variable on ps 0 with its vector.
-      publish: writes this graph's vector to its variable on ps 0.
-      feed: float64 [n], placeholder for totals.
+      own: the totals of this graph's shard, as tensors.
+      kinds: for each number of the first of these, what it is: "sum", "maximum" or "minimum".
+      of_shard: for each shard variables on ps 0 with its totals.
+      publish: writes this graph's totals to its variables on ps 0.
+      given: placeholders for totals.
       load: assigns the fed totals to the metric variables of this graph.
     """
 
-    vector: tf.Tensor
+    own: list[tf.Tensor]
     kinds: np.ndarray[Any, Any]
-    of_shard: list[Any]
+    of_shard: list[list[Any]]
     publish: tf.Operation
-    feed: tf.Tensor
+    given: list[tf.Tensor]
     load: tf.Operation
 
-    def merged(self, vectors: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Returns the totals of several shards together, float64 [n]."""
-        stacked = np.stack(vectors)
+    def merged(self, totals: Sequence[Totals]) -> Totals:
+        """Returns the totals of several shards together."""
+        numbers, *rows = zip(*totals, strict=True)
+        stacked = np.stack(numbers)
         found = np.where(self.kinds == _MAXIMUM, stacked.max(0), stacked.min(0))
-        return np.where(self.kinds == _SUM, stacked.sum(0), found)
+        return [np.where(self.kinds == _SUM, stacked.sum(0), found), *map(merged_rows, rows)]
+
+    def feeds(self, totals: Sequence[Totals]) -> dict[Any, Any]:
+        """Returns the feeds with which `load` loads the totals of several shards."""
+        return dict(zip(self.given, self.merged(totals), strict=True))
 
 
 def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> MetricSums | None:
@@ -71,7 +82,10 @@ def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> 
       shard: the shard of the test data that this graph scores.
     """
     metric_ids = {id(variable) for variable in v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)}
-    if not variables or not all(id(variable) in metric_ids and _is_number(variable) for variable in variables):
+    buffers = row_buffers(variables)
+    of_buffers = {id(variable) for buffer in buffers for variable in buffer.variables()}
+    variables = [variable for variable in variables if id(variable) not in of_buffers]
+    if not (variables or buffers) or not all(id(one) in metric_ids and _is_number(one) for one in variables):
         return None
     handles = {variable.handle.ref() for variable in variables}
     found = [_kind_of(variable, handles) for variable in variables]
@@ -83,13 +97,15 @@ def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> 
     shapes = [variable.shape.as_list() for variable in variables]
     sizes = [math.prod(shape) for shape in shapes]
     vector = tf.concat([tf.cast(tf.reshape(v.read_value(), [-1]), tf.float64) for v in variables], axis=0)
+    own = [vector, *(buffer.packed() for buffer in buffers)]
     with tf.device(ps_device(0)):
-        of_shard = [_shard_variable(number, sum(sizes)) for number in range(shard.count)]
-    feed = v1.placeholder(tf.float64, [sum(sizes)], "given_totals")
-    parts = zip(variables, shapes, tf.split(feed, sizes), strict=True)
-    load = tf.group(*[v.assign(tf.cast(tf.reshape(part, shape), v.dtype)) for v, shape, part in parts])
-    publish = of_shard[shard.index].assign(vector, read_value=False)
-    return MetricSums(vector, np.repeat(kinds, sizes), of_shard, publish, feed, load)
+        of_shard = [_shard_variables(number, own) for number in range(shard.count)]
+    given = [v1.placeholder(one.dtype, one.shape, "given_totals") for one in own]
+    parts = zip(variables, shapes, tf.split(given[0], sizes), strict=True)
+    load = [v.assign(tf.cast(tf.reshape(part, shape), v.dtype)) for v, shape, part in parts]
+    load += [buffer.load(rows) for buffer, rows in zip(buffers, given[1:], strict=True)]
+    publish = [v.assign(one, read_value=False) for v, one in zip(of_shard[shard.index], own, strict=True)]
+    return MetricSums(own, np.repeat(kinds, sizes), of_shard, tf.group(*publish), given, tf.group(*load))
 
 
 def _kind_of(variable: Any, handles: Collection[Any]) -> str | None:
@@ -149,9 +165,18 @@ def _is_number(variable: Any) -> bool:
     return bool(variable.shape.is_fully_defined()) and (variable.dtype.is_floating or variable.dtype.is_integer)
 
 
-def _shard_variable(number: int, size: int) -> Any:
-    """Makes a variable in no collection, because it has no value until it is published."""
-    name = f"ps_train/totals/{number}"
-    return v1.get_variable(
-        name, [size], tf.float64, v1.zeros_initializer(), trainable=False, collections=[], use_resource=True
-    )
+def _shard_variables(number: int, totals: Sequence[tf.Tensor]) -> list[Any]:
+    """Makes variables in no collection, because they have no value until they are published."""
+    made = []
+    for index, total in enumerate(totals):
+        # The number of rows must not look constant.
+        empty = v1.placeholder_with_default(
+            np.zeros([n or 0 for n in total.shape], total.dtype.as_numpy_dtype), total.shape
+        )
+        name = f"ps_train/totals/{number}" + (f"/rows/{index}" if index else "")
+        made.append(
+            v1.get_variable(
+                name, initializer=empty, validate_shape=False, trainable=False, collections=[], use_resource=True
+            )
+        )
+    return made

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -36,6 +35,7 @@ from ps_train.engine.step.evaluation import (
     metric_values,
     run_batches,
 )
+from ps_train.engine.step.metric_sums import Totals
 from ps_train.modeling.splits import test_source
 from ps_train.training.loop.session import ClusterSessions
 from ps_train.training.tasks.join import Joined
@@ -145,19 +145,20 @@ class EvalCoordinator:
             else:
                 log.info("the chief scores the shard of %s too", task)
                 totals.append(self._score_alone(sessions, DataShard(index, assignment.count)))
-        session.run(graph.metric_sums.load, {graph.metric_sums.feed: graph.metric_sums.merged(totals)})
+        session.run(graph.metric_sums.load, graph.metric_sums.feeds(totals))
         return metric_values(session, graph)
 
-    def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Any:
+    def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Totals:
         graph = self._graphs.build(shard)
         assert graph is not None
         return self._totals_of_shard(sessions.open(graph.graph), graph)
 
-    def _totals_of_shard(self, session: v1.Session, graph: EvalGraph) -> Any:
-        """Returns the metrics' totals of the graph's shard, float64 [n]."""
+    def _totals_of_shard(self, session: v1.Session, graph: EvalGraph) -> Totals:
+        """Returns the metrics' totals of the graph's shard."""
         assert graph.metric_sums is not None
         run_batches(session, graph, self._limit)
-        return session.run(graph.metric_sums.vector)
+        totals: Totals = session.run(graph.metric_sums.own)
+        return totals
 
     def _waiting_workers(self) -> list[str]:
         """Returns the names of the other living workers that wait for the end."""

@@ -89,7 +89,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
 
 
 def check_metrics(metrics: Any) -> None:
-    """Raises ModelError if metrics() returned anything but a dict of pairs of a scalar value and an update."""
+    """Raises ModelError if metrics() returned anything but a dict of pairs of a value and an update."""
     if not isinstance(metrics, Mapping):
         raise ModelError(f"metrics() returned {shown(metrics)}: {_PAIRS}.")
     for name, pair in metrics.items():
@@ -98,14 +98,15 @@ def check_metrics(metrics: Any) -> None:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ModelError(f"metrics() returned {shown(pair)} for {name!r}: {_PAIRS}.")
         value, update = pair
-        if not isinstance(value, tf.Tensor) or not isinstance(update, tf.Tensor | tf.Operation):
+        # Some metrics of TensorFlow, such as mean_iou, return the assigned variable as the update.
+        if not isinstance(value, tf.Tensor) or not (tf.is_tensor(update) or isinstance(update, tf.Operation)):
             wrong = update if isinstance(value, tf.Tensor) else value
             raise ModelError(f"metrics() returned a pair with {shown(wrong)} for {name!r}: {_PAIRS}.")
         is_number = value.dtype.is_floating or value.dtype.is_integer or value.dtype.is_bool
-        if value.shape.rank not in (0, None) or not is_number:
+        if value.shape.rank not in (0, 1, None) or not is_number:
             raise ModelError(
                 f"metrics() returned a value of shape {value.shape} and {value.dtype.name} for {name!r}: the value "
-                "must be a number, a scalar."
+                "must be a number, a scalar, or a list of numbers."
             )
 
 

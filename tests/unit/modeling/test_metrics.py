@@ -11,11 +11,11 @@ from ps_train import metrics
 from ps_train.models.clicks.synthetic import auc as sorted_auc
 
 
-def measured(labels, logits, batch=100):
+def measured(labels, logits, batch=100, make=metrics.of_clicks):
     """Values after all batches, and the local variables."""
     with tf.Graph().as_default(), v1.Session() as session:
         fed = v1.placeholder(tf.float32, [None]), v1.placeholder(tf.float32, [None])
-        found = metrics.of_clicks(*fed)
+        found = make(*fed)
         values, updates = ({name: pair[i] for name, pair in found.items()} for i in (0, 1))
         session.run(v1.local_variables_initializer())
         for begin in range(0, len(labels), batch):
@@ -65,3 +65,40 @@ def test_the_sums_of_two_shards_are_those_of_the_whole():
     )
     for a, b, both in zip(one, other, whole, strict=True):
         np.testing.assert_allclose(a + b, both, rtol=1e-6)
+
+
+def of_probabilities(labels, logits):
+    return {
+        "log_loss": metrics.log_loss(labels, logits),
+        "normalized_entropy": metrics.normalized_entropy(labels, logits),
+        **metrics.calibration_bins(labels, tf.sigmoid(tf.cast(logits, tf.float64))),
+    }
+
+
+def test_losses_and_bins_are_those_of_scikit_learn():
+    sklearn = pytest.importorskip("sklearn.metrics")
+    calibration_curve = pytest.importorskip("sklearn.calibration").calibration_curve
+    labels, logits = clicks(20_000, spread=1.0)
+    probabilities = 1 / (1 + np.exp(-logits.astype(float)))
+    values, _ = measured(labels, logits, 777, of_probabilities)
+    loss = sklearn.log_loss(labels, probabilities)
+    base = sklearn.log_loss(labels, np.full(len(labels), labels.mean(dtype=float)))
+    assert values["log_loss"] == pytest.approx(loss, abs=1e-9)
+    assert values["normalized_entropy"] == pytest.approx(loss / base, abs=1e-9)
+    observed, predicted = calibration_curve(labels, probabilities, n_bins=10)
+    full = values["bin_examples"] > 0
+    assert 5 < full.sum() < 10, "one bin should be empty"
+    assert values["bin_observed"][full] == pytest.approx(observed, abs=1e-9)
+    assert values["bin_predicted"][full] == pytest.approx(predicted, abs=1e-9)
+    assert not values["bin_observed"][~full].any()
+    shares = values["bin_examples"][full] / len(labels)
+    assert values["calibration_error"] == pytest.approx(np.sum(shares * np.abs(observed - predicted)), abs=1e-9)
+
+
+def test_a_border_belongs_to_the_lower_bin_and_one_class_has_no_entropy():
+    edges = np.array([0.0, 0.25, 0.5, 0.75, 1.0], np.float32)
+    found, _ = measured(np.ones(5, np.float32), edges, 5, lambda y, p: metrics.calibration_bins(y, p, 4))
+    assert found["bin_examples"].tolist() == [2, 1, 1, 1]
+    assert measured(np.ones(3, np.float32), np.ones(3, np.float32), 3, of_probabilities)[0]["normalized_entropy"] == 0
+    empty = measured(np.zeros(0, np.float32), np.zeros(0, np.float32), 3, of_probabilities)[0]
+    assert not any(np.any(value) for value in empty.values())

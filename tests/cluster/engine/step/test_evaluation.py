@@ -9,12 +9,14 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import Arrays
+from ps_train import Arrays, metrics
 from ps_train.data.data_shard import DataShard
+from ps_train.data.stream import Stream
 from ps_train.engine.step.evaluation import metric_values, run_batches
 from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import WideAndDeep
 from ps_train.models.digits import Digits
+from ps_train.training.tasks.model_check import check_metrics
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.models import Linear
@@ -51,7 +53,7 @@ def together(cluster: InProcessCluster, count: int) -> dict[str, float]:
     session, scoring = cluster.scoring(DataShard(0, count))
     run_batches(session, scoring)
     totals = scoring.metric_sums
-    session.run(totals.load, {totals.feed: totals.merged(session.run([totals.vector, *totals.of_shard[1:]]))})
+    session.run(totals.load, totals.feeds(session.run([totals.own, *totals.of_shard[1:]])))
     return metric_values(session, scoring)
 
 
@@ -172,55 +174,110 @@ def test_another_assignment_is_scored_by_the_chief_alone(name: str) -> None:
     assert scoring.metric_sums is None
 
 
-def of_tensorflow(outputs, labels):
-    """Every metric of tf.compat.v1.metrics whose value is one number or can be made one."""
-    m, total = v1.metrics, tf.reduce_sum
-    truth, guess, whole = labels > 3, outputs > 3.2, tf.cast(outputs, tf.int64)
-    parts, ids = tf.sigmoid(outputs - 3), tf.cast(labels, tf.int64)
-    scores = tf.one_hot(whole % 8, 8) + tf.sin(tf.range(8.0) * outputs[:, None]) * 0.6
-    near = [0.2, 0.5, 0.8]
-    pairs = {
-        "accuracy": m.accuracy(ids, whole),
-        "auc": m.auc(truth, parts),
-        "average_precision_at_k": m.average_precision_at_k(ids[:, None], scores, 3),
-        "false_negatives": m.false_negatives(truth, guess),
-        "false_negatives_at": m.false_negatives_at_thresholds(truth, parts, near),
-        "false_positives": m.false_positives(truth, guess),
-        "false_positives_at": m.false_positives_at_thresholds(truth, parts, near),
-        "mean": m.mean(outputs),
-        "mean_absolute_error": m.mean_absolute_error(labels, outputs),
-        "mean_cosine_distance": m.mean_cosine_distance(scores, tf.one_hot(ids % 8, 8), 1),
-        "mean_iou": m.mean_iou(ids, whole, 9),
-        "mean_per_class_accuracy": m.mean_per_class_accuracy(ids, whole, 9),
-        "mean_relative_error": m.mean_relative_error(labels, outputs, labels + 1),
-        "mean_squared_error": m.mean_squared_error(labels, outputs),
-        "mean_tensor": m.mean_tensor(tf.reduce_mean(scores, 0)),
-        "percentage_below": m.percentage_below(outputs, 3.0),
-        "precision": m.precision(truth, guess),
-        "precision_at_k": m.precision_at_k(ids[:, None], scores, 2),
-        "precision_at_thresholds": m.precision_at_thresholds(truth, parts, near),
-        "precision_at_top_k": m.precision_at_top_k(ids[:, None], tf.math.top_k(scores, 2).indices, 2),
-        "recall": m.recall(truth, guess),
-        "recall_at_k": m.recall_at_k(ids[:, None], scores, 2),
-        "recall_at_thresholds": m.recall_at_thresholds(truth, parts, near),
-        "recall_at_top_k": m.recall_at_top_k(ids[:, None], tf.math.top_k(scores, 2).indices, 2),
-        "root_mean_squared_error": m.root_mean_squared_error(labels, outputs),
-        "sensitivity_at_specificity": m.sensitivity_at_specificity(truth, parts, 0.5),
-        "sparse_average_precision": m.sparse_average_precision_at_k(ids[:, None], scores, 3),
-        "sparse_precision": m.sparse_precision_at_k(ids[:, None], scores, 2),
-        "specificity_at_sensitivity": m.specificity_at_sensitivity(truth, parts, 0.5),
-        "true_negatives": m.true_negatives(truth, guess),
-        "true_negatives_at": m.true_negatives_at_thresholds(truth, parts, near),
-        "true_positives": m.true_positives(truth, guess),
-        "true_positives_at": m.true_positives_at_thresholds(truth, parts, near),
+NEAR = [0.2, 0.5, 0.8]
+
+OF_TENSORFLOW = {
+    "accuracy": lambda y: v1.metrics.accuracy(y.ids, y.guesses),
+    "auc": lambda y: v1.metrics.auc(y.truth, y.chance),
+    "average_precision_at_k": lambda y: v1.metrics.average_precision_at_k(y.ids[:, None], y.scores, 3),
+    "false_negatives": lambda y: v1.metrics.false_negatives(y.truth, y.guess),
+    "false_negatives_at_thresholds": lambda y: v1.metrics.false_negatives_at_thresholds(y.truth, y.chance, NEAR),
+    "false_positives": lambda y: v1.metrics.false_positives(y.truth, y.guess),
+    "false_positives_at_thresholds": lambda y: v1.metrics.false_positives_at_thresholds(y.truth, y.chance, NEAR),
+    "mean": lambda y: v1.metrics.mean(y.x),
+    "mean_absolute_error": lambda y: v1.metrics.mean_absolute_error(y.labels, y.x),
+    "mean_cosine_distance": lambda y: v1.metrics.mean_cosine_distance(y.scores, tf.one_hot(y.ids % 8, 8), 1),
+    "mean_iou": lambda y: v1.metrics.mean_iou(y.ids, y.guesses, 9),
+    "mean_per_class_accuracy": lambda y: v1.metrics.mean_per_class_accuracy(y.ids, y.guesses, 9),
+    "mean_relative_error": lambda y: v1.metrics.mean_relative_error(y.labels, y.x, y.labels + 1),
+    "mean_squared_error": lambda y: v1.metrics.mean_squared_error(y.labels, y.x),
+    # The mean of the batches' sums is not that of the examples: the batches of shards are others.
+    "mean_tensor": lambda y: v1.metrics.mean_tensor(tf.constant([2.0, 3.0])),
+    "percentage_below": lambda y: v1.metrics.percentage_below(y.x, 3.0),
+    "precision": lambda y: v1.metrics.precision(y.truth, y.guess),
+    "precision_at_k": lambda y: v1.metrics.precision_at_k(y.ids[:, None], y.scores, 2),
+    "precision_at_thresholds": lambda y: v1.metrics.precision_at_thresholds(y.truth, y.chance, NEAR),
+    "precision_at_top_k": lambda y: v1.metrics.precision_at_top_k(y.ids[:, None], y.best, 2),
+    "recall": lambda y: v1.metrics.recall(y.truth, y.guess),
+    "recall_at_k": lambda y: v1.metrics.recall_at_k(y.ids[:, None], y.scores, 2),
+    "recall_at_thresholds": lambda y: v1.metrics.recall_at_thresholds(y.truth, y.chance, NEAR),
+    "recall_at_top_k": lambda y: v1.metrics.recall_at_top_k(y.ids[:, None], y.best, 2),
+    "root_mean_squared_error": lambda y: v1.metrics.root_mean_squared_error(y.labels, y.x),
+    "sensitivity_at_specificity": lambda y: v1.metrics.sensitivity_at_specificity(y.truth, y.chance, 0.5),
+    "sparse_average_precision_at_k": lambda y: v1.metrics.sparse_average_precision_at_k(y.ids[:, None], y.scores, 3),
+    "sparse_precision_at_k": lambda y: v1.metrics.sparse_precision_at_k(y.ids[:, None], y.scores, 2),
+    "specificity_at_sensitivity": lambda y: v1.metrics.specificity_at_sensitivity(y.truth, y.chance, 0.5),
+    "true_negatives": lambda y: v1.metrics.true_negatives(y.truth, y.guess),
+    "true_negatives_at_thresholds": lambda y: v1.metrics.true_negatives_at_thresholds(y.truth, y.chance, NEAR),
+    "true_positives": lambda y: v1.metrics.true_positives(y.truth, y.guess),
+    "true_positives_at_thresholds": lambda y: v1.metrics.true_positives_at_thresholds(y.truth, y.chance, NEAR),
+}
+"""Every function of tf.compat.v1.metrics."""
+
+
+class Example:
+    """The arguments of the metrics, all made of one number and its label."""
+
+    def __init__(self, x, labels) -> None:
+        x = x + 1.2 * tf.sin(x * 37)
+        self.x, self.labels = x, labels
+        self.truth, self.guess, self.guesses = labels > 3, x > 3.2, tf.cast(x, tf.int64)
+        self.ids, self.chance = tf.cast(labels, tf.int64), tf.sigmoid(x - 3)
+        self.scores = tf.one_hot(self.guesses % 8, 8) + tf.sin(tf.range(8.0) * x[:, None]) * 0.6
+        self.best = tf.math.top_k(self.scores, 2).indices
+
+
+def own(y: Example) -> dict[str, object]:
+    """The metrics of ps_train; some groups are in several shards, and others in one."""
+    groups, names = tf.cast(y.x * 40, tf.int64), tf.strings.as_string(y.x, 1)
+    truth = tf.cast(y.truth, tf.float32)
+    relevance = tf.nn.relu(y.labels - 2)
+    return {
+        **metrics.of_clicks(truth, y.x - 3),
+        "normalized_entropy": metrics.normalized_entropy(truth, y.x - 3),
+        **metrics.calibration_bins(truth, y.chance, 7),
+        "grouped_auc": metrics.grouped_auc(truth, tf.sin(y.x * 9), names),
+        "precision_at": metrics.precision_at(truth, tf.sin(y.x * 9), names, 3),
+        "recall_at": metrics.recall_at(truth, tf.sin(y.x * 9), names, 2),
+        "ndcg_at": metrics.ndcg_at(relevance, tf.cos(y.x * 9), names, 3),
+        "sampled": metrics.grouped_auc(truth, tf.sin(y.x * 9), groups, max_rows=200),
     }
-    return {name: (total(value), update) for name, (value, update) in pairs.items()}
 
 
-@pytest.mark.long
-def test_every_metric_of_tensorflow_is_put_together_rightly() -> None:
-    found, whole = scored(of_tensorflow, 3)
-    # The mean of the batches' means weighs the batches alike; three shards have other batches.
-    del found["mean_tensor"], whole["mean_tensor"]
-    assert found == pytest.approx(whole, rel=1e-5, abs=1e-6)
-    assert sum(value != 0 for value in found.values()) >= len(found) - 1, found
+class Uneven(Stream):
+    """Of three shards one is empty, and one has labels of one class, in batches of several sizes."""
+
+    def chunks(self, shard, seed):
+        arrays = Numbers(None).data("test", "")
+        features, labels = arrays.features, arrays.labels
+        high = np.flatnonzero(labels > 3)
+        parts = [np.setdiff1d(np.arange(len(labels)), high[:100]), np.array([], int), high[:100]]
+        rows = np.arange(len(labels)) if shard.count == 1 else parts[shard.index]
+        return tf.data.Dataset.from_tensor_slices((features[rows], labels[rows])).batch(300)
+
+
+class UnevenNumbers(Numbers):
+    def data(self, split, data_dir):
+        return Uneven() if split == "test" else super().data(split, data_dir)
+
+
+def every_of_tensorflow(y: Example) -> dict[str, object]:
+    return {name: make(y) for name, make in OF_TENSORFLOW.items()}
+
+
+@pytest.mark.parametrize("every", [own, long(every_of_tensorflow)])
+def test_every_metric_of_uneven_empty_and_one_class_shards_is_that_of_all_examples(every) -> None:
+    def checked(outputs, labels):
+        found = every(Example(outputs, labels))
+        check_metrics(found)
+        return found
+
+    cluster = InProcessCluster(UnevenNumbers(checked), 1, 2)
+    cluster.start()
+    found, whole = together(cluster, 3), cluster.score()
+    assert found == pytest.approx(whole, rel=1e-6, abs=1e-6)
+    assert sum(value != 0 for value in found.values()) > len(found) - 3, found
+
+
+def test_every_metric_of_tensorflow_is_tested() -> None:
+    assert {name for name in dir(v1.metrics) if not name.startswith("_")} == set(OF_TENSORFLOW)
