@@ -9,6 +9,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from ps_train import serving
 from ps_train.engine.checkpoint.deltas.applying import apply_deltas
 from ps_train.engine.checkpoint.deltas.saved import open_saved
 from tests.process.test_warm_start import FLAGS, MODEL
@@ -34,7 +35,7 @@ def test_the_chain_leads_to_the_last_checkpoint_over_kills_and_restarts(processe
     before = deltas_of(model_dir)
 
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
-    again = processes.run(*flags, "--num_ps=1", f"--max_steps={step + 500}")
+    again = processes.run(*flags, "--num_ps=1", f"--max_steps={step + 500}", "--export_dir=export")
     assert again.wait(150) == 0, again.output
     assert any(line.startswith("deltas ") for line in again.lines), again.output
     deltas = deltas_of(model_dir)
@@ -44,3 +45,9 @@ def test_the_chain_leads_to_the_last_checkpoint_over_kills_and_restarts(processe
     assert copied.get_variable_to_shape_map() == wanted.get_variable_to_shape_map()
     for key in wanted.get_variable_to_shape_map():
         assert np.array_equal(copied.get_tensor(key), wanted.get_tensor(key)), key
+
+    ids = np.arange(300)
+    expected = tf.saved_model.load(str(directory / "export/1")).signatures["serving_default"](features=tf.constant(ids))
+    with serving.load(str(model_dir / "deltas"), poll_secs=0, export=str(directory / "export")) as model:
+        assert model.global_step == step + 500
+        np.testing.assert_array_equal(model.predict(ids)["outputs"], expected["outputs"])

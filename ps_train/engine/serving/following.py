@@ -3,9 +3,14 @@
     with load("/models/run1") as model:             # applies the deltas there, and later those that appear
         model.predict({"user": users})["probabilities"]
 
-A delta is verified before it is used: its rows, put into the present values, must have the hash that it leads to.  Then
-they are assigned in place, while no prediction runs.  So a prediction sees the values before or after a delta, and
-memory is that of one model, of the changed rows up to 64 MiB, and of a part of 32 MiB.
+With `load("/runs/1/deltas", export="/runs/1/export")` the deltas are those of a run's checkpoints: the graph is that of
+an export, and its variables get the values of the checkpoint, where they have the same names.
+
+A delta is verified before it is used.  It has the hash of each part that it changes.  With those of the other parts
+they must give the hash that the delta leads to, and the present values with its rows must have them.  So the slots of
+optimizers, which are not served, need not be read.  Then the rows are assigned in place, while no prediction runs: a
+prediction sees the values before or after a delta.  Memory is that of one model, of the changed rows up to 64 MiB, and
+of a part of 32 MiB.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +27,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, PsTrainError
+from ps_train.engine.checkpoint.contents import Kind
 from ps_train.engine.checkpoint.deltas.applying import Delta
+from ps_train.engine.checkpoint.deltas.chain import BASE
 from ps_train.engine.checkpoint.deltas.manifest import FILE as MANIFEST
 from ps_train.engine.checkpoint.deltas.manifest import FILES, Manifest, described, read_manifest
 from ps_train.engine.checkpoint.deltas.saved import (
@@ -34,7 +41,9 @@ from ps_train.engine.checkpoint.deltas.saved import (
 )
 from ps_train.engine.checkpoint.fingerprint import FILE as FINGERPRINT
 from ps_train.engine.checkpoint.fingerprint import graph_fingerprint, read_fingerprint
-from ps_train.engine.serving.exported import SAVED_MODEL, Exported
+from ps_train.engine.checkpoint.run_checkpoints import LIST
+from ps_train.engine.checkpoint.run_files import DELTAS
+from ps_train.engine.serving.exported import SAVED_MODEL, Exported, path_of_export
 from ps_train.engine.serving.feature_values import Array
 
 log = logging.getLogger(__name__)
@@ -94,35 +103,37 @@ class Served:
       problem: the error for which the newest delta is not used; None if there is none.
     """
 
-    def __init__(self, directory: str, signature: str, threads: int) -> None:
+    def __init__(self, directory: str, signature: str, threads: int, export: str = "") -> None:
         self._directory = directory
-        base = _newest_base(directory)
+        base = _newest_base(directory) if not export else _chain_base(directory)
+        graph = path_of_export(export) if export else base
         saved = open_saved(base)
-        self._exported = Exported(base, signature, threads)
+        self._kinds, self._files = saved.values.kinds, saved.file_hashes()
+        self._served = open_saved(graph).values.kinds
+        if export:
+            _check_served(self._served, self._kinds, export, directory)
+        self._exported = Exported(graph, signature, threads)
         self.features, self.outputs = self._exported.features, self._exported.outputs
         self._variables = _Variables(self._exported)
-        self._kinds, self._files = saved.values.kinds, saved.file_hashes()
-        self._digests = {
-            (part.key, part.begin): saved.values.read_and_hash(part)[1]
-            for part in all_parts(self._kinds, list(self._kinds))
-        }
-        fingerprint = read_fingerprint(base)
-        if fingerprint and fingerprint.get("variables") != self._hash(self._digests, {}):
-            raise DamagedCheckpointError(
-                f"{base} is damaged: its variables have another hash than its fingerprint says."
-            )
-        self._graph = graph_fingerprint(base)
-        self.hash = self._hash(self._digests, self._files)
-        self.global_step = int(fingerprint.get("global_step", -1))
+        self._digests = {}
+        for part in all_parts(self._kinds, list(self._kinds)):
+            value, self._digests[_place(part)] = saved.values.read_and_hash(part)
+            if export and part.key in self._served:
+                self._variables.assign(part, value)
+        self.hash = _hash(self._digests, self._kinds, self._files)
+        if export:
+            self._variables.rebuild()
+            self._graph, self.global_step = "", saved.values.global_step
+        else:
+            fingerprint = read_fingerprint(base)
+            if fingerprint and fingerprint.get("variables") != _hash(self._digests, self._kinds, {}):
+                raise DamagedCheckpointError(
+                    f"{base} is damaged: its variables have another hash than its fingerprint says."
+                )
+            self._graph, self.global_step = graph_fingerprint(base), int(fingerprint.get("global_step", -1))
         self.problem: PsTrainError | None = None
         self._lock, self._update_lock = SharedLock(), threading.Lock()
         self._stop, self._thread = threading.Event(), threading.Thread()
-
-    def _hash(self, digests: dict[tuple[str, int], bytes], files: dict[str, str]) -> str:
-        content = ContentHash(self._kinds, files)
-        for part in all_parts(self._kinds, list(self._kinds)):
-            content.add(part, digests[part.key, part.begin])
-        return content.text()
 
     def predict(self, arrays: Any, batch_size: int = 0) -> dict[str, Array]:
         """Returns the outputs by name, all of one version of the model; see `Exported.predict`."""
@@ -162,32 +173,45 @@ class Served:
     def _apply(self, delta: Delta) -> None:
         manifest, folder = delta.manifest, delta.folder
         self._check_graph(manifest, folder)
-        digests, kept, size = dict(self._digests), [], 0
+        digests = self._digests_after(delta)
+        kept, size = [], 0
         for part, value in self._changes(delta):
-            digests[part.key, part.begin] = hash_of(value)
+            if hash_of(value) != digests[_place(part)]:
+                raise DamagedCheckpointError(f"{folder} is damaged: {part.key} has another hash than it says.")
             size += value.nbytes
             kept.append((part, value))
             if size > _KEPT_BYTES:
                 kept = []
-        if self._hash(digests, dict(manifest.files)) != manifest.next.hash:
-            raise DamagedCheckpointError(f"{folder} is damaged: it does not lead to {described(manifest.next)}.")
         with self._lock.alone():
             for part, value in kept if size <= _KEPT_BYTES else self._changes(delta):
                 self._variables.assign(part, value)
             self._variables.rebuild()
-        self._digests, self._files, self.hash = digests, dict(manifest.files), manifest.next.hash
+        self._digests, self._kinds = digests, dict(manifest.kinds)
+        self._files, self.hash = dict(manifest.files), manifest.next.hash
         path = os.path.join(folder, FILES)
         self.global_step = int(read_fingerprint(path).get("global_step", manifest.next.global_step))
         log.info("serving %s, from %s", described(manifest.next), folder)
 
+    def _digests_after(self, delta: Delta) -> _Digests:
+        """Returns the hashes of all parts after a delta; they have the hash that it leads to."""
+        manifest = delta.manifest
+        changed = {(entry.key, entry.begin): bytes.fromhex(entry.hash) for entry in manifest.entries}
+        found: _Digests = {}
+        for part in all_parts(manifest.kinds, list(manifest.kinds)):
+            before = self._digests if self._kinds.get(part.key) == manifest.kinds[part.key] else {}
+            found[_place(part)] = changed.get(_place(part)) or before.get(_place(part), b"")
+        if _hash(found, manifest.kinds, manifest.files) != manifest.next.hash:
+            raise DamagedCheckpointError(f"{delta.folder} is damaged: it does not lead to {described(manifest.next)}.")
+        return found
+
     def _changes(self, delta: Delta) -> Iterator[tuple[Part, Any]]:
         changed = {(entry.key, entry.begin) for entry in delta.manifest.entries}
-        for part in all_parts(self._kinds, list(self._kinds)):
-            if (part.key, part.begin) in changed:
+        for part in all_parts(self._served, list(self._served)):
+            if _place(part) in changed:
                 yield part, delta.next_value(part, self._variables.read(part))
 
     def _check_graph(self, manifest: Manifest, folder: str) -> None:
-        if dict(manifest.kinds) != dict(self._kinds):
+        if any(manifest.kinds.get(key) != kind for key, kind in self._served.items()):
             raise ConfigError(f"{folder} changes the shapes of variables: load a new base.")
         for name in manifest.changed_files:
             if name in (FINGERPRINT, _OF_TENSORFLOW):
@@ -323,17 +347,55 @@ def _folders(directory: str, file: str) -> list[str]:
 
 def _newest_base(directory: str) -> str:
     bases = _folders(directory, SAVED_MODEL)
+    if not bases and _folders(directory, LIST):
+        raise ConfigError(
+            f"{directory} has deltas of checkpoints and no SavedModel: give one with the graph by export=."
+        )
     if not bases:
         raise ConfigError(f"{directory} has no SavedModel: give a directory with a base, and its deltas beside it.")
     names = {path: os.path.basename(path.rstrip("/")) for path in bases}
     return max(bases, key=lambda path: (int(names[path]) if names[path].isdecimal() else -1, names[path]))
 
 
-def load(directory: str, poll_secs: float = 10.0, signature: str = "", threads: int = 0) -> Served:
+def _chain_base(directory: str) -> str:
+    base = os.path.join(directory, BASE)
+    if not os.path.isfile(os.path.join(base, LIST)):
+        raise ConfigError(f"{directory} has no {BASE}/ with a checkpoint: give the directory `{DELTAS}` of a run.")
+    return base
+
+
+def _check_served(served: Mapping[str, Kind], kinds: Mapping[str, Kind], export: str, directory: str) -> None:
+    """Raises ConfigError if a checkpoint does not have the variables of an export."""
+    for key, (shape, dtype) in sorted(served.items()):
+        if kinds.get(key) != (shape, dtype):
+            other = f"{kinds[key][0]} {kinds[key][1].name}" if key in kinds else "no such variable"
+            raise ConfigError(
+                f"export={export} has {key} {shape} {dtype.name}, and the checkpoints of {directory} have {other}: "
+                "give a whole export in float32 of the same model."
+            )
+
+
+_Digests = dict[tuple[str, int], bytes]
+
+
+def _place(part: Part) -> tuple[str, int]:
+    return part.key, part.begin
+
+
+def _hash(digests: _Digests, kinds: Mapping[str, Kind], files: Mapping[str, str]) -> str:
+    content = ContentHash(kinds, files)
+    for part in all_parts(kinds, list(kinds)):
+        content.add(part, digests[_place(part)])
+    return content.text()
+
+
+def load(directory: str, poll_secs: float = 10.0, signature: str = "", threads: int = 0, *, export: str = "") -> Served:
     """Loads the newest SavedModel of a directory, applies the deltas there, and follows those that appear.
 
         model = ps_train.serving.load("/models/run1")
         model.predict({"user": [3, 4]})["probabilities"]
+
+        model = ps_train.serving.load("/runs/1/deltas", export="/runs/1/export")    # deltas of checkpoints
 
     Args:
       directory: has a SavedModel and deltas, at most two levels below it, under any names.  Of several SavedModels the
@@ -341,15 +403,18 @@ def load(directory: str, poll_secs: float = 10.0, signature: str = "", threads: 
       poll_secs: seconds between two looks for deltas; 0: only `update()` looks for them.
       signature: name of the signature; "" for `serving_default`.
       threads: threads that compute; 0: as many as cores.
+      export: for the `deltas` of a run (`--delta_every_secs`), a SavedModel of the same model, or the directory above
+        its number.  It gives the graph; the values are those of the chain.
 
     Returns:
       The model.  `close()` it, or use it in a `with` statement.
 
     Raises:
-      ConfigError: there is no SavedModel, or a delta is of another graph.
+      ConfigError: there is no SavedModel, a delta is of another graph, or the export has other variables than the
+        checkpoints.
       DamagedCheckpointError: a file is damaged.
     """
-    model = Served(directory, signature, threads)
+    model = Served(directory, signature, threads, export)
     model.update()
     if poll_secs:
         model.follow(poll_secs)

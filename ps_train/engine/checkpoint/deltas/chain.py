@@ -22,7 +22,10 @@ from ps_train.engine.checkpoint.deltas.saved import open_saved
 from ps_train.engine.checkpoint.run_checkpoints import LIST, is_whole, list_text, run_checkpoints
 from ps_train.engine.checkpoint.run_files import DELTAS, link_or_copy
 
-_BASE, _KEPT, _LOCK = "base", ".checkpoints", ".lock"
+BASE = "base"
+"""Name of the directory with the first checkpoint."""
+
+_KEPT, _LOCK = ".checkpoints", ".lock"
 _DIGITS = 6
 
 
@@ -48,7 +51,7 @@ class Chain:
     @property
     def last(self) -> int:
         """Number of the last delta; 0 for the base alone, -1 for an empty chain."""
-        if not os.path.isdir(os.path.join(self.directory, _BASE)):
+        if not os.path.isdir(os.path.join(self.directory, BASE)):
             return -1
         names = os.listdir(self.directory)
         return max((int(name) for name in names if name.isdigit() and len(name) == _DIGITS), default=0)
@@ -66,7 +69,7 @@ class Chain:
         if not self._take_newest(self._kept(last) if last >= 0 else "", new):
             return ""
         if last < 0:
-            target = os.path.join(self.directory, _BASE)
+            target = os.path.join(self.directory, BASE)
             unfinished = f"{target}.unfinished-{os.getpid()}"
             _link_all(new, unfinished)
             os.rename(unfinished, target)
@@ -89,7 +92,7 @@ class Chain:
                 shutil.rmtree(os.path.join(self.directory, _KEPT, name), ignore_errors=True)
         if number < 0 or os.path.isdir(self._kept(number)):
             return
-        base = os.path.join(self.directory, _BASE)
+        base = os.path.join(self.directory, BASE)
         if number == 0:
             _link_all(base, self._kept(0))
             return

@@ -72,9 +72,9 @@ class _Difference:
         self._entries: list[Entry] = []
 
     def write(self) -> Manifest:
-        for part, before, after in self._pairs():
+        for part, before, after, digest in self._pairs():
             if after is not None:
-                self._add(part, before, after)
+                self._add(part, before, after, digest)
         vocabularies = {table: self._vocabulary(table) for table in _tables(self._new.values)}
         self._writer.close()
         changed = [name for name, found in self._new_files.items() if self._old_files.get(name) != found]
@@ -89,8 +89,8 @@ class _Difference:
             vocabularies,
         )
 
-    def _pairs(self) -> Iterator[tuple[Part, Any, Any]]:
-        """Gives each part with its values in the old and the new content; None where there are none to compare."""
+    def _pairs(self) -> Iterator[tuple[Part, Any, Any, bytes]]:
+        """Gives each part with its old and new value, None where there is none to compare, and the new one's hash."""
         old, new = self._old.values, self._new.values
         same = [key for key in new.kinds if old.kinds.get(key) == new.kinds[key]]
         work = [(part, True, True) for part in all_parts(new.kinds, same)]
@@ -105,15 +105,13 @@ class _Difference:
             ahead = begin(*work[0]) if work else []
             for number, (part, _, _) in enumerate(work):
                 futures, ahead = ahead, begin(*work[number + 1]) if number + 1 < len(work) else []
-                found = []
-                for future, content in zip(futures, (self._old_hash, self._new_hash), strict=True):
-                    array, digest = future.result() if future is not None else (None, b"")
-                    if future is not None:
+                found = [future.result() if future is not None else (None, b"") for future in futures]
+                for (_, digest), content in zip(found, (self._old_hash, self._new_hash), strict=True):
+                    if digest:
                         content.add(part, digest)
-                    found.append(array)
-                yield part, found[0], found[1]
+                yield part, found[0][0], *found[1]
 
-    def _add(self, part: Part, before: Any, after: Any) -> None:
+    def _add(self, part: Part, before: Any, after: Any, digest: bytes) -> None:
         """Adds what has changed in a part."""
         number = len(self._entries)
         if before is None or not after.ndim or not after.size:
@@ -124,7 +122,7 @@ class _Difference:
             return
         count = (len(after) if after.ndim else 1) if rows is None else len(rows)
         is_whole = rows is None or count > _MOST_ROWS * len(after)
-        self._entries.append(Entry(part.key, part.begin, count, is_whole, number))
+        self._entries.append(Entry(part.key, part.begin, count, is_whole, number, digest.hex()))
         if not is_whole:
             self._writer.add(f"rows/{number}", "", rows)
         self._writer.add(f"values/{number}", "", after if is_whole else after[rows])

@@ -23,7 +23,7 @@ from ps_train.engine.checkpoint.contents import Kind
 FILE, VALUES, FILES = "delta.json", "values", "files"
 """Names in the directory of a delta: the manifest, the checkpoint with the rows, the changed files of a SavedModel."""
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Entry:
       rows: number of rows that have changed; 1 for a scalar.
       whole: the delta has the whole part, not these rows alone.
       number: the rows' numbers are `rows/NUMBER` among the values of the delta, and the values `values/NUMBER`.
+      hash: SHA-256 of the whole part after the delta, in hexadecimal.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Entry:
     rows: int
     whole: bool
     number: int
+    hash: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +126,7 @@ def read_manifest(folder: str) -> Manifest:
             End(**found["next"]),
             bool(found["saved_model"]),
             {key: (list(shape), tf.as_dtype(dtype)) for key, (shape, dtype) in found["kinds"].items()},
-            [Entry(**entry) for entry in found["entries"]],
+            [_entry(entry) for entry in found["entries"]],
             dict(found["files"]),
             list(found["changed_files"]),
             {name: Vocabulary(**some) for name, some in found["vocabularies"].items()},
@@ -133,6 +135,12 @@ def read_manifest(folder: str) -> Manifest:
         raise ConfigError(f"{folder} is not a delta: {path}: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{path} is damaged ({type(error).__name__}: {error}): make the delta again.") from None
+
+
+def _entry(found: Mapping[str, Any]) -> Entry:
+    entry = Entry(**found)
+    bytes.fromhex(entry.hash)  # ValueError if it is damaged
+    return entry
 
 
 def check_chain(manifests: Sequence[Manifest], names: Sequence[str]) -> None:
