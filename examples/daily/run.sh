@@ -25,13 +25,17 @@ train=("$python" -m ps_train --model=clicks:Clicks --batch_size=256 --data_dir="
 "${train[@]}" --num_ps=1 --num_workers=1 --model_arg=day=2 --model_arg=files=day2/more.parquet --epochs=1 --export_dir="$work/export" \
     --model_dir="$work/runs/later" --warm_start="$work/runs/day2" --warm_start_step=keep
 "$python" -m ps_train delta "$work/export/2" "$work/export/3" --to="$work/deltas/0003"
-"$python" -m ps_train apply "$work/export/2" "$work/deltas/0003" --to="$work/copy/3"
+"$python" -m ps_train apply "$work/export/2" "$work/deltas/0003" --to="$work/copy/3" &
+apply=$!
 
-# A reader that has export 2
+# Meanwhile: a reader that has export 2
 mkdir -p "$work/served"
 cp -r "$work/export/2" "$work/served/2"
 "$python" serve.py "$work/served" "$work/deltas/0003"
+wait "$apply"
 
 # Scores for a file, and both days' models on the same rows
-"$python" -m ps_train predict --export_dir="$work/export/3" --data="$work/data/day2/test.parquet" --to="$work/scored.parquet"
+"$python" -m ps_train predict --export_dir="$work/export/3" --data="$work/data/day2/test.parquet" --to="$work/scored.parquet" &
+predict=$!
 "$python" -m ps_train compare "$work/export/1" "$work/export/3" --data="$work/data/day2/test.parquet" --label=click --by=device
+wait "$predict"
