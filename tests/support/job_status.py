@@ -71,6 +71,8 @@ def a_status(**changes):
             "lag": 900.0,
             "unit": "rows",
             "growth": 1.0,
+            "late_rows": 2.0,
+            "next_cut": 1795737600.0,
             "partitions": [
                 {"partition": 0, "lag": 400.0, "task": "worker:0"},
                 {"partition": 1, "lag": 500.0, "task": None},

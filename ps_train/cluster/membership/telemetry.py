@@ -24,6 +24,8 @@ _NEWEST_EVENTS, _MOST = 5, 1e18
 _MOST_LAGS = 64
 """Partitions in a record, those with the largest lag: a record stays small."""
 
+_OF_CUTS = ("late_rows", "next_cut_ms")
+
 _RATES = {
     "cpu_secs": "cpu",
     "sent_bytes": "sent_bytes_per_sec",
@@ -61,7 +63,10 @@ def _checked_stream(record: dict[str, Any]) -> dict[str, Any]:
             raise UntrustedError(f"it has the lag {shown({partition: values})}")
     if not isinstance(unit, str) or not unit.isidentifier() or len(unit) > 20:
         raise UntrustedError(f"it has the unit {shown(unit)}")
-    return {"lag": lags, "lag_unit": unit} if lags else {}
+    cuts = {name: record[name] for name in _OF_CUTS if record.get(name) is not None}
+    if not is_of("dict[str, float]", cuts) or not all(0 <= value < _MOST for value in cuts.values()):
+        raise UntrustedError(f"it has the cuts {shown(cuts)}")
+    return {"lag": lags, "lag_unit": unit, **cuts} if lags else {}
 
 
 class TelemetrySource:
@@ -75,7 +80,7 @@ class TelemetrySource:
       examples: examples that it has used.
       step_time: returns the parts of the newest traced step; see `docs/WATCHING.md`.
       stream: returns `lag`, for each partition of data without an end what is left to read and what was read, and
-        `lag_unit`.
+        `lag_unit`; with cuts by event time also `late_rows` and `next_cut_ms`, 0 while none is chosen.
     """
 
     def __init__(self, recorder: Recorder | None = None) -> None:

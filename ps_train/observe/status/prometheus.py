@@ -58,12 +58,15 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
     yield "waiting_share", "gauge", "Share of the time spent waiting for other workers.", [({}, waiting.get("share"))]
     metrics: list[Sample] = [({"name": name}, value) for name, value in status["metrics"].items()]
     yield "metric", "gauge", "Newest metrics of an evaluation.", metrics
-    stream = status["stream"] or {"lag": None, "unit": "", "growth": None, "partitions": []}
+    stream: dict[str, Any] = status["stream"] or {"partitions": []}
     lags: list[Sample] = [
         ({"partition": str(one["partition"]), "unit": stream["unit"]}, one["lag"]) for one in stream["partitions"]
     ]
     yield "partition_lag", "gauge", "What is left to read of a partition of data without an end.", lags
-    yield "lag_growth", "gauge", "What arrived over what was read in the last minute.", [({}, stream["growth"])]
+    yield "lag_growth", "gauge", "What arrived over what was read in the last minute.", [({}, stream.get("growth"))]
+    yield "late_rows_total", "counter", "Rows that came after the cut of their event time.", [({}, stream.get("late_rows"))]
+    help = "Event time of the next checkpoint by event time, since 1970."
+    yield "next_cut_timestamp_seconds", "gauge", help, [({}, stream.get("next_cut"))]
     yield from _families_of_tasks(status)
 
 

@@ -81,6 +81,8 @@ class TaskBoard:
             if record.get("lag"):
                 self._stream.unit = record["lag_unit"]
                 self._stream.update(task, record["lag"], time.monotonic())
+                if "next_cut_ms" in record:
+                    self._stream.update_cuts(task, record.get("late_rows", 0), record["next_cut_ms"])
             found = [from_age(each, time.time()) for each in record.get("events", ())]
         except (KeyError, TypeError, ValueError):
             return

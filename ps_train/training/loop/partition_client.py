@@ -69,7 +69,7 @@ class PartitionClient(OwnershipClient):
             event_time=None if self._table is None else EventTimes(source),
         )
         self._lag_unit = source.lag_unit
-        self._late, self._told_late = 0, -math.inf
+        self._late, self._told_late, self._next_cut_ms = 0, -math.inf, 0
         self._reached_since: tuple[int, float] = (-1, 0.0)
         self._held: deque[Assignment] = deque()
         self._kept: list[int] = []
@@ -102,8 +102,10 @@ class PartitionClient(OwnershipClient):
         )
 
     def measured(self) -> dict[str, Any]:
-        """Returns how much is left to read of the partitions of this worker, for its telemetry."""
-        return {"lag": {str(one): list(values) for one, values in self._ahead.lags.items()}, "lag_unit": self._lag_unit}
+        """Returns how much is left to read of the partitions of this worker, and its late rows, for its telemetry."""
+        lags = {str(one): list(values) for one, values in self._ahead.lags.items()}
+        cuts = {} if self._table is None else {"late_rows": self._late, "next_cut_ms": self._next_cut_ms}
+        return {"lag": lags, "lag_unit": self._lag_unit, **cuts}
 
     def has_work(self) -> bool:
         """Returns True if a partition of this replica has rows, and steps are left; takes its share of them."""
@@ -223,6 +225,7 @@ class PartitionClient(OwnershipClient):
             return
         last, next_cut = (int(one) for one in snapshot.cut)
         self._ahead.until, self._ahead.late_before = next_cut, last  # at 0 all rows with an event time wait
+        self._next_cut_ms = next_cut
         held, changes = {batch.shard for batch in self._held}, {}
         for partition in self._kept:
             cursor = (self._ahead.head(partition) or 0) + 1

@@ -184,7 +184,9 @@ function showStream(stream) {
   if (stream === null) return;
   const left = (value) => (stream.unit === "bytes" ? bytes(value) : `${count(value)} ${stream.unit}`),
     growth = isNumber(stream.growth) ? `${number(stream.growth)} times as fast as they are read` : "at a rate not known yet";
-  setText($("stream-summary"), `${left(stream.lag)} are left to read; data arrive ${growth}.`);
+  const cut = isNumber(stream.next_cut) ? ` Next cut: ${utc(stream.next_cut)}.` : "",
+    late = isNumber(stream.late_rows) ? ` Late rows: ${count(stream.late_rows)}.` : "";
+  setText($("stream-summary"), `${left(stream.lag)} are left to read; data arrive ${growth}.${cut}${late}`);
   fill(
     $("stream-table").tBodies[0],
     stream.partitions.map(({ partition, lag, task }) => [String(partition), left(lag), task ?? "no worker"]),

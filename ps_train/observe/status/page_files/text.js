@@ -31,6 +31,7 @@ function duration(value) {
 }
 
 const clock = (time) => (isNumber(time) ? new Date(time * 1000).toLocaleTimeString("en-GB") : null);
+const utc = (time) => `${new Date(time * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 function element(name, className = "", ...children) {
   const made = document.createElement(name);

@@ -73,7 +73,8 @@ def test_what_a_task_sends_is_what_the_chief_takes():
     recorder.add(Event(3.0, "fault", "worker:1", "text"))
     source = TelemetrySource(recorder)
     source.step_time = lambda: {"pull": 0.5}
-    source.stream = lambda: {"lag": {str(n): [float(n), 1.0] for n in range(200)}, "lag_unit": "bytes"}
+    cuts = {"late_rows": 3, "next_cut_ms": 1_795_737_600_000}
+    source.stream = lambda: {"lag": {str(n): [float(n), 1.0] for n in range(200)}, "lag_unit": "bytes", **cuts}
     sent = json.loads(json.dumps(source.read()))
     taken = checked_telemetry(sent)
     assert sorted(map(int, taken["lag"])) == list(range(136, 200))  # the largest, because a record is small
@@ -97,6 +98,8 @@ def test_what_a_task_sends_is_what_the_chief_takes():
         {"lag": {"1": [1.0]}},
         {"lag": {"1": [1.0, -1.0]}},
         {"lag": {"1": [1.0, 1.0]}, "lag_unit": "<b>"},
+        {"lag": {"1": [1.0, 1.0]}, "late_rows": -1},
+        {"lag": {"1": [1.0, 1.0]}, "next_cut_ms": "now"},
         {"events": [{}]},
         {"events": [{"age": float("inf")}]},
     ],

@@ -39,9 +39,12 @@ def test_values_are_those_of_the_status(status):
 def test_the_lag_of_data_without_an_end_is_there_by_partition(status):
     assert ("ps_train_lag_growth",) not in samples(status)
     lag = {"lag": 7.0, "unit": "rows", "growth": 1.5, "partitions": [{"partition": 3, "lag": 7.0, "task": "worker:0"}]}
+    lag |= {"late_rows": 2.0, "next_cut": 1795737600.0}
     found = samples({**status, "stream": lag})
     assert found[("ps_train_partition_lag", ("partition", "3"), ("unit", "rows"))] == 7.0
     assert found[("ps_train_lag_growth",)] == 1.5
+    assert found[("ps_train_late_rows_total",)] == 2.0
+    assert found[("ps_train_next_cut_timestamp_seconds",)] == 1795737600.0
 
 
 def test_texts_of_the_user_are_escaped(status):

@@ -40,5 +40,14 @@ def test_a_partition_that_another_worker_takes_keeps_its_lag_and_the_sum():
     assert found.read(200.0)["lag"] == 1e4 + 39 * 200 + 5.0
 
 
+def test_late_rows_are_counted_over_restarts_and_the_next_cut_is_the_newest():
+    found = StreamLag()
+    found.update("worker:0", {"0": (5.0, 0.0)}, 0.0)
+    assert (found.read(0.0)["late_rows"], found.read(0.0)["next_cut"]) == (None, None)
+    for task, late, cut in [("worker:0", 3, 0), ("worker:1", 4, 7000), ("worker:0", 5, 7000), ("worker:1", 1, 0)]:
+        found.update_cuts(task, late, cut)
+    assert (found.read(0.0)["late_rows"], found.read(0.0)["next_cut"]) == (10.0, 7.0)  # worker:1 was started again
+
+
 def test_other_data_have_none():
     assert StreamLag().read(0.0) is None
