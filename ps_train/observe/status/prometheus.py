@@ -64,7 +64,8 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
     ]
     yield "partition_lag", "gauge", "What is left to read of a partition of data without an end.", lags
     yield "lag_growth", "gauge", "What arrived over what was read in the last minute.", [({}, stream.get("growth"))]
-    yield "late_rows_total", "counter", "Rows that came after the cut of their event time.", [({}, stream.get("late_rows"))]
+    help = "Rows that came after the cut of their event time."
+    yield "late_rows_total", "counter", help, [({}, stream.get("late_rows"))]
     help = "Event time of the next checkpoint by event time, since 1970."
     yield "next_cut_timestamp_seconds", "gauge", help, [({}, stream.get("next_cut"))]
     yield from _families_of_tasks(status)
