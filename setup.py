@@ -26,6 +26,7 @@ kafka = ["confluent-kafka"]
 notebook = ["cloudpickle"]
 parquet = ["pyarrow"]
 remote_files = ["fsspec"]
+tune = ["cmaes", "optuna", "plotly"]
 tools = ["build", "mypy", "ruff", "tensorboard"]
 
 setup(
@@ -52,7 +53,8 @@ setup(
         "serving": ["tensorflow-serving-api"],
         "s3": [*remote_files, "s3fs"],
         "gs": [*remote_files, "gcsfs"],
-        "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet, *remote_files],
+        "tune": tune,
+        "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet, *remote_files, *tune],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[

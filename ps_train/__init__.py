@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, serving, train
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.commands.launch.fit import FitResult, fit
+    from ps_train.commands.tuning.call import TunedTrial, TuneResult, tune
     from ps_train.config.job import Job, Task
     from ps_train.data.arrays import Arrays
     from ps_train.data.parquet.parquet_files import Parquet
@@ -48,6 +49,8 @@ __all__ = [
     "Task",
     "TextLines",
     "TrainingError",
+    "TuneResult",
+    "TunedTrial",
     "__version__",
     "data",
     "doctor",
@@ -63,6 +66,7 @@ __all__ = [
     "run",
     "serving",
     "train",
+    "tune",
 ]
 
 _HOMES = {
@@ -82,8 +86,11 @@ _HOMES = {
     "Task": "ps_train.config.job",
     "TextLines": "ps_train.data.record_files",
     "TrainingError": "ps_train.base.errors",
+    "TuneResult": "ps_train.commands.tuning.call",
+    "TunedTrial": "ps_train.commands.tuning.call",
     "fit": "ps_train.commands.launch.fit",
     "predict": "ps_train.engine.serving.exported",
+    "tune": "ps_train.commands.tuning.call",
 }
 
 

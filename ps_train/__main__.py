@@ -36,7 +36,7 @@ from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
 from ps_train.modeling.file_check import check_model_file
 
-_VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring"}
+_VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring", "tune": "ps_train.commands.tuning"}
 """Modules of verbs whose name under `ps_train` is a function."""
 
 _PR_SET_NAME = 15  # sys/prctl.h
@@ -256,11 +256,11 @@ def _program(arguments: list[str]) -> int:
 
 def run() -> None:
     """Runs the program; exits without unwinding TensorFlow, whose servers cannot be shut down."""
+    stop_with_parent()
     if sys.argv[1:2] and sys.argv[1] in flags.VERBS:
         verb = sys.argv.pop(1)
         runpy.run_module(_VERBS_ELSEWHERE.get(verb, f"ps_train.{verb}"), run_name="__main__", alter_sys=True)
         return
-    stop_with_parent()
     os._exit(_program(sys.argv[1:]))
 
 

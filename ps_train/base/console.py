@@ -221,7 +221,7 @@ class Progress:
         parts += [] if self.batch_size is None else [f"batch {self.batch_size}"]
         if self.max_steps is not None:
             left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
-            parts.append(f"ETA {_duration(left)}")
+            parts.append(f"ETA {duration(left)}")
         return "  ".join(parts)
 
 
@@ -240,7 +240,8 @@ class ConsoleHandler(logging.Handler):
             self._console.error(f"{self._prefix}{record.levelname.lower()}: {record.getMessage()}")
 
 
-def _duration(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """Returns seconds as text, such as "1:02:05"; "-" for None."""
     if seconds is None:
         return "-"
     minutes, secs = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""The program's verbs, such as `launch`, `doctor`, `delta` and `predict`, and `ps_train.fit` as a call of Python.
+"""The program's verbs, such as `launch`, `doctor`, `tune` and `predict`, and `fit` and `tune` as calls of Python.
 
 The idea: a command starts or checks other processes, shows what they say, and leaves none behind.  The first failure
 is the cause that it reports.
@@ -15,4 +15,5 @@ Files:
     firewall/  The firewall: only the job's hosts reach the job's ports
     launch/    Starting a job: on this machine, on other hosts by ssh, and from Python
     scoring/   Scoring: predictions of exported models for files, and the comparison of two models
+    tuning/    Tuning: a study of whole jobs, whose flags Optuna proposes
 """

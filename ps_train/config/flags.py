@@ -36,6 +36,7 @@ VERBS = {
     "launch": "starts all tasks of a job on several hosts, over ssh",
     "predict": "predicts for the rows of files with an exported model",
     "run": "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
+    "tune": "searches for the best flags of a job, with whole jobs",
 }
 """Programs beside the training: `ps_train doctor` is the same as `python -m ps_train.doctor`."""
 

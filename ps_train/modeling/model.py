@@ -254,11 +254,12 @@ def ignores_data_dir(model: Model) -> bool:
     return not any(name == value or (isinstance(value, tuple) and name in value) for value in loads)
 
 
-def _load_class(path: str) -> Any:
-    module_name, class_name = split_model_path(path)
+def load_module(path: str) -> Any:
+    """Returns the module of a model, `package.module:Class`; raises ModelError if it cannot be imported."""
+    module_name, _ = split_model_path(path)
     add_working_directory()
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except PsTrainError:
         raise
     except (Exception, SystemExit) as error:
@@ -266,6 +267,10 @@ def _load_class(path: str) -> Any:
         if missing is not None and (module_name + ".").startswith(missing + "."):
             raise missing_module(path, missing) from None
         raise _error_of_user(f"model={path} cannot be imported", error) from error
+
+
+def _load_class(path: str) -> Any:
+    module, (module_name, class_name) = load_module(path), split_model_path(path)
     found = getattr(module, class_name, None)
     if found is None:
         classes = [name for name, value in vars(module).items() if _is_model(value)]

@@ -54,6 +54,18 @@ def main(arguments: Sequence[str], console: Console) -> int:
         return error.exit_code
 
 
+def flags_of_job(arguments: Sequence[str]) -> list[str]:
+    """Returns the flags of the job in a command line of this command; raises ConfigError if an option is wrong."""
+    options, given = _parser().parse_known_args(arguments)
+    parse_hosts(options.hosts, options.port)
+    return given
+
+
+def options() -> list[str]:
+    """Returns the names of the options of this command."""
+    return [string.removeprefix("--") for action in _parser()._actions for string in action.option_strings]
+
+
 def _run(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
     tasks = parse_hosts(options.hosts, options.port)
     parsed = flags.parse(given, {})

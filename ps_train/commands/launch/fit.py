@@ -96,21 +96,35 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
             "fit() is called while a process that another fit() started imports the model: put the call under "
             '`if __name__ == "__main__":`.'
         )
+    with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory:
+        values = values_of_call(model, given, directory)
+        parsed = _parse(values)
+        model_dir = _model_dir(parsed.job) if _writes_result(parsed) else ""
+        values |= {"model_dir": model_dir} if model_dir else {}
+        code = run_program(flags.as_arguments(values), call_environment(directory), quiet)
+        if code != EXIT_DONE:
+            raise error_of_call(code, directory)
+    return _result(parsed, model_dir)
+
+
+def values_of_call(model: Any, given: Mapping[str, Any], directory: str) -> dict[str, Any]:
+    """Returns the flags of a call as `flags.as_arguments` takes them; writes the model's module where it needs one.
+
+    Args:
+      model: the model, as `fit` takes it.
+      given: flags by name, as `fit` takes them.
+      directory: directory for the module.
+
+    Raises:
+      PsTrainError: a flag or the model is wrong.
+    """
     given = {name: value for name, value in given.items() if value is not None}
     arguments = given.pop("model_arg", {})
     of_optimizer = _as_dict("optimizer_arg", given.pop("optimizer_arg", {}))
     _check_names(given)
-    with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory:
-        path = write_model(model, directory, _as_dict("model_arg", arguments))
-        values = {**_texts(given), "model": path, "model_arg": _as_flags(model, arguments)}
-        values |= {"optimizer_arg": tuple(f"{name}={value}" for name, value in of_optimizer.items())}
-        parsed = _parse(values)
-        model_dir = _model_dir(parsed.job) if _writes_result(parsed) else ""
-        values |= {"model_dir": model_dir} if model_dir else {}
-        code = run_program(flags.as_arguments(values), _environment(directory), quiet)
-        if code != EXIT_DONE:
-            raise _error(code, os.path.join(directory, _ERRORS))
-    return _result(parsed, model_dir)
+    path = write_model(model, directory, _as_dict("model_arg", arguments))
+    values = {**_texts(given), "model": path, "model_arg": _as_flags(model, arguments)}
+    return values | {"optimizer_arg": tuple(f"{name}={value}" for name, value in of_optimizer.items())}
 
 
 def _check_names(given: Mapping[str, Any]) -> None:
@@ -189,7 +203,7 @@ def _model_dir(job: Job) -> str:
     return job.model_dir if "://" in job.model_dir else os.path.abspath(os.path.expanduser(job.model_dir))
 
 
-def _environment(directory: str) -> dict[str, str]:
+def call_environment(directory: str) -> dict[str, str]:
     """Returns the environment of the child, which imports what this process can import."""
     path = [directory, *(entry for entry in sys.path if entry)]
     return {
@@ -201,9 +215,14 @@ def _environment(directory: str) -> dict[str, str]:
     }
 
 
-def _error(code: int, path: str) -> PsTrainError:
-    """Returns the error that ended the job, made from the first one that is not a consequence of another."""
-    found = read_errors(path)
+def error_of_call(code: int, directory: str) -> PsTrainError:
+    """Returns the error that ended the job, made from the first one that is not a consequence of another.
+
+    Args:
+      code: exit code of the job.
+      directory: the directory of `call_environment`, with the errors of the job's processes.
+    """
+    found = read_errors(os.path.join(directory, _ERRORS))
     causes = [error for error in found if error.kind != JobFailedError.__name__] or found
     if code < 0 or code > _SIGNALLED:
         signum = abs(code) if code < 0 else code - _SIGNALLED

@@ -73,13 +73,39 @@ def write_model(model: Any, directory: str, arguments: Mapping[str, Any]) -> str
     return f"{_MODULE}:{name}"
 
 
-def read_model(directory: str) -> type:
-    """Returns the class that `write_model` wrote; for an instance, a class whose only object it is."""
-    with open(os.path.join(directory, _PICKLE), "rb") as file:
+def write_function(function: Callable[..., Any], directory: str, path: str) -> str:
+    """Adds a function to the module that `write_model` wrote, or finds it in the model's own; returns its name.
+
+    Args:
+      function: the function.
+      directory: directory of the module.
+      path: the path of the model, `module:Class`.
+
+    Raises:
+      ConfigError: the model has a module of its own, in which the function is not.
+    """
+    name = function.__name__
+    module = path.partition(":")[0]
+    if module != _MODULE:
+        if getattr(sys.modules.get(module), name, None) is function:
+            return name
+        raise ConfigError(f"{name} is not a function of {module}, the module of the model: put it there.")
+    if not name.isidentifier():  # a lambda
+        name = "space"
+    with open(os.path.join(directory, f"{name}.pickle"), "wb") as file:
+        file.write(_dumps_by_value(f"the function {name}", function.__module__)((function, {})))
+    with open(os.path.join(directory, f"{_MODULE}.py"), "a") as source:
+        source.write(f'{name} = read_model(os.path.dirname(__file__), "{name}.pickle")\n')
+    return name
+
+
+def read_model(directory: str, name: str = _PICKLE) -> Any:
+    """Returns the class or function that was written; for an instance, a class whose only object it is."""
+    with open(os.path.join(directory, name), "rb") as file:
         model, sources = pickle.load(file)
     for name, lines in sources.items():
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
-    if isinstance(model, type):
+    if isinstance(model, type | types.FunctionType):
         return model
 
     class Given(type(model)):  # type: ignore[misc]

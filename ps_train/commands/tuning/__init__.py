@@ -1,0 +1,24 @@
+"""Tuning: a study of whole jobs, whose flags Optuna proposes.
+
+The idea: a trial is a set of flags, and its executions are whole jobs with these flags and different seeds.  Optuna
+chooses the flags, remembers the trials and decides which ones are not worth their end.  This package starts the jobs,
+tells Optuna their values, and goes on after any end of a process: the storage knows each finished execution, and an
+unfinished one goes on from its own checkpoint.
+
+Data structures: a `Space` has the ranges and choices of flags.  A `Study` is Optuna's study, with the values of each
+execution as attributes of its trial.  A `Search` is the state machine of the trials that run; an `Execution` is a job
+as it sees it.
+
+It does not know how a job trains, and has no sampler or pruner of its own.
+
+Files:
+
+    __main__.py     `python -m ps_train tune`
+    call.py         `ps_train.tune`, a study as a Python call
+    command.py      The verb `tune`
+    executions.py   Executions: jobs as child processes, and what they have written
+    reports.py      The progress line, the best trials, study.json and study.html
+    search.py       The trials that run, as a state machine without processes
+    space.py        The grammar of --space
+    study.py        Optuna's study: samplers and pruners by name, and what a trial remembers
+"""

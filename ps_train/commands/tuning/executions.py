@@ -1,0 +1,356 @@
+"""Executions: jobs as child processes, and what they have written.
+
+    jobs = Jobs(directory, objective, arguments, verb=(), evaluates=False, can_fork=True)
+    execution = jobs.start(trial, 0)        # DIR/trials/0007/0 has its model directory and output.log
+    execution.poll()                        # Ending(code=0, value=0.81, steps=500)
+    end_leftovers(directory, [7])           # processes of a tuner that has died
+
+A job is the program itself, `python -m ps_train` or its verb `launch`, as a fork of this process where possible.  Its
+launcher stops when the tuner ends in any way, and its tasks end with their launcher.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import json
+import os
+import re
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ps_train.base.console import Console
+from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal, signal_name
+from ps_train.base.process_ids import host_identity, process_exited, start_time
+from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
+from ps_train.commands.launch.child_process import PARENT_VARIABLE, describe_exit, stop_with_parent
+from ps_train.commands.launch.fork import ForkedProcess, can_fork
+from ps_train.commands.launch.output import TaskOutput
+from ps_train.commands.launch.supervisor import GRACE_SECS
+from ps_train.commands.tuning.search import Ending
+from ps_train.commands.tuning.study import TrialRecord
+from ps_train.config.error_report import REPORT_VARIABLE
+
+TRACK_PARENT_VARIABLE = "PS_TRAIN_TRACK_PARENT"
+"""Environment variable of a tracked job: the study of which it is a trial, whose run is the parent of the job's run."""
+
+TRIALS, MODEL, OUTPUT = "trials", "model", "output.log"
+_PROCESSES, _EVALUATOR_OUTPUT = "processes.json", "evaluator.log"
+_STOP_SECS = GRACE_SECS + 5.0
+"""Seconds from a signal to the kill: a launcher has ended its tasks by then."""
+
+_POLL_SECS = 0.1
+_LAST_LINES = 50
+_CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Record:
+    """The identity of a process, for a later tuner."""
+
+    host: str
+    machine: str
+    pid: int
+    started: str
+
+
+class _Process:
+    """A job or its evaluator: the program with some arguments, whose output goes to a file."""
+
+    def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], output: str, forks: bool) -> None:
+        self._signalled = 0
+        if forks and can_fork():
+            child = ForkedProcess(functools.partial(_program, list(arguments), output), environ, inherited=[])
+            for stream in (child.stdout, child.stderr):
+                assert stream is not None
+                stream.close()
+            os.close(child.stdin)
+            self._process: ForkedProcess | subprocess.Popen[bytes] = child
+        else:
+            with open(output, "ab") as file:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "ps_train", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env=dict(environ),
+                    start_new_session=True,
+                )
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """Returns the exit code, or None while it runs."""
+        return self._process.poll()
+
+    def send(self, signum: int) -> None:
+        """Sends a signal if it still runs."""
+        if self.poll() is None:
+            self._process.send_signal(signum)
+
+
+def _program(arguments: list[str], output: str) -> int:
+    """Runs the program in a fork, which has imported TensorFlow."""
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for number in (1, 2):
+        os.dup2(file, number)
+    os.close(file)
+    stop_with_parent()
+    sys.argv = ["ps_train", *arguments]
+    try:
+        runpy.run_module("ps_train", run_name="__main__", alter_sys=True)
+    except SystemExit as error:  # of a verb
+        return error.code if isinstance(error.code, int) else EXIT_FAILED
+    return EXIT_DONE
+
+
+class JobExecution:
+    """A job of a trial, and its evaluator if it has one.
+
+    Args:
+      directory: its directory.
+      objective: name of the metric.
+      job: starts the job.
+      evaluator: starts the evaluator; None for none.
+    """
+
+    def __init__(
+        self, directory: str, objective: str, job: Callable[[], _Process], evaluator: Callable[[], _Process] | None
+    ) -> None:
+        self._directory, self._objective = directory, objective
+        self._evaluated: set[int] = set()
+        self._deadline: float | None = None
+        self._ending: Ending | None = None
+        self._mistake: Ending | None = None
+        self._job = job()
+        self._evaluator = evaluator() if evaluator is not None else None
+        processes = [one for one in (self._job, self._evaluator) if one is not None]
+        _write_records(directory, [process.pid for process in processes])
+
+    def poll(self) -> Ending | None:
+        """Returns the end of the job, or None while it runs; kills it if it does not stop in time."""
+        if self._ending is None:
+            self._ending = self._look()
+        return self._ending
+
+    def _look(self) -> Ending | None:
+        evaluator = None if self._evaluator is None else self._evaluator.poll()
+        if evaluator == EXIT_CONFIG and self._job.poll() is None and self._deadline is None:
+            cause = _cause(os.path.join(self._directory, _EVALUATOR_OUTPUT), EXIT_CONFIG)
+            self._mistake = Ending(EXIT_CONFIG, cause=cause)
+            self.stop()
+        code = self._job.poll()
+        if code is None:
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                self.kill()
+            return None
+        if self._evaluator is not None and evaluator is None:
+            self._evaluator.send(signal.SIGKILL)
+            return None
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._directory, _PROCESSES))
+        if self._mistake is not None:
+            return self._mistake
+        if code == EXIT_DONE:
+            return self._result()
+        cause = _cause(os.path.join(self._directory, OUTPUT), code)
+        return Ending(code, steps=_last_step(os.path.join(self._directory, MODEL)), cause=cause)
+
+    def _result(self) -> Ending:
+        """Returns the end of a job that is done, with the value of the objective."""
+        path = os.path.join(self._directory, MODEL, "result.json")
+        try:
+            result = parse_json(read_text(path), finite=False)
+            step, metrics = result["global_step"], {"loss": result["loss"], **result["metrics"]}
+        except (OSError, UntrustedError, KeyError, TypeError) as error:
+            return Ending(EXIT_FAILED, cause=f"{path} cannot be read ({error}): the job wrote no result.")
+        if self._objective not in metrics:
+            return Ending(EXIT_CONFIG, steps=step, cause=unknown_objective(self._objective, metrics))
+        value = metrics[self._objective]
+        return Ending(EXIT_DONE, value if is_of("float", value) or is_of("int", value) else None, step)
+
+    def evaluations(self) -> list[tuple[int, float]]:
+        """Returns (step, value of the objective) of the evaluations since the last call."""
+        if self._evaluator is None:
+            return []
+        from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
+        from ps_train.observe.progress.eval_events import read_eval_metrics
+
+        found = read_eval_metrics(os.path.join(self._directory, MODEL, EVAL_DIRECTORY))
+        new = [
+            (step, metrics[self._objective])
+            for step, metrics in found.items()
+            if step not in self._evaluated and self._objective in metrics
+        ]
+        self._evaluated |= {step for step, _ in new}
+        return new
+
+    def stop(self) -> None:
+        """Stops the job, which saves a checkpoint."""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + _STOP_SECS
+            self._end_all(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kills the job, whose tasks end with it."""
+        self._end_all(signal.SIGKILL)
+
+    def _end_all(self, signum: int) -> None:
+        self._job.send(signum)
+        if self._evaluator is not None:
+            self._evaluator.send(signum)
+
+
+@dataclasses.dataclass(frozen=True)
+class Jobs:
+    """The jobs of a study.
+
+    Attributes:
+      directory: the directory of the study.
+      objective: name of the metric.
+      arguments: flags of all jobs.
+      verb: the verb and its options that come before the flags; empty for a cluster on this machine.
+      seed: seed of the first execution of each trial; the next ones have the next seeds.
+      evaluates: True if an evaluator scores the checkpoints of each job.
+      forks: True if jobs may be forks of this process.
+      tracked_as: the study as a tracker knows it; "" if jobs are not tracked.
+    """
+
+    directory: str
+    objective: str
+    arguments: tuple[str, ...]
+    verb: tuple[str, ...] = ()
+    seed: int = 1
+    evaluates: bool = False
+    forks: bool = False
+    tracked_as: str = ""
+
+    def start(self, trial: TrialRecord, execution: int) -> JobExecution:
+        """Starts an execution of a trial, or lets it go on from its checkpoint."""
+        directory = self.directory_of(trial.number, execution)
+        os.makedirs(directory, exist_ok=True)
+        arguments = self.flags_of_trial(trial.flags, execution, os.path.join(directory, MODEL))
+        environ = self.environment_of_trial()
+        start = functools.partial(_Process, environ=environ, forks=self.forks)
+        job = functools.partial(start, [*self.verb, *arguments], output=os.path.join(directory, OUTPUT))
+        evaluator = None
+        if self.evaluates:
+            output = os.path.join(directory, _EVALUATOR_OUTPUT)
+            evaluator = functools.partial(start, [*arguments, "--job_name=evaluator"], output=output)
+        return JobExecution(directory, self.objective, job, evaluator)
+
+    def directory_of(self, trial: int, execution: int) -> str:
+        """Returns the directory of an execution."""
+        return os.path.join(self.directory, TRIALS, f"{trial:04}", str(execution))
+
+    def flags_of_trial(self, flags: Sequence[str], execution: int, model_dir: str) -> list[str]:
+        """Returns the flags of a trial's job: those of all jobs, those of the trial, and those of the execution."""
+        own = [f"--seed={self.seed + execution}", f"--model_dir={model_dir}"]
+        if not any(argument.startswith("--status_port") for argument in self.arguments):
+            own.append("--status_port=-1")
+        return [*self.arguments, *flags, *own]
+
+    def environment_of_trial(self) -> dict[str, str]:
+        """Returns the environment of a trial's job, which ends with this process."""
+        kept = {name: value for name, value in os.environ.items() if name != REPORT_VARIABLE}
+        tracked = {TRACK_PARENT_VARIABLE: self.tracked_as} if self.tracked_as else {}
+        return {**kept, **tracked, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+
+
+def unknown_objective(objective: str, metrics: Mapping[str, Any]) -> str:
+    """Returns the text of the error for an objective that is not among the metrics of a job."""
+    close = difflib.get_close_matches(objective, metrics, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"--objective={objective} is not a metric of the model: {hint}use one of {', '.join(metrics)}."
+
+
+def end_leftovers(directory: str, trials: Sequence[int], console: Console) -> None:
+    """Ends the processes that a dead tuner has left, which stop by themselves if they can.
+
+    Args:
+      directory: the directory of the study.
+      trials: numbers of the trials that have not ended.
+      console: receives a line if there are any.
+
+    Raises:
+      ConfigError: they are on another host.
+    """
+    deadline = time.monotonic() + _STOP_SECS
+    for trial in trials:
+        folder = os.path.join(directory, TRIALS, f"{trial:04}")
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        for record in (record for name in names for record in _read_records(os.path.join(folder, name))):
+            if process_exited(record):
+                continue
+            if record.host != socket.gethostname() or record.machine != host_identity():
+                raise ConfigError(
+                    f"process {record.pid} of trial {trial} may still run on {record.host}: end it there, and remove "
+                    f"the files {_PROCESSES} in {folder}."
+                )
+            console.line(f"waiting for process {record.pid} of trial {trial}, which an earlier tuner has left")
+            _end(record, deadline)
+
+
+def _end(record: _Record, deadline: float) -> None:
+    """Waits until a process has ended, and kills it at the deadline."""
+    has_stopped = False
+    while not process_exited(record):
+        if time.monotonic() > deadline:
+            _signal(record, signal.SIGKILL)
+        elif not has_stopped:  # without prctl it does not know that the tuner has died
+            has_stopped = True
+            if not sys.platform.startswith("linux"):
+                _signal(record, signal.SIGTERM)
+        time.sleep(_POLL_SECS)
+
+
+def _signal(record: _Record, signum: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if not process_exited(record):  # its pid may be another process's by now
+            os.kill(record.pid, signum)
+
+
+def _write_records(directory: str, pids: Sequence[int]) -> None:
+    path = os.path.join(directory, _PROCESSES)
+    host, machine = socket.gethostname(), host_identity()
+    records = [dataclasses.asdict(_Record(host, machine, pid, start_time(pid))) for pid in pids]
+    with open(path + ".new", "w") as file:
+        json.dump(records, file)
+    os.replace(path + ".new", path)
+
+
+def _read_records(directory: str) -> list[_Record]:
+    with contextlib.suppress(OSError, UntrustedError, TypeError, KeyError):
+        found = parse_json(read_text(os.path.join(directory, _PROCESSES)))
+        return [
+            _Record(str(one["host"]), str(one["machine"]), int(one["pid"]), str(one["started"]))
+            for one in found
+            if is_of("int", one["pid"]) and one["pid"] > 0
+        ]
+    return []
+
+
+def _cause(path: str, code: int) -> str:
+    """Returns the cause of a failure, from the output of a process."""
+    output = TaskOutput(_LAST_LINES)
+    with contextlib.suppress(OSError), open(path, errors="replace") as file:
+        for line in file:
+            output.add(True, line.rstrip("\n"))
+    if code < 0 or code > exit_code_of_signal(0):
+        signum = -code if code < 0 else code - exit_code_of_signal(0)
+        return f"its job was ended by {signal_name(signum)}"
+    cause = output.cause().removeprefix("ps_train: ")
+    return cause if output.lines or output.error else f"its job {describe_exit(code)}"
+
+
+def _last_step(model_dir: str) -> int:
+    """Returns the step of the last checkpoint; 0 without one."""
+    names = os.listdir(model_dir) if os.path.isdir(model_dir) else []
+    return max((int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))), default=0)

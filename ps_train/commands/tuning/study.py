@@ -1,0 +1,340 @@
+"""Optuna's study: samplers and pruners by name, and what a trial remembers.
+
+    study = Study(settings, space, functions=[])
+    trial = study.next_trial()              # an unfinished one of an earlier process first
+    trial.flags, trial.values               # its flags, and the values of its finished executions
+    trial.add_execution(0.81, steps=500)
+    trial.complete()
+
+All state is in Optuna's storage.  A proposal depends on the seed and on the trials before it, so a study that was
+interrupted proposes what it would have proposed.  Optuna is imported here, and only here and in `reports.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import json
+import logging
+import math
+import os
+import statistics
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ps_train.base.errors import ConfigError, one_line
+from ps_train.commands.tuning.space import Space, flag_of
+
+SAMPLERS = ("tpe", "random", "cmaes", "grid")
+PRUNERS = ("none", "median", "hyperband")
+MAXIMIZE, MINIMIZE = "maximize", "minimize"
+
+_FLAGS, _VALUES, _STEPS, _SPREAD, _CAUSE = "flags", "values", "steps", "spread", "cause"
+_UNCOUNTED = "does_not_count"
+_COMMAND = "command"
+
+
+def import_optuna() -> Any:
+    """Returns the module; raises ConfigError if it is not installed."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise ConfigError(
+            f"tune needs Optuna, which cannot be imported ({error}): pip install 'ps_train[tune]'."
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def check_name(flag: str, name: str, known: Sequence[str]) -> None:
+    """Raises ConfigError, with the nearest name, if the value of a flag is not one of the known names."""
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ConfigError(f"--{flag}={name} is not known: {hint}use one of {', '.join(known)}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings of a study.
+
+    Attributes:
+      name: name of the study in its storage.
+      storage: URL of the storage.
+      direction: MAXIMIZE or MINIMIZE.
+      sampler: one of SAMPLERS.
+      pruner: one of PRUNERS.
+      seed: seed of the proposals.
+      executions: jobs of a trial.
+      max_steps: steps of a job.
+      eval_steps: steps between two evaluations; 0 for none.
+      command: what makes the values of two trials comparable, for JSON.
+    """
+
+    name: str
+    storage: str
+    direction: str
+    sampler: str
+    pruner: str
+    seed: int
+    executions: int
+    max_steps: int
+    eval_steps: int
+    command: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A trial that has ended.
+
+    Attributes:
+      number: its number.
+      state: "complete", "pruned" or "failed".
+      value: the mean over its executions, or the last intermediate one; None without one.
+      spread: the standard deviation over its executions; None without a value.
+      steps: the steps that its jobs made.
+      flags: its flags.
+      params: the values that Optuna chose.
+      cause: the cause of a failure; "" without one.
+    """
+
+    number: int
+    state: str
+    value: float | None
+    spread: float | None
+    steps: int
+    flags: tuple[str, ...]
+    params: Mapping[str, Any]
+    cause: str
+
+
+class TrialRecord:
+    """A trial that runs, as the storage remembers it."""
+
+    def __init__(self, study: Study, trial: Any) -> None:
+        self._study, self._trial = study, trial
+        attributes = trial.user_attrs
+        self.number: int = trial.number
+        self.flags: tuple[str, ...] = tuple(attributes.get(_FLAGS, ()))
+        self.values: list[float] = list(attributes.get(_VALUES, ()))
+        self._steps: list[int] = list(attributes.get(_STEPS, ()))
+        self._reported: set[int] = set()
+
+    def add_execution(self, value: float, steps: int) -> bool:
+        """Remembers a finished execution; returns True if the pruner ends the trial here."""
+        self.values.append(value)
+        self._steps.append(steps)
+        self._trial.set_user_attr(_STEPS, self._steps)
+        self._trial.set_user_attr(_VALUES, self.values)
+        settings = self._study.settings
+        return self._report(len(self.values) * settings.max_steps, statistics.fmean(self.values)) and (
+            len(self.values) < settings.executions
+        )
+
+    def add_evaluation(self, step: int, value: float) -> bool:
+        """Reports an evaluation of the execution that runs; returns True if the pruner ends the trial.
+
+        Its place is the last multiple of `eval_steps`, because a checkpoint may be some steps late, and trials are
+        compared at the same place.
+        """
+        settings = self._study.settings
+        if not settings.eval_steps or not math.isfinite(value):
+            return False
+        rung = step // settings.eval_steps * settings.eval_steps
+        if not 0 < rung < settings.max_steps:
+            return False
+        place = len(self.values) * settings.max_steps + rung
+        return self._report(place, statistics.fmean([*self.values, value]))
+
+    def complete(self) -> None:
+        """Ends the trial with the mean of its values."""
+        self._trial.set_user_attr(_SPREAD, statistics.stdev(self.values) if len(self.values) > 1 else 0.0)
+        self._study.tell(self._trial, "COMPLETE", statistics.fmean(self.values))
+
+    def prune(self, steps: int) -> None:
+        """Ends the trial as one that the pruner has stopped after so many steps of its last execution."""
+        self._trial.set_user_attr(_STEPS, [*self._steps, steps])
+        self._study.tell(self._trial, "PRUNED")
+
+    def fail(self, cause: str, steps: int = 0, counts: bool = True) -> None:
+        """Ends the trial with the cause of its failure; `counts`: as one of the trials of the study."""
+        self._trial.set_user_attr(_STEPS, [*self._steps, steps])
+        self._trial.set_user_attr(_CAUSE, cause)
+        if not counts:
+            self._trial.set_user_attr(_UNCOUNTED, True)
+        self._study.tell(self._trial, "FAIL")
+
+    def _report(self, place: int, value: float) -> bool:
+        if place in self._reported:
+            return False
+        self._reported.add(place)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a place of an earlier process has its value already
+            self._trial.report(value, place)
+        return bool(self._study.settings.pruner != "none" and self._trial.should_prune())
+
+
+class Study:
+    """Optuna's study of one command.
+
+    Args:
+      settings: its settings.
+      space: the flags that it chooses.
+      functions: the functions of the space.
+
+    Raises:
+      ConfigError: the storage cannot be used, has another study of this name, or the sampler does not fit the space.
+    """
+
+    def __init__(self, settings: Settings, space: Space, functions: Sequence[Callable[[Any], Any]] = ()) -> None:
+        self.settings, self._space, self._functions = settings, space, functions
+        self._optuna = import_optuna()
+        self._grid = space.points() if settings.sampler == "grid" else {}
+        try:
+            self.study = self._optuna.create_study(
+                storage=settings.storage,
+                study_name=settings.name,
+                direction=settings.direction,
+                pruner=self._pruner(),
+                load_if_exists=True,
+            )
+        except Exception as error:  # of SQLAlchemy, its drivers, or Optuna
+            raise ConfigError(
+                f"storage={settings.storage} cannot be used ({type(error).__name__}: {one_line(error)[:200]}): use a "
+                "URL as sqlite:///PATH."
+            ) from None
+        self._check_command()
+
+    def next_trial(self, running: Sequence[int]) -> TrialRecord:
+        """Returns the trial that goes on next: one that an earlier process left, or a new one.
+
+        Args:
+          running: numbers of the trials that run in this process.
+        """
+        for found in self._trials("RUNNING"):
+            if found.number in running:
+                continue
+            trial = TrialRecord(self, self._optuna.Trial(self.study, found._trial_id))
+            if trial.flags:
+                return trial
+            trial.fail("the tuner ended before the trial began", counts=False)
+        self.study.sampler = self._sampler()
+        with _quiet():
+            new = self.study.ask()
+            flags = [flag_of(name, value) for name, value in self._space.suggest(new, self._functions).items()]
+        new.set_user_attr(_FLAGS, flags)
+        return TrialRecord(self, new)
+
+    def size(self, trials: int) -> int:
+        """Returns the number of trials of the study: a grid may have fewer points."""
+        return min(trials, math.prod(len(points) for points in self._grid.values())) if self._grid else trials
+
+    def left(self) -> list[int]:
+        """Returns the numbers of the trials that have begun and not ended."""
+        return [trial.number for trial in self._trials("RUNNING")]
+
+    def finished(self) -> list[Finished]:
+        """Returns the trials that have ended, in the order of their numbers."""
+        names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+        found = []
+        for trial in self._trials(*names):
+            attributes = trial.user_attrs
+            if not attributes.get(_UNCOUNTED):
+                found.append(
+                    Finished(
+                        trial.number,
+                        names[trial.state.name],
+                        trial.value,
+                        attributes.get(_SPREAD),
+                        sum(attributes.get(_STEPS, ())),
+                        tuple(attributes.get(_FLAGS, ())),
+                        trial.params,
+                        attributes.get(_CAUSE, ""),
+                    )
+                )
+        return found
+
+    def best(self, count: int) -> list[Finished]:
+        """Returns the best complete trials, the best one first."""
+        complete = [trial for trial in self.finished() if trial.state == "complete" and trial.value is not None]
+        sign = -1 if self.settings.direction == MAXIMIZE else 1
+        return sorted(complete, key=lambda trial: sign * (trial.value or 0.0))[:count]
+
+    def tell(self, trial: Any, state: str, value: float | None = None) -> None:
+        """Ends a trial in the storage."""
+        # The sampler of a grid ends Study.optimize at its last point, and raises where there is no such loop.
+        self.study.sampler = self._optuna.samplers.RandomSampler() if self._grid else self._sampler()
+        with _quiet():
+            self.study.tell(trial, value, state=self._optuna.trial.TrialState[state])
+
+    def _trials(self, *states: str) -> list[Any]:
+        kinds = tuple(self._optuna.trial.TrialState[state] for state in states)
+        return self.study.get_trials(deepcopy=False, states=kinds)
+
+    def _sampler(self) -> Any:
+        """Returns the sampler of the next trial; its seed is that of the study and the number of the trial."""
+        samplers = self._optuna.samplers
+        seed = (self.settings.seed * 1_000_003 + len(self.study.get_trials(deepcopy=False))) % (1 << 31)
+        with _quiet():
+            if self.settings.sampler == "random":
+                return samplers.RandomSampler(seed=seed)
+            if self.settings.sampler == "grid":
+                return samplers.GridSampler(self._grid, seed=self.settings.seed)
+            if self.settings.sampler == "cmaes":
+                try:
+                    import cmaes  # noqa: F401
+                except ImportError as error:
+                    raise ConfigError(
+                        f"--sampler=cmaes needs the package cmaes ({error}): pip install 'ps_train[tune]'."
+                    ) from None
+                return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
+            return samplers.TPESampler(seed=seed)
+
+    def _pruner(self) -> Any:
+        pruners, settings = self._optuna.pruners, self.settings
+        if settings.pruner == "median":
+            return pruners.MedianPruner()
+        if settings.pruner == "hyperband":
+            most = settings.executions * settings.max_steps
+            return pruners.HyperbandPruner(min_resource=max(1, settings.eval_steps), max_resource=most)
+        return pruners.NopPruner()
+
+    def _check_command(self) -> None:
+        """Remembers the command, or refuses one whose values could not be compared with those of the study."""
+        command = json.loads(json.dumps(self.settings.command))
+        known = self.study.user_attrs.get(_COMMAND)
+        if known == command:
+            return
+        if known is not None and any(trial.state != "failed" for trial in self.finished()):
+            names = sorted(key for key in {*known, *command} if known.get(key) != command.get(key))
+            changes = ", ".join(f"{name}: {_shown(known.get(name))}, now {_shown(command.get(name))}" for name in names)
+            raise ConfigError(
+                f"the study {self.settings.name} in {self.settings.storage} is of another command ({changes}): repeat "
+                "that command, or use another --study_dir or --study."
+            )
+        for left in self._trials("RUNNING"):  # its flags are those of a mistake
+            TrialRecord(self, self._optuna.Trial(self.study, left._trial_id)).fail("the command changed", counts=False)
+        self.study.set_user_attr(_COMMAND, command)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides warnings about arguments of Optuna that a user of this program cannot change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(value) if isinstance(value, list) else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def default_storage(directory: str) -> str:
+    """Returns the URL of the storage in a study's directory."""
+    return f"sqlite:///{os.path.join(directory, 'study.db')}"
+
+
+logging.getLogger("alembic").setLevel(logging.ERROR)
