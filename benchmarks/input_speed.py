@@ -8,10 +8,12 @@ programs on the machine matters little.
 from __future__ import annotations
 
 import argparse
+import itertools
 import pathlib
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +25,14 @@ from benchmarks.table import markdown
 ROWS, BATCH, SHUFFLED = 40_000, 1024, 10_000
 AT_LEAST = 0.9
 SIDES = ("ours", "plain")
-BY_HAND = ("Parquet, by hand",)
+BY_HAND = ("Parquet, by hand", "Parquet, columns alone")
 """Readers whose plain side makes no tensors, and has no target."""
+
+BESIDE = ("", "TFRecords", "Parquet")
+"""Readers beside a training loop: none, one without Python, and one in Python."""
+
+BATCHES_PER_SEC = 50
+"""Batches that the reader beside a training loop gives."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
     load = machine.load_average()
     found: dict[str, dict[str, list[dict[str, float]]]] = {name: {side: [] for side in SIDES} for name in READERS}
+    steps: dict[str, list[dict[str, float]]] = {name: [] for name in BESIDE}
     with tempfile.TemporaryDirectory() as folder:
         rows = rows_of(ROWS)
         for name, reader in READERS.items():
@@ -44,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
                     found[name][side].append(measured)
                     rate = measured["rows"] / measured["cpu_secs"]
                     print(f"round {number + 1}  {name}  {side}  {rate:.0f} rows/CPU s", file=sys.stderr, flush=True)
+        for name in BESIDE if number % 2 else reversed(BESIDE):
+            steps[name].append(steps_beside(name, pathlib.Path(folder) / name, options.secs))
     record = {
         "date": results.today(),
         "machine": machine.machine(),
@@ -51,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
         "load_after": machine.load_average(),
         "secs": options.secs,
         "readers": found,
+        "steps_beside": steps,
     }
     text = report(record)
     results.store("input", record, text, "", options.results)
@@ -107,6 +119,55 @@ def _measured(step: Callable[[], int], secs: float) -> dict[str, float]:
     return {"rows": rows, "cpu_secs": time.process_time() - cpu, "secs": time.perf_counter() - wall}
 
 
+def steps_beside(name: str, directory: pathlib.Path, secs: float) -> dict[str, float]:
+    """Returns how fast a loop makes small steps while another thread of the process takes batches of a reader.
+
+    A thread that waits for Python's lock waits for 5 ms, or as long as a call of another library holds the lock.
+
+    Args:
+      name: the reader; "" for none.
+      directory: its files.
+      secs: wall seconds to measure.
+
+    Returns:
+      The steps per second, and the 99th percentile of a step's milliseconds.
+    """
+    import tensorflow as tf
+    import tensorflow.compat.v1 as v1
+
+    over, beside = threading.Event(), None
+    with tf.Graph().as_default():
+        weights = v1.random_normal([256, 256])
+        trained = tf.linalg.matmul(weights, weights).op
+        if name:
+            (_, labels), (initializer, feeds) = batches(name, "ours", directory, epochs=0)
+        with v1.Session() as session:
+            if name:
+                session.run(initializer, feeds)
+                take = session.make_callable(labels)
+                take()
+                beside = threading.Thread(target=_paced, args=(take, over), daemon=True)
+                beside.start()
+            step = session.make_callable(trained)
+            step()
+            times = [time.perf_counter()]
+            while times[-1] - times[0] < secs:
+                step()
+                times.append(time.perf_counter())
+            over.set()
+            if beside is not None:
+                beside.join()
+    took = sorted(after - before for before, after in itertools.pairwise(times))
+    return {"steps_per_sec": len(took) / (times[-1] - times[0]), "p99_ms": 1e3 * took[int(len(took) * 0.99)]}
+
+
+def _paced(take: Callable[[], object], over: threading.Event) -> None:
+    due = time.monotonic()
+    while not over.wait(max(0.0, due - time.monotonic())):
+        take()
+        due = max(due + 1 / BATCHES_PER_SEC, time.monotonic() - 1.0)
+
+
 def report(record: dict[str, Any]) -> str:
     """One row for each reader."""
     rows = []
@@ -122,9 +183,31 @@ def report(record: dict[str, Any]) -> str:
         f"{len(sides['ours'])} interleaved runs of {record['secs']:g} CPU seconds, and the ratio of the medians. A row "
         "is a click of Criteo's width: a label, 13 integers and 26 categories. Plain tf.data shuffles single examples "
         "or lines, batches them, and parses whole batches in parallel calls; it has no reader of Parquet, and gets the "
-        "rows of pyarrow from a generator. By hand: pyarrow and numpy alone, without TensorFlow."
+        "rows of pyarrow from a generator. By hand: pyarrow and numpy, without TensorFlow. Columns alone: pyarrow "
+        "makes an array of each column, nothing is shuffled or batched; it is the bound of every reader in Python."
     )
     head = ["reader", "ours", "plain tf.data", "ratio", f"at least {AT_LEAST:g}", "cores used, ours", "plain"]
     load = f"; load average before and after: {record['load_before']}, {record['load_after']}"
     title = f"# Rows per CPU second of each reader, {record['date']}"
-    return "\n".join([title, "", machine.text(record["machine"]) + load, "", about, "", markdown(head, rows), ""])
+    tables = [about, "", markdown(head, rows), "", *_report_beside(record["steps_beside"])]
+    return "\n".join([title, "", machine.text(record["machine"]) + load, "", *tables, ""])
+
+
+def _report_beside(steps: dict[str, list[dict[str, float]]]) -> list[str]:
+    """Returns the lines about a training loop beside readers."""
+    rates = {name: [run["steps_per_sec"] for run in runs] for name, runs in steps.items()}
+    rows = [
+        [
+            name or "none",
+            spread_of(rates[name]).text(),
+            f"{ratio_of_medians(rates[name], rates['']) or 0.0:.2f}",
+            spread_of([run["p99_ms"] for run in runs]).text(),
+        ]
+        for name, runs in steps.items()
+    ]
+    about = (
+        f"Steps per second of a loop of small steps while a thread of the same process takes {BATCHES_PER_SEC} batches "
+        "a second of a reader, and the 99th percentile of a step's milliseconds. TFRecords are read without Python; "
+        "the Parquet reader needs Python's lock, which also the training thread needs."
+    )
+    return [about, "", markdown(["reader beside it", "steps/s", "of the steps alone", "p99 ms"], rows)]

@@ -24,6 +24,7 @@ from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.format import CATEGORIES, INTEGERS
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.criteo.reader import parse as parse_criteo
+from ps_train.data.parquet.reading import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from ps_train.data.data_shard import DataShard
@@ -68,7 +69,7 @@ class Reader:
       write: puts rows into a directory.
       ours: what a model's `data` returns for it.
       plain: the same rows in tf.data.
-      by_hand: in the place of `plain`, yields the rows of shuffled batches without end, made without TensorFlow.
+      by_hand: in the place of `plain`, yields numbers of rows without end, read without TensorFlow.
     """
 
     write: Callable[[pathlib.Path, Rows], None]
@@ -210,6 +211,16 @@ def _read_parquet(directory: pathlib.Path) -> Iterator[list[np.ndarray]]:
             yield [*columns, batch.column("label").to_numpy()]
 
 
+def _parquet_columns(directory: pathlib.Path, batch: int, shuffled: int) -> Iterator[int]:
+    """Reads as many rows at once as ps_train does, and makes an array of each column; neither batches nor shuffles."""
+    import pyarrow.parquet as pq
+
+    while True:
+        for path in _files(directory):
+            for rows in pq.ParquetFile(path).iter_batches(CHUNK_ROWS, use_threads=False):
+                yield max(len(column.to_numpy()) for column in rows.columns)
+
+
 def _plain_parquet(directory: pathlib.Path) -> Plain:
     specs: Any = ([INTEGERS], tf.float32), ([CATEGORIES], tf.int64), ([], tf.float32)
     signature = tuple(tf.TensorSpec([None, *shape], dtype) for shape, dtype in specs)
@@ -273,6 +284,12 @@ READERS = {
         lambda directory: ps_train.Parquet(f"{directory}/*", parse=_parse_columns),
         _plain_parquet,
         _parquet_by_hand,
+    ),
+    "Parquet, columns alone": Reader(
+        _write_parquet,
+        lambda directory: ps_train.Parquet(f"{directory}/*", parse=_parse_columns),
+        _plain_parquet,
+        _parquet_columns,
     ),
     "Stream": Reader(
         _write_binary,

@@ -85,6 +85,14 @@ def no_examples(name: str) -> DataError:
     return DataError(f"{name} has no examples, so nothing was trained: check --data_dir and the names of its files.")
 
 
+def no_rows(name: str) -> DataError:
+    """Makes the error for data without an end, of which all partitions have ended without a row."""
+    return DataError(
+        f"{name} had no rows between its start and its end, so nothing was trained: choose an earlier start or a later "
+        "end, in another --model_dir."
+    )
+
+
 def endless(name: str, epochs: int = 0) -> ModelError:
     """Makes the error for a dataset that repeats itself although its end is needed."""
     use = f"epochs={epochs} would never end" if epochs else "it could never be scored"

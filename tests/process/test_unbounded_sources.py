@@ -69,6 +69,19 @@ def test_cuts_by_event_time_are_exact_although_workers_chief_and_ps_are_killed(p
             np.testing.assert_array_equal(values.get_tensor(name), [1.0] * count + [0.0] * (COUNT - count))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("topic, start", [("numbers", "latest"), ("empty", "earliest")])
+def test_a_topic_without_a_message_before_the_end_is_one_line(processes: Processes, topic: str, start: str) -> None:
+    brokers = Brokers()
+    brokers.send("numbers", range(8))
+    brokers.producer.list_topics(topic="empty", timeout=10)  # makes it
+    flags = [*FLAGS, "--num_ps=1", "--num_workers=2", f"--model_arg=servers={brokers.servers}"]
+    flags += [f"--model_arg=topic={topic}", f"--model_arg=start={start}", f"--model_dir={processes.directory / 'm'}"]
+    run = processes.run(*flags)
+    assert run.wait(PATIENCE_SECS) == 2, run.output
+    assert f"{topic} had no rows between its start and its end, so nothing was trained" in run.output
+
+
 def train_with_kills(
     processes: Processes, brokers: Brokers, seed: int, *more: str
 ) -> tuple[TestCluster, list[Process]]:

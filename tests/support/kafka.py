@@ -38,10 +38,12 @@ class RecordingMessages(Recording):
 
     def __init__(
         self, servers: str, topic: str = "numbers", count: int = 1000, ones: bool = False, secs: float = 0.0,
-        end: float = 0.0,
+        end: float = 0.0, start: str = "earliest",
     ) -> None:  # fmt: skip
         super().__init__(count, ones, secs)
-        self.topic, self.servers, self.end = topic, servers, end
+        self.topic, self.servers, self.start, self.end = topic, servers, start, end
 
     def data(self, split, data_dir):
-        return Kafka(self.topic, self.servers, parse, end=self.end or None) if split == "train" else None
+        if split != "train":
+            return None
+        return Kafka(self.topic, self.servers, parse, start=self.start, end=self.end or None)

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ps_train.base.console import Console
-from ps_train.base.errors import JobFailedError, SaveError
+from ps_train.base.errors import DataError, JobFailedError, SaveError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.untrusted import is_of, parse_json, read_text
 from ps_train.config.job import Job
-from ps_train.data.split import no_examples
 from ps_train.observe.status.health import warnings
 from ps_train.observe.status.observer import JobObserver
 from ps_train.observe.status.result import RunSummary
@@ -58,12 +57,12 @@ def report_end(
     return True
 
 
-def check_trained(job: Job, source: str, gave_up: str, steps: int, examples: float) -> None:
+def check_trained(job: Job, none: DataError, gave_up: str, steps: int, examples: float) -> None:
     """Refuses a job that has ended without an example in its input.
 
     Args:
       job: the job.
-      source: name of the training data.
+      none: the error for data without examples.
       gave_up: the tasks that the chief no longer waits for; "" where all input ended.
       steps: steps of this process.
       examples: examples of the whole job.
@@ -77,9 +76,9 @@ def check_trained(job: Job, source: str, gave_up: str, steps: int, examples: flo
             raise JobFailedError(f"no step was made: {gave_up}")
     # Without --epochs, input that has an example has no end; only data whose rows the checkpoint counts may be used up.
     elif not examples or (not steps and not job.epochs and not job.is_dynamic):
-        raise no_examples(source)
+        raise none
     elif not steps and not job.is_dynamic:
-        log.warning("no step was made: %s has no examples left; check --data_dir", source)
+        log.warning("no step was made: no examples are left; check --data_dir")
 
 
 def write_result(directory: str, result: dict[str, Any]) -> str:

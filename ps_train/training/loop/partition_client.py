@@ -53,6 +53,9 @@ class PartitionClient(OwnershipClient):
       replica: the replica of this worker.
       job: the job.
       restart: restarts the input.
+
+    Attributes:
+      source_name: name of the source.
     """
 
     def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
@@ -68,7 +71,7 @@ class PartitionClient(OwnershipClient):
             job.recovery_timeout_secs,
             event_time=None if self._table is None else EventTimes(source),
         )
-        self._lag_unit = source.lag_unit
+        self._lag_unit, self.source_name = source.lag_unit, source.name
         self._late, self._told_late, self._next_cut_ms = 0, -math.inf, 0
         self._reached_since: tuple[int, float] = (-1, 0.0)
         self._held: deque[Assignment] = deque()

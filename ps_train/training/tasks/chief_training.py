@@ -30,6 +30,7 @@ from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job_values import described
+from ps_train.data.split import no_examples, no_rows
 from ps_train.engine.checkpoint.export import prepare_export
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
 from ps_train.engine.checkpoint.run_files import DELTAS, WARM_START_REPORT
@@ -324,7 +325,9 @@ class ChiefTraining(WorkerTraining):
         counters = self._counters_at(**counted)
         made, examples_made = int(step) - first_step, float(counters.examples) - first_examples
         if int(step) < job.max_steps:
-            check_trained(job, self.prepared.source.name, self._gave_up, made, counters.examples)
+            client, name = self.shard_client, self.prepared.source.name
+            none = no_rows(client.source_name) if isinstance(client, PartitionClient) else no_examples(name)
+            check_trained(job, none, self._gave_up, made, counters.examples)
         self._save_last(session, int(step))
         metrics = EvalCoordinator(self.prepared, self.joined, counters.examples).score(self.sessions)
         scale = None if self.step.worker.loss_scale is None else float(session.run(self.step.worker.loss_scale))

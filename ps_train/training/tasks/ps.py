@@ -31,6 +31,7 @@ from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopReques
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.server import start_server
 from ps_train.config.job import Job, Task
+from ps_train.observe.status.run_end import read_result_step
 
 log = logging.getLogger(__name__)
 
@@ -138,9 +139,22 @@ def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThr
         if events.signum is not None and not task_statuses(items):
             return exit_code_of_signal(events.signum)  # no worker is there to save
         failure = detector.update(items, time.monotonic())
+        if isinstance(failure, UnreachableError) and is_done(job):
+            log.info("%s ends: no worker has come, and %s/result.json says that the job is done", task, job.model_dir)
+            return EXIT_DONE
         if failure is not None:
             raise failure
         time.sleep(_LOOK_SECS)
+
+
+def is_done(job: Job) -> bool:
+    """Returns True if the result of the job is in its model directory, as far as this host has that, and complete.
+
+    A ps that was started again after the end meets no worker, and every other ps has ended with the outcome.  A result
+    below the last step does not tell: a job may go on with more data, or was stopped.
+    """
+    step = read_result_step(job.model_dir) if job.model_dir else None
+    return step is not None and job.last_step is not None and step >= job.last_step
 
 
 def _send(store: KeyValueStore, telemetry: TelemetrySource) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from benchmarks.input_speed import batches, measure, report
+from benchmarks.input_speed import batches, measure, report, steps_beside
 from benchmarks.readers import READERS, rows_of
 
 COUNT = 4000
@@ -55,6 +55,11 @@ def test_a_measurement_counts_rows_and_seconds(written: pathlib.Path) -> None:
     assert found["rows"] >= 4 and found["cpu_secs"] >= 0.05 and found["secs"] > 0
 
 
+def test_a_training_loop_beside_a_reader_is_measured(written: pathlib.Path) -> None:
+    found = steps_beside("Parquet", written / "Parquet", secs=0.1)
+    assert found["steps_per_sec"] > 1 and found["p99_ms"] > 0
+
+
 def test_a_report_gives_the_ratio_of_medians_and_says_where_it_is_too_low() -> None:
     def runs(*rates: float) -> list[dict[str, float]]:
         return [{"rows": 1000 * rate, "cpu_secs": 1.0, "secs": 0.5} for rate in rates]
@@ -71,8 +76,12 @@ def test_a_report_gives_the_ratio_of_medians_and_says_where_it_is_too_low() -> N
         "load_after": 2,
         "secs": 1,
         "readers": readers,
+        "steps_beside": {
+            name: [{"steps_per_sec": rate, "p99_ms": 4.0}] for name, rate in (("", 500.0), ("fast", 400.0))
+        },
     }
     lines = report(record).splitlines()
     assert any("fast" in line and "2.00" in line and "yes" in line and "2.0" in line for line in lines)
     assert any("slow" in line and "0.89" in line and "NO" in line for line in lines)
+    assert any("fast" in line and "0.80" in line and "4.00" in line for line in lines)
     assert "load average before and after: 1, 2" in report(record)

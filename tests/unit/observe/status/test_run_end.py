@@ -8,8 +8,10 @@ import pathlib
 
 import pytest
 
-from ps_train.base.errors import SaveError
-from ps_train.observe.status.run_end import advice, metrics_line, read_result_step, write_result
+from ps_train.base.errors import DataError, SaveError
+from ps_train.config.job import Job
+from ps_train.data.split import no_rows
+from ps_train.observe.status.run_end import advice, check_trained, metrics_line, read_result_step, write_result
 
 
 def test_the_result_replaces_the_one_before_and_its_step_is_read(tmp_path: pathlib.Path) -> None:
@@ -38,3 +40,10 @@ def test_a_result_that_cannot_be_written_is_an_error_with_its_path(tmp_path):
     (tmp_path / "result.json.new").symlink_to("/dev/full")
     with pytest.raises(SaveError, match=r"result.json could not be written \(No space left on device\)"):
         write_result(str(tmp_path), {"global_step": 3})
+
+
+def test_a_topic_without_a_row_between_its_start_and_its_end_is_named() -> None:
+    job = Job(sharding="dynamic")
+    with pytest.raises(DataError, match="clicks had no rows between its start and its end"):
+        check_trained(job, no_rows("clicks"), gave_up="", steps=0, examples=0.0)
+    check_trained(job, no_rows("clicks"), gave_up="", steps=0, examples=8.0)  # a resumed job

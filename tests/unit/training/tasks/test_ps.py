@@ -8,7 +8,7 @@ from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
-from ps_train.training.tasks.ps import AllWorkersGoneDetector, ScriptsEndDetector
+from ps_train.training.tasks.ps import AllWorkersGoneDetector, ScriptsEndDetector, is_done
 from tests.support.statuses import store_of, task_status
 
 
@@ -51,6 +51,15 @@ class TestAllWorkersGoneDetector:
         detector = AllWorkersGoneDetector(self.JOB, 100.0)
         detector.update(store_of(task_status("worker:0", 0, process="first")), 100.0)
         assert detector.update(store_of(task_status("worker:0", 0, process="second")), 111.0) is None
+
+
+@pytest.mark.parametrize("content, done", [('{"global_step": 30}', True), ('{"global_step": 29}', False), ("x", False)])
+def test_a_job_is_done_if_its_result_has_all_steps(tmp_path, content, done):
+    job = Job(model_dir=str(tmp_path), max_steps=30)
+    assert not is_done(job)
+    (tmp_path / "result.json").write_text(content)
+    assert is_done(job) == done
+    assert not is_done(Job(model_dir=str(tmp_path), epochs=1))  # it may go on with more data
 
 
 class TestScriptsEndDetector:
