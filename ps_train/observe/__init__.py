@@ -11,5 +11,6 @@ Files:
 
     profile/   Profiles: the operations of some steps, recorded by every worker and joined on the chief's clock
     progress/  Progress: the line on the console, event files, and the results of evaluations
+    tracking/  Experiment trackers: the chief's numbers in MLflow, W&B, or the hyperparameters of TensorBoard
     status/    The status of a job: the board and its views, health, and the result of a run
 """

@@ -67,7 +67,9 @@ def test_a_script_trains_its_own_class_and_gets_the_result(processes: Processes)
         processes,
         """
         tf.constant(1.0) + 1.0  # TensorFlow is in use, with its threads
-        show(ps_train.fit(Net(scale=2.0), max_steps=300, num_workers=1, optimizer="adam", model_dir="m"))
+        result = ps_train.fit(Net(scale=2.0), max_steps=300, num_workers=1, optimizer="adam", model_dir="m")
+        show(result)
+        print("HISTORY", json.dumps(result.history))
         """,
     )
     run = processes.script(path)
@@ -76,6 +78,9 @@ def test_a_script_trains_its_own_class_and_gets_the_result(processes: Processes)
     assert (task, step) == ("local", 300) and 0 < mse < 56.0  # 56 is the error of zeros
     assert checkpoint == str(processes.directory / "m" / "model.ckpt-300") and os.path.exists(checkpoint + ".index")
     assert "trained 300 steps" in run.output and run.descendants() == []
+    (history,) = [json.loads(line.partition(" ")[2]) for line in run.lines if line.startswith("HISTORY")]
+    assert history.keys() == {"step", "loss", "examples_per_sec", "steps_per_sec", "mse"}
+    assert history["step"][-1] == 300 and history["mse"][-1] == mse and history["loss"][-1] > 0
 
 
 @pytest.mark.long

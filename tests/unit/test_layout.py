@@ -53,6 +53,8 @@ COVERED_BY = {
     "modeling/tables/table_layout.py": "tests/cluster/engine/checkpoint/warm_start/test_warm_start.py",
     "training/tasks/warm_starts.py": "tests/process/test_warm_start.py",
     "training/tasks/delta_writer.py": "tests/process/test_delta_writer.py",
+    "observe/tracking/mlflow_tracker.py": "tests/process/test_tracking.py",
+    "observe/tracking/wandb_tracker.py": "tests/process/test_tracking.py",
     "commands/scoring/model_rows.py": "tests/unit/commands/scoring/test_compare.py",
     "commands/scoring/opened_data.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/scoring/resumable.py": "tests/unit/commands/scoring/test_predict.py",

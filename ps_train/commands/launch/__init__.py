@@ -17,6 +17,7 @@ Files:
     fit_process.py       The job of a fit as a child process, whose output becomes this process's output
     fork.py              A child process forked from this process: it need not import the modules that are imported
                            here
+    history.py           The history of a fit: a table of loss, speed and metrics by step, and its picture
     hosts.py             The tasks in `--hosts=a:ps,me@b=10.0.0.2:worker*2`
     launcher.py          The launcher of a job: it starts tasks as child processes, shows their output and reports the
                            first failure
@@ -25,6 +26,7 @@ Files:
     output.py            The output of a child process: the lines of its standard output and of its standard error
     port_reservation.py  Reservation of free ports of this machine until a task serves on them
     preflight.py         Checks of a job before any process starts, in a fraction of a second and without TensorFlow
+    progress_bar.py      The progress bar of a fit in a notebook, with the loss and the metrics
     remote.py            The other side of `ssh.py`: runs a task, and ends all its processes when the launcher or the
                            connection dies
     restart_policy.py    The policy of restarts of failed children, a function of exit codes and counts alone

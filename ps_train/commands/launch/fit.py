@@ -35,13 +35,16 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch.child_process import PARENT_VARIABLE
 from ps_train.commands.launch.fit_process import run_program
+from ps_train.commands.launch.history import history_of, plot_history
 from ps_train.commands.launch.local import new_directory
+from ps_train.commands.launch.progress_bar import LOG_SECS, notebook_bar
 from ps_train.commands.launch.sent_model import write_model
 from ps_train.config import flags
 from ps_train.config.error_report import REPORT_VARIABLE, read_errors
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.model_arguments import convert_arguments
+from ps_train.config.trackers import told_sources
 
 _HERE = "fit()"
 _ERRORS = "errors.jsonl"
@@ -63,6 +66,8 @@ class FitResult:
       checkpoint: the last checkpoint, for `tf.train.load_checkpoint`.
       export_dir: directory of the SavedModel; "" without one.
       values: everything in result.json.
+      history: the table of this call, column to list: `step`, `loss`, `examples_per_sec`, `steps_per_sec` and each
+        metric of an evaluation, that of an evaluator's loss as `eval_loss`; None where a row has no value.
     """
 
     task: str
@@ -73,6 +78,11 @@ class FitResult:
     checkpoint: str = ""
     export_dir: str = ""
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    history: Mapping[str, list[Any]] = dataclasses.field(default_factory=dict)
+
+    def plot(self) -> Any:
+        """Draws loss and metrics by step; returns the figure of matplotlib, None without matplotlib."""
+        return plot_history(self.history)
 
 
 def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
@@ -84,7 +94,7 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
 
     Args:
       model: a subclass of `ps_train.Model`, an instance of one, or "package.module:Class".
-      quiet: if True, nothing is printed.
+      quiet: if True, nothing is printed.  In a notebook with tqdm (the extra `notebook`) the progress is a bar.
       **given: flags by name, as `max_steps=5000`; lists for host lists, dicts for `model_arg` and `optimizer_arg`.
 
     Raises:
@@ -100,8 +110,11 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
         values = values_of_call(model, given, directory)
         parsed = _parse(values)
         model_dir = _model_dir(parsed.job) if _writes_result(parsed) else ""
+        bar = None if quiet else notebook_bar()
+        values = {**({"log_secs": LOG_SECS} if bar is not None else {}), **values}
         values |= {"model_dir": model_dir} if model_dir else {}
-        code = run_program(flags.as_arguments(values), call_environment(directory), quiet)
+        environ = {**call_environment(directory), **_sources(parsed.job)}
+        code = run_program(flags.as_arguments(values), environ, quiet, bar)
         if code != EXIT_DONE:
             raise error_of_call(code, directory)
     return _result(parsed, model_dir)
@@ -239,7 +252,7 @@ def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
     name = "local" if parsed.task.job_name == "local" else str(flags.with_task(parsed.task))
     if not model_dir:
         return FitResult(name)
-    values = parse_json(_result_text(model_dir), finite=False)
+    values = parse_json(_text_in(model_dir, "result.json"), finite=False)
     step = values["global_step"]
     return FitResult(
         task=name,
@@ -250,12 +263,28 @@ def _result(parsed: flags.ParsedFlags, model_dir: str) -> FitResult:
         checkpoint=os.path.join(model_dir, f"model.ckpt-{step}"),
         export_dir=_newest_export(parsed.job.final_export_dir),
         values=values,
+        history=history_of(_report_in(model_dir), step, values["metrics"]),
     )
 
 
-def _result_text(model_dir: str) -> str | bytes:
-    path = os.path.join(model_dir, "result.json")
-    return RemoteDirectory(model_dir).read("result.json") or "" if scheme_of(model_dir) else read_text(path)
+def _text_in(model_dir: str, name: str) -> str:
+    if scheme_of(model_dir):
+        return (RemoteDirectory(model_dir).read(name) or b"").decode(errors="replace")
+    return read_text(os.path.join(model_dir, name))
+
+
+def _sources(job: Job) -> dict[str, str]:
+    """Returns the environment variables with the sources of the flags as a tracker shows them."""
+    sources = {name: _HERE if source == flags.COMMAND_LINE else source for name, source in job.sources.items()}
+    return told_sources(dataclasses.replace(job, sources=sources), {})
+
+
+def _report_in(model_dir: str) -> str:
+    """Returns the text of the report; "" if it could not be written."""
+    try:
+        return _text_in(model_dir, "report.html")
+    except Exception:  # the packages of object stores have errors of their own
+        return ""
 
 
 def _newest_export(directory: str) -> str:

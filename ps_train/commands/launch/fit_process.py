@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from ps_train.commands.launch.output import Lines
+from ps_train.commands.launch.progress_bar import ProgressBar
 from ps_train.commands.launch.supervisor import GRACE_SECS
 
 _POLL_SECS = 0.1
@@ -28,7 +30,9 @@ _STOP_SECS = GRACE_SECS + 5.0
 """Seconds from the first signal to SIGKILL: the launcher has ended its children by then."""
 
 
-def run_program(arguments: Sequence[str], environ: Mapping[str, str], quiet: bool) -> int:
+def run_program(
+    arguments: Sequence[str], environ: Mapping[str, str], quiet: bool, bar: ProgressBar | None = None
+) -> int:
     """Runs the program until it ends; returns its exit code, negative if a signal ended it.
 
     If this process is interrupted, the job stops with a checkpoint.  A second interrupt ends it at once.
@@ -37,6 +41,7 @@ def run_program(arguments: Sequence[str], environ: Mapping[str, str], quiet: boo
       arguments: the flags.
       environ: the environment of the child.
       quiet: if True, nothing is printed.
+      bar: shows the progress in the place of lines; None for lines.
     """
     inherits = not quiet and sys.stdout is sys.__stdout__ and os.isatty(1)  # progress in place
     pipe = None if inherits else subprocess.DEVNULL if quiet else subprocess.PIPE
@@ -49,13 +54,13 @@ def run_program(arguments: Sequence[str], environ: Mapping[str, str], quiet: boo
         env=dict(environ),
         start_new_session=True,  # Ctrl-C reaches only this process, which stops the child
     )
-    with _Interrupts() as interrupts:
+    with _Interrupts() as interrupts, contextlib.closing(_Output(process, bar)) as output:
         try:
-            _Output(process).forward(lambda: interrupts.count > 0)
+            output.forward(lambda: interrupts.count > 0)
             if interrupts.count:
                 raise KeyboardInterrupt
         except BaseException:
-            _stop(process, interrupts)
+            _stop(process, interrupts, output)
             raise
     return process.returncode
 
@@ -86,15 +91,25 @@ class _Interrupts:
 
 
 class _Output:
-    """Forwards the output of a process."""
+    """Forwards the output of a process; with a bar in lines, of which the bar shows some."""
 
-    def __init__(self, process: subprocess.Popen[Any]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[Any], bar: ProgressBar | None) -> None:
+        self._process, self._bar = process, bar
         self._selector = selectors.DefaultSelector()
         for pipe, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
             if pipe is not None:
-                decoder = codecs.getincrementaldecoder("utf-8")("replace")
-                self._selector.register(pipe, selectors.EVENT_READ, (decoder, name))
+                take = codecs.getincrementaldecoder("utf-8")("replace").decode if bar is None else self._by_lines(bar)
+                self._selector.register(pipe, selectors.EVENT_READ, (take, name))
+
+    def _by_lines(self, bar: ProgressBar) -> Callable[[bytes], str]:
+        lines = Lines()
+        return lambda data: "".join(f"{line}\n" for line in lines.after(data) if not bar.take(line))
+
+    def close(self) -> None:
+        """Ends the bar."""
+        self._selector.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def forward(self, is_over: Callable[[], bool]) -> None:
         """Forwards output until the process has ended or `is_over` returns True."""
@@ -109,17 +124,17 @@ class _Output:
             if has_ended and not ready:  # a process of the user's may still hold the pipe
                 return
 
-    def _forward(self, pipe: Any, decoder: codecs.IncrementalDecoder, name: str) -> None:
+    def _forward(self, pipe: Any, take: Callable[[bytes], str], name: str) -> None:
         data = os.read(pipe.fileno(), 1 << 16)
         if not data:
             self._selector.unregister(pipe)
         stream = getattr(sys, name)
         with contextlib.suppress(OSError, ValueError):  # nobody reads it; the training goes on
-            stream.write(decoder.decode(data))
+            stream.write(take(data))
             stream.flush()
 
 
-def _stop(process: subprocess.Popen[Any], interrupts: _Interrupts) -> None:
+def _stop(process: subprocess.Popen[Any], interrupts: _Interrupts, output: _Output) -> None:
     """Stops the job with a checkpoint; a second interrupt ends it at once, and the deadline kills it."""
     deadline = time.monotonic() + _STOP_SECS
     for _ in range(2):
@@ -130,7 +145,7 @@ def _stop(process: subprocess.Popen[Any], interrupts: _Interrupts) -> None:
 
         with contextlib.suppress(KeyboardInterrupt):
             process.send_signal(signal.SIGTERM)  # unlike SIGINT, silent even before there is a handler
-            _Output(process).forward(is_over)
+            output.forward(is_over)
             if interrupts.count == known:
                 break
     if process.poll() is None:

@@ -25,6 +25,7 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import Schedule, parse
 from ps_train.config.flags import TF_CONFIG
 from ps_train.config.job import Job
+from ps_train.config.trackers import told_sources
 
 
 def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console, template: ForkTarget) -> int:
@@ -49,7 +50,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     arguments += [] if job.model_dir else [f"--model_dir={new_directory(job)}"]
     if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
         arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
-    environ = {**environ, **launcher.events_file.environment()}
+    environ = {**environ, **launcher.events_file.environment(), **told_sources(job, environ)}
     tasks = {f"ps:{i}": host for i, host in enumerate(job.ps_hosts)}
     tasks |= {f"chief:{i}": host for i, host in enumerate(job.chief_hosts)}
     tasks |= {f"worker:{i}": host for i, host in enumerate(job.worker_hosts)}

@@ -33,7 +33,7 @@ _LAST_SECS = 1.0
 def lines_of(process: Process) -> Iterator[tuple[bool, str]]:
     """Yields (True for standard error, line without its end) until both streams or the process have ended."""
     assert process.stdout is not None and process.stderr is not None
-    streams = {process.stdout.fileno(): _Lines(), process.stderr.fileno(): _Lines()}
+    streams = {process.stdout.fileno(): Lines(), process.stderr.fileno(): Lines()}
     errors = process.stderr.fileno()
     with process.stdout, process.stderr:
         for stream, chunk in _chunks_of(process, list(streams)):
@@ -62,7 +62,7 @@ def _chunks_of(process: Process, streams: Sequence[int]) -> Iterator[tuple[int, 
             yield key.fd, b""
 
 
-class _Lines:
+class Lines:
     """The lines of one stream, which comes in chunks."""
 
     def __init__(self) -> None:

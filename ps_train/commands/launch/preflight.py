@@ -25,6 +25,7 @@ from ps_train.config.file_systems import check_package
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.output_fields import parse_profile
+from ps_train.config.trackers import check_tracker
 from ps_train.modeling.file_check import check_model_file
 
 
@@ -84,6 +85,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
     else:
         cluster = local_cluster(job)
     check_tasks(parse(job.inject_fault), list(cluster.tasks()))
+    check_tracker(job)
     check_model_file(job.model, job.model_arguments(), job.sources)
     _check_data_dir(job)
     for name in ("model_dir", "export_dir", "log_dir"):
@@ -112,6 +114,7 @@ def check_task(job: Job, task: Task) -> None:
     check_model_file(job.model, job.model_arguments(), job.sources)
     _check_data_dir(job)
     if task.job_name != "evaluator" and is_chief:
+        check_tracker(job)
         for name in ("model_dir", "export_dir"):
             _check_writable(job, name)
 

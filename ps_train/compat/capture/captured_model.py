@@ -61,6 +61,11 @@ class CapturedModel(Model):
         self._spec: Any = None
         self._names: list[str] = []
 
+    @property
+    def captured(self) -> Any:
+        """The user's own function, whose file is that of the model."""
+        return self._program.model_fn
+
     def data(self, split: str, data_dir: str) -> Any:
         """Returns the batches of the input_fn; there is no test split."""
         return batched_input(self._program.input_fn) if split == "train" else None

@@ -18,6 +18,7 @@ from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
 from ps_train.compat.train.stop_at_step import StopAtStepHook
+from ps_train.config.output_fields import NO_TRACKER
 from ps_train.engine.checkpoint.files import saved_step
 
 log = logging.getLogger(__name__)
@@ -34,14 +35,25 @@ def train(run: Program) -> int:
         skip(config)
         return start
     if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
-        return train_as_script(run)
+        return _train_as_script(run)
     try:
         return capture.train(run)
     except CaptureError as reason:
         if config.engine == "ps_train":
             raise
         log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
-        return train_as_script(run)
+        return _train_as_script(run)
+
+
+def _train_as_script(run: Program) -> int:
+    track = (getattr(run.config, "job", None) or {}).get("track", NO_TRACKER)
+    if track != NO_TRACKER and run.config.is_chief:
+        log.warning(
+            "track=%s (from the RunConfig) has no effect: it is for ps_train's own engine, which trains programs with "
+            'a cluster, and those with engine="ps_train"',
+            track,
+        )
+    return train_as_script(run)
 
 
 def _with_exact_end(run: Program) -> Program:

@@ -27,9 +27,12 @@ DELTAS = "deltas"
 WARM_START_REPORT = "warm_start.txt"
 """File with what the run has taken of another training's checkpoint."""
 
+TRACKING = "tracking.json"
+"""File with the ids of the run in experiment trackers."""
+
 _OF_RUN = (
     *(RUN_ID, GENERATIONS, LIST, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
-    *("result.json", "report.html", "plugins", EVENT_CUTS, DELTAS, WARM_START_REPORT),
+    *("result.json", "report.html", "plugins", EVENT_CUTS, DELTAS, WARM_START_REPORT, TRACKING),
 )
 """Names of the files and directories that belong to a run.
 

@@ -28,7 +28,7 @@ from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
 from ps_train.engine.checkpoint.event_cuts import EVENT_CUTS
 from ps_train.engine.checkpoint.run_checkpoints import LIST, NAME, is_whole, list_text, run_checkpoints
-from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
+from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY, TRACKING
 from ps_train.engine.checkpoint.run_record import GENERATIONS, RUN_ID
 
 STATE = ".uploaded"
@@ -179,8 +179,8 @@ def bring_down(remote: RemoteDirectory, spool: str) -> None:
 
 
 def bring_record(remote: RemoteDirectory, spool: str) -> None:
-    """Brings down the id of the run, its generations, the list of checkpoints, and the cuts by event time."""
-    for name in (RUN_ID, GENERATIONS, LIST, EVENT_CUTS):
+    """Brings down the ids of the run, its generations, the list of checkpoints, and the cuts by event time."""
+    for name in (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, TRACKING):
         data = remote.read(name)
         if data is not None:
             _write(os.path.join(spool, name), data)

@@ -110,6 +110,7 @@ class ProgressHook(v1.train.SessionRunHook):
 
     Attributes:
       texts: tag to text in Markdown, written when the event file is opened.
+      track: takes the numbers of each point by tag, with their step.
       loss: the last fetched loss; None before the first.
       step: the last observed step.
     """
@@ -132,7 +133,9 @@ class ProgressHook(v1.train.SessionRunHook):
         self._written: float | None = None
         self._pending: Callable[[], None] | None = None
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self.texts: Mapping[str, str] = {}
+        self.track: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
         self.loss: float | None = None
         self.step = 0
 
@@ -181,26 +184,28 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def add(self, values: Mapping[str, float], step: int) -> None:
         """Writes numbers by tag, beside the points of the progress."""
+        self.track(step, values)
         self.add_summary(v1.Summary(value=[v1.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]), step)
 
     def add_summary(self, summary: Any, step: int) -> None:
-        """Writes a summary into the event file.
+        """Writes a summary into the event file.  Any thread may call this.
 
         A disk that refuses it is no reason to end the training: the point is lost, and the next one begins a new file.
         """
-        try:
-            if self._writer is None:
-                self._writer = self._new_writer()
-            self._writer.add_summary(summary, step)
-            self._writer.flush()
-            self._is_refused = False
-        except (RuntimeError, OSError, tf.errors.OpError) as error:  # TensorFlow's writer raises all of them
-            self._writer = None
-            if not self._is_refused:
-                log.warning(
-                    "the event file in %s could not be written: %s", self._model_dir, str(error).splitlines()[0]
-                )
-            self._is_refused = True
+        with self._writing:
+            try:
+                if self._writer is None:
+                    self._writer = self._new_writer()
+                self._writer.add_summary(summary, step)
+                self._writer.flush()
+                self._is_refused = False
+            except (RuntimeError, OSError, tf.errors.OpError) as error:  # TensorFlow's writer raises all of them
+                self._writer = None
+                if not self._is_refused:
+                    log.warning(
+                        "the event file in %s could not be written: %s", self._model_dir, str(error).splitlines()[0]
+                    )
+                self._is_refused = True
 
     def _new_writer(self) -> Any:
         with tf.Graph().as_default():
@@ -240,6 +245,7 @@ class ProgressHook(v1.train.SessionRunHook):
         points += _staleness_points(stale) if stale else []
         points += _waiting_points(waiting) if waiting else []
         self.add_summary(v1.Summary(value=points), step)
+        self.track(step, {point.tag: point.simple_value for point in points if point.HasField("simple_value")})
 
     def _is_due(self, now: float) -> bool:
         return self._written is None or now - self._written >= self._interval.secs(now - self._start_time)

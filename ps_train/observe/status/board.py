@@ -139,6 +139,14 @@ class Board:
         with self._lock:
             self._metrics = dict(metrics)
 
+    def evaluations(self) -> dict[int, dict[str, float]]:
+        """Returns the metrics of the evaluator by global step."""
+        return self._evaluations.read()
+
+    def health(self) -> list[dict[str, Any]]:
+        """Returns the newest findings of health."""
+        return self._health or []
+
     def status(self) -> dict[str, Any]:
         """Returns the content of /api/status."""
         with self._lock:

@@ -29,6 +29,7 @@ from ps_train.observe.status import prometheus
 from ps_train.observe.status.board import Board
 from ps_train.observe.status.launcher_events import LauncherEvents
 from ps_train.observe.status.page import csp, json_of, page
+from ps_train.observe.tracking.tracking import END_SECS, STOPPED_SECS, Tracking
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class JobObserver:
 
     Attributes:
       board: the state of the job.
+      tracking: what hands the run to an experiment tracker.
 
     Raises:
       ConfigError: the port of the page cannot be opened.
@@ -55,6 +57,7 @@ class JobObserver:
     def __init__(self, job: Job, cluster: Cluster, plan: Plan, recorder: Recorder, directory: str) -> None:
         self._job, self._directory = job, directory
         self.board = Board(job, cluster, plan, recorder, directory)
+        self.tracking = Tracking(None)
         self._launcher = LauncherEvents(recorder)
         self._server: HttpServer | None = None
         self._lock, self._is_over = threading.Lock(), False
@@ -91,21 +94,24 @@ class JobObserver:
             log.debug("the status page could not take in the records of ps:%d", index, exc_info=True)
 
     def end(self, state: str, cause: str | None = None) -> None:
-        """Takes in the end of the job and writes the report, once; never raises."""
+        """Takes in the end of the job, writes the report and tells the tracker, once; never raises."""
         with self._lock:
             if self._is_over:
                 return
             self._is_over = True
         record_event("ended", state if cause is None else f"{state}: {cause}")
         self.board.end(state, cause)
+        path = os.path.join(self._directory, _REPORT)
         try:
-            path = os.path.join(self._directory, _REPORT)
             with open(path + ".new", "w", encoding="utf-8") as file:
                 file.write(page(self.board.status(), self.board.history()))
             os.replace(path + ".new", path)
         except Exception as error:
-            log.warning("%s could not be written: %s", os.path.join(self._directory, _REPORT), headline(error))
+            log.warning("%s could not be written: %s", path, headline(error))
             log.debug("the report", exc_info=True)
+        if cause is not None:
+            self.tracking.tag("cause", cause)
+        self.tracking.end(state, [path], STOPPED_SECS if state == "stopped" else END_SECS)
 
     def stop(self) -> None:
         """Ends the server, for a process that goes on after its task."""

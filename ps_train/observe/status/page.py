@@ -31,6 +31,19 @@ def page(status: Mapping[str, Any] | None = None, history: Mapping[str, Any] | N
     return re.sub("@(policy|style|data|script)@", lambda found: parts[found[1]], _read("page.html"))
 
 
+def read_report(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the status and the history in a report, as `/api/status` and `/api/history` answer them.
+
+    Raises:
+      ValueError: the text is not a report.
+    """
+    found = re.search(r'<script id="data" type="application/json">(.+?)</script>', text, re.DOTALL)
+    if found is None:
+        raise ValueError("it has no data")
+    data = json.loads(found[1])
+    return data["status"], data["history"]
+
+
 def csp() -> str:
     """Returns the value of the header Content-Security-Policy for the page."""
     return _policy("'self'") + "; frame-ancestors 'none'"

@@ -45,6 +45,8 @@ from ps_train.observe.progress.progress import ProgressHook, StepFetches
 from ps_train.observe.progress.summaries import SummaryHook, text_of
 from ps_train.observe.status.result import RunSummary
 from ps_train.observe.status.run_end import advice, check_trained, report_end
+from ps_train.observe.tracking.tracked_run import TrackedRun, source_file_of, tracked_run
+from ps_train.observe.tracking.trackers import make_tracking
 from ps_train.training.loop.event_cuts import EventCuts
 from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.partition_client import PartitionClient
@@ -112,6 +114,8 @@ class ChiefTraining(WorkerTraining):
         summaries = summaries_of(self.step.graph) if job.summary_steps else []
         self.summary_steps = job.summary_steps if summaries else 0
         self._progress.texts = {"job": text_of(job, self.prepared.plan)}
+        self._tracking = make_tracking(job, joined.observer.board, self._progress.add_summary)
+        joined.observer.tracking, self._progress.track = self._tracking, self._tracking.add
         self._listeners = SaveListeners(self.prepared.model.saving_listeners(), self.model_hooks.end_training)
         device = device_of(self.prepared.task)
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
@@ -201,6 +205,7 @@ class ChiefTraining(WorkerTraining):
         self._has_recovered |= any(found)
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
         self._enter_generation(ready)
+        self._tracking.begin(functools.partial(self._tracked_run, ready.run_id))
         if self._start is None:
             if any(found):  # the previous chief may have left a step unfinished
                 self.remove_replica(self.prepared.replica.index, session)
@@ -214,6 +219,11 @@ class ChiefTraining(WorkerTraining):
         self.step.local.prepare(session)
         self.open_input(ready.step)
         return ready.step
+
+    def _tracked_run(self, run_id: str) -> TrackedRun:
+        prepared, directory = self.prepared, self.joined.directory
+        found = prepared.variables.described(), directory, run_id, source_file_of(prepared.model)
+        return tracked_run(prepared.job, prepared.plan, *found)
 
     def train(self, session: Any) -> None:
         """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
@@ -340,6 +350,7 @@ class ChiefTraining(WorkerTraining):
             self._progress.add({f"test/{name}": value for name, value in metrics.items()}, int(step))
         self.joined.model_directory.flush(_LAST_UPLOAD_SECS)
         console.line(f"checkpoint {self._checkpoints.shown_path(step)}")
+        self._tracking.tag("checkpoint", self._checkpoints.shown_path(step))
         if self._deltas is not None:
             self._deltas.finish(_LAST_DELTA_SECS)
             console.line(f"deltas {os.path.join(self.joined.directory, DELTAS)}")
@@ -348,6 +359,7 @@ class ChiefTraining(WorkerTraining):
             checkpoint = self._checkpoints.path(step)
             exported = export_model(job, self.prepared.model, self.prepared.source, checkpoint, directory)
             console.line(f"exported {exported}")
+            self._tracking.tag("export", exported)
         for line in (
             advice(self.joined.model_directory.name, job.export_dir, int(step))
             if self.prepared.model.gives_advice
@@ -384,9 +396,13 @@ class ChiefTraining(WorkerTraining):
 
     def close(self) -> None:
         """Writes the last point of the event files, if it is not written yet, and ends the profile."""
+        self.write_last_point()
+        super().close()
+
+    def write_last_point(self) -> None:
+        """Writes the last point of the progress, if it is not written yet."""
         if self._start is not None:
             self._progress.close()
-        super().close()
 
     def save_now(self, within_secs: float) -> None:
         """Saves a checkpoint now; may be called by any thread.

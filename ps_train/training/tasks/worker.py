@@ -20,6 +20,7 @@ from ps_train.cluster.membership.records import STOP, StopRequest, TaskState
 from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
+from ps_train.config.trackers import check_tracker
 from ps_train.engine.checkpoint.export import prepare_export
 from ps_train.modeling.model import load_model
 from ps_train.training.tasks.chief_training import ChiefTraining
@@ -52,6 +53,8 @@ def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -
     cluster.address(task)  # raises ConfigError for an unknown task
     model = load_model(job.model, job.model_arguments(), job.sources) if given is None else given.model
     check_file_systems(job)
+    if task == cluster.chief:
+        check_tracker(job)
     with directory_of_chief(job, task) if task == cluster.chief else contextlib.nullcontext() as directory:
         if directory is not None and job.export_dir:
             prepare_export(job.export_dir)
@@ -80,18 +83,19 @@ def _train_as_chief(chief: ChiefTraining) -> int:
         if not isinstance(
             error, RefusedError
         ):  # a refused chief does not own the status: another process may be the chief
-            _end(status, joined, RunState.FAILED, cause=describe(error), config=is_config(error))
+            _end(status, chief, RunState.FAILED, cause=describe(error), config=is_config(error))
         raise
     state = RunState.DONE if code == EXIT_DONE else RunState.STOPPED
-    _end(status, joined, state, signum=max(0, code - exit_code_of_signal(0)))
+    _end(status, chief, state, signum=max(0, code - exit_code_of_signal(0)))
     return code
 
 
-def _end(status: StatusFile, joined: JoinedAsChief, state: RunState, cause: str = "", **how: Any) -> None:
-    """Tells the evaluator and the status page how the run ended."""
+def _end(status: StatusFile, chief: ChiefTraining, state: RunState, cause: str = "", **how: Any) -> None:
+    """Tells the evaluator, the status page and the tracker how the run ended."""
     status.end(state, cause=cause, **how)
-    joined.observer.end(state.value, cause or None)
-    joined.observer.stop()
+    chief.write_last_point()
+    chief.joined.observer.end(state.value, cause or None)
+    chief.joined.observer.stop()
 
 
 def _supervise(training: WorkerTraining) -> int:

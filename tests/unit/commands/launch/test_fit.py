@@ -83,7 +83,7 @@ class TestCall:
         """Runs a function instead of the program: it gets the flags and writes the result."""
         calls = []
 
-        def run(arguments, environ, quiet):
+        def run(arguments, environ, quiet, bar):
             calls.append((arguments, environ, quiet))
             directory = next(a.partition("=")[2] for a in arguments if a.startswith("--model_dir="))
             os.makedirs(directory, exist_ok=True)
@@ -144,7 +144,7 @@ class TestCall:
     ],
 )  # fmt: skip
 def test_the_first_cause_is_raised_as_what_it_was(monkeypatch, code, reported, kind, text):
-    def run(arguments, environ, quiet):
+    def run(arguments, environ, quiet, bar):
         monkeypatch.setenv(REPORT_VARIABLE, environ[REPORT_VARIABLE])
         for error in reported:
             report_error(error)

@@ -42,3 +42,9 @@ def test_a_program_without_such_a_hook_stays_as_it_is(trained):
 def test_nothing_is_trained_after_the_last_step(trained):
     assert engines.train(Program(len, len, CONFIG, "m", None, [v1.train.StopAtStepHook(last_step=100)])) == 100
     assert trained == []
+
+
+@pytest.mark.parametrize(("job", "count"), [(None, 0), ({"track": "none"}, 0), ({"track": "mlflow"}, 1)])
+def test_a_tracker_of_a_program_that_trains_as_a_script_is_told_to_have_no_effect(trained, caplog, job, count):
+    engines.train(Program(len, len, types.SimpleNamespace(**{**vars(CONFIG), "job": job}), "m"))
+    assert sum("track=mlflow (from the RunConfig) has no effect" in text for text in caplog.messages) == count

@@ -1,0 +1,265 @@
+"""The queue of points and the thread that hands them to a tracker.
+
+    tracking = Tracking(MlflowTracker(), "mlflow", found)
+    tracking.begin(lambda: tracked_run(...))          # the thread begins
+    tracking.add(200, {"loss": 0.31})                 # never waits
+    tracking.end("done", {"test/auc": 0.8}, files)    # waits for a few seconds at most
+
+A tracker that fails is told of in one line, and tried again.  The points of this time wait in the queue.  If it is
+full, the oldest go, and the end says how many.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ps_train.base.errors import PsTrainError, one_line
+from ps_train.observe.tracking.tracked_run import TrackedRun
+
+log = logging.getLogger(__name__)
+
+_MOST_POINTS = 1000
+_MOST_AT_ONCE = 100
+_SEND_SECS, _LONGEST_RETRY_SECS = 2.0, 60.0
+"""Seconds between two sendings, so that each has several points, and the longest time between two attempts."""
+
+END_SECS, STOPPED_SECS = 5.0, 2.0
+"""Seconds for the rest at the end of a job, and of one that a signal stopped."""
+
+_LONGEST_TEXT = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """Numbers by name at a global step.
+
+    Attributes:
+      step: the global step.
+      values: name to number, with the names of the event files.
+      time: seconds since 1970.
+    """
+
+    step: int
+    values: Mapping[str, float]
+    time: float
+
+
+@dataclasses.dataclass(frozen=True)
+class RunEnd:
+    """The end of a run.
+
+    Attributes:
+      state: "done", "stopped" or "failed".
+      files: paths of the files to keep with the run; some may be missing.
+    """
+
+    state: str
+    files: Sequence[str]
+
+
+class RefusedRunError(Exception):
+    """The tracker cannot have this run, and will not in a minute."""
+
+
+class Tracker(Protocol):
+    """One library.  Its methods may block and raise; a call that raised is made again."""
+
+    def begin(self, run: TrackedRun) -> str:
+        """Begins a run, or goes on with it; returns its address, "" for none.
+
+        Raises:
+          RefusedRunError: another attempt would fail, too.
+        """
+
+    def send(self, points: Sequence[Point], tags: Mapping[str, str]) -> None:
+        """Sends points and texts by name."""
+
+    def end(self, end: RunEnd) -> None:
+        """Sends the end of the run and its files."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """Readers of what the chief finds out beside the points; called by the tracking thread.
+
+    Attributes:
+      evaluations: returns the metrics of the evaluator by global step.
+      health: returns the findings of health; see `/api/status`.
+    """
+
+    evaluations: Callable[[], Mapping[int, Mapping[str, float]]] = dict
+    health: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+
+
+class Tracking:
+    """The queue and its thread.  Safe to use from several threads; no method raises.
+
+    Args:
+      tracker: the tracker; None for none, and then every method does nothing.
+      name: the value of --track.
+      findings: what the thread reads by itself.
+      most_points: points that the queue holds.
+      send_secs: seconds between two sendings.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker | None,
+        name: str = "none",
+        findings: Findings | None = None,
+        most_points: int = _MOST_POINTS,
+        send_secs: float = _SEND_SECS,
+    ) -> None:
+        self._tracker, self._name, self._findings = tracker, name, findings or Findings()
+        self._send_secs = send_secs
+        self._points: collections.deque[Point] = collections.deque(maxlen=most_points)
+        self._tags: dict[str, str] = {}
+        self._changed = threading.Condition()
+        self._added = self._sent = 0
+        self._thread: threading.Thread | None = None
+        self._end: RunEnd | None = None
+        self._has_begun = self._is_told = self._is_over = self._is_refused = self._is_end_sent = False
+        self._health: dict[str, str] = {}
+        self._evaluated: set[int] = set()
+
+    def begin(self, make_run: Callable[[], TrackedRun]) -> None:
+        """Starts the thread, once; `make_run` is called there."""
+        if self._tracker is None or self._thread is not None:
+            return
+        self._thread = threading.Thread(target=self._run, args=(self._tracker, make_run), daemon=True, name="tracking")
+        self._thread.start()
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Takes in a point; drops the oldest one if the queue is full."""
+        if self._tracker is None or self._is_refused:
+            return
+        with self._changed:
+            self._added += 1
+            self._points.append(Point(step, dict(values), time.time()))
+
+    def tag(self, name: str, text: str) -> None:
+        """Takes in a text, such as the path of the export."""
+        if self._tracker is not None:
+            with self._changed:
+                self._tags[name] = text
+
+    def end(self, state: str, files: Sequence[str] = (), within_secs: float = END_SECS) -> None:
+        """Sends the rest and ends; says in one line what was not sent.
+
+        Args:
+          state: "done", "stopped" or "failed".
+          files: paths of the files to keep with the run.
+          within_secs: seconds to wait.
+        """
+        if self._thread is None or self._end is not None:
+            return
+        with self._changed:
+            self._end = RunEnd(state, files)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._is_over, within_secs)
+            is_end_sent, lost = self._is_end_sent, self._added - self._sent
+        if self._is_refused or (self._is_told and not self._has_begun):
+            return  # the line that said so was enough
+        if not self._has_begun:
+            log.warning("track=%s: nothing was sent, it does not answer", self._name)
+        elif lost:
+            log.warning("track=%s: %d of %d points were not sent", self._name, lost, self._added)
+        elif not is_end_sent:
+            log.warning("track=%s: the end of the run was not sent", self._name)
+
+    def _run(self, tracker: Tracker, make_run: Callable[[], TrackedRun]) -> None:
+        run: TrackedRun | None = None
+        pause, retry = 0.0, self._send_secs / 2
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._end is not None, pause)
+                end = self._end
+            try:
+                run = run or make_run()
+                self._send(tracker, run, end)
+                pause, retry = self._send_secs, self._send_secs / 2
+            except RefusedRunError as error:
+                log.warning("track=%s: %s; this run is not tracked", self._name, _short(error))
+                with self._changed:
+                    self._is_refused, end = True, RunEnd("", ())
+                    self._points.clear()
+            except Exception as error:  # each library has errors of its own
+                retry = pause = min(2 * retry, _LONGEST_RETRY_SECS)
+                self._tell(error)
+            if end is not None:
+                with self._changed:
+                    self._is_over = True
+                    self._changed.notify_all()
+                return
+
+    def _tell(self, error: Exception) -> None:
+        log.debug("track=%s", self._name, exc_info=True)
+        if not self._is_told:
+            self._is_told = True
+            log.warning("track=%s: %s; training goes on", self._name, _short(error))
+
+    def _send(self, tracker: Tracker, run: TrackedRun, end: RunEnd | None) -> None:
+        """Sends all that is there; with an end also that."""
+        if not self._has_begun:
+            is_new = not run.kept_id(self._name)
+            address = tracker.begin(run)
+            self._evaluated = set() if is_new else set(self._findings.evaluations())  # an earlier process sent them
+            self._has_begun = True
+            if address:
+                log.info("track    %s", address)
+        self._read_findings()
+        while True:
+            with self._changed:
+                points, tags = [*self._points][:_MOST_AT_ONCE], dict(self._tags)
+            if not points and not tags:
+                break
+            tracker.send(points, tags)
+            self._remove(points, tags)
+        if end is not None:
+            tracker.end(end)
+            self._is_end_sent = True
+
+    def _remove(self, points: Sequence[Point], tags: Mapping[str, str]) -> None:
+        with self._changed:
+            self._sent += len(points)
+            sent = {id(point) for point in points}  # the queue may have dropped some of them meanwhile
+            while self._points and id(self._points[0]) in sent:
+                self._points.popleft()
+            self._tags = {name: text for name, text in self._tags.items() if tags.get(name) != text}
+
+    def _read_findings(self) -> None:
+        for step, metrics in self._findings.evaluations().items():
+            if step not in self._evaluated:
+                self._evaluated.add(step)
+                self.add(step, {f"eval/{name}": value for name, value in metrics.items()})
+        found = {
+            f"health.{one['rule']}" + (f".{one['task']}" if one["task"] else ""): _health_text(one)
+            for one in self._findings.health()
+            if one["state"] == "warn"
+        }
+        for name in self._health.keys() - found.keys():
+            found[name] = "ok"
+        for name, text in found.items():
+            if self._health.get(name) != text:
+                self.tag(name, text)
+        self._health = found
+
+
+def _health_text(finding: Mapping[str, Any]) -> str:
+    return f"{finding['title']}: {finding['text']}" + (f"; {finding['advice']}" if finding["advice"] else "")
+
+
+def _short(error: Exception) -> str:
+    text = one_line(error) or type(error).__name__
+    text = (
+        text
+        if isinstance(error, PsTrainError | RefusedRunError | ConnectionError)
+        else (f"{type(error).__name__}: {text}")
+    )
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
