@@ -206,6 +206,8 @@ class Progress:
       waiting: the share of the steps' time spent waiting for other workers over the run so far, from 0 to 1; None
         where it is not measured.
       batch_size: the present size of batches; None where it is fixed.
+      max_steps_ahead: the present lead of workers; None where it is fixed.
+      backup_workers: the present number of backup workers; None where it is fixed.
     """
 
     step: int
@@ -216,6 +218,8 @@ class Progress:
     staleness: float | None = None
     waiting: float | None = None
     batch_size: int | None = None
+    max_steps_ahead: int | None = None
+    backup_workers: int | None = None
 
     @classmethod
     def read(cls, line: str) -> Progress | None:
@@ -239,6 +243,8 @@ class Progress:
         parts += [] if self.staleness is None else [f"staleness {self.staleness:.2f}"]
         parts += [] if self.waiting is None else [f"waiting {self.waiting:.0%}"]
         parts += [] if self.batch_size is None else [f"batch {self.batch_size}"]
+        parts += [] if self.max_steps_ahead is None else [f"ahead {self.max_steps_ahead}"]
+        parts += [] if self.backup_workers is None else [f"backups {self.backup_workers}"]
         if self.max_steps is not None:
             left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
             parts.append(f"ETA {duration(left)}")

@@ -117,6 +117,8 @@ class Job(JobValues):
         shared = {f.name: getattr(self, f.name) for f in job_fields(Job) if f.metadata["shared"]}
         for name, arguments in (("model_arg", self.model_arguments()), ("optimizer_arg", self.optimizer_arguments())):
             shared[name] = sorted(f"{key}={value}" for key, value in arguments.items())
+        for name in ("max_steps_ahead", "backup_workers"):  # a number or its text
+            shared[name] = str(shared[name])
         if self.batch_sizes.is_range:  # otherwise workers may have different ones
             shared["batch_size"] = self.batch_size
         if self.cluster_file:  # the addresses in the file may change later

@@ -9,6 +9,7 @@ from ps_train.config.codec_spec import CASTS, INT8, NONE, push_codec
 from ps_train.config.fields import job_field
 from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.config.validators import above, at_least, integer_or, one_of, optional
+from ps_train.config.wait_limits import WaitLimits, backup_workers, max_steps_ahead
 
 OPTIMIZERS = tuple(ARGUMENTS)
 AUTO = "auto"
@@ -129,16 +130,22 @@ class TrainingFields:
         shared=True,
         common=True,
     )
-    backup_workers: int = job_field(
+    backup_workers: int | str = job_field(
         0,
         "updates",
-        "number of the slowest workers that an update does not wait for.",
-        at_least(0),
+        "number of the slowest workers that an update does not wait for; auto: up to a tenth of them, while the others "
+        "wait.",
+        backup_workers,
         shared=True,
         updates=("sync",),
     )
-    max_steps_ahead: int = job_field(
-        1, "updates", "bounded: steps that a worker may be ahead of the slowest live worker.", at_least(0), shared=True
+    max_steps_ahead: int | str = job_field(
+        1,
+        "updates",
+        "bounded: steps that a worker may be ahead of the slowest live worker.  0..8: between 0 and 8, following the "
+        "stragglers.",
+        max_steps_ahead,
+        shared=True,
     )
     max_staleness: int | None = job_field(
         None,
@@ -213,6 +220,15 @@ class TrainingFields:
     def batch_sizes(self) -> BatchSizes:
         """Returns the bounds of batch_size."""
         return BatchSizes.parse(self.batch_size)
+
+    @property
+    def steps_ahead_limits(self) -> WaitLimits:
+        """Returns the bounds of max_steps_ahead."""
+        return WaitLimits.of_steps_ahead(self.max_steps_ahead)
+
+    def backup_limits(self, workers: int) -> WaitLimits:
+        """Returns the bounds of backup_workers in a job of so many workers."""
+        return WaitLimits.of_backups(self.backup_workers, workers)
 
     @property
     def is_dynamic(self) -> bool:

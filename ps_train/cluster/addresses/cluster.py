@@ -16,6 +16,7 @@ from ps_train.config.fields import source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.validators import is_number
+from ps_train.config.wait_limits import AUTO
 
 _MOST_WORKERS = 100_000
 _LONGEST_NAME = 253
@@ -164,8 +165,12 @@ class Cluster:
             seen[address] = name
 
     def _refuse_settings_for_more_workers(self, job: Job) -> None:
-        for name, most in (("backup_workers", self.num_replicas - 1), ("min_workers", self.num_replicas)):
-            if getattr(job, name) > most:
+        backups = 1 if job.backup_workers == AUTO else job.backup_limits(self.num_replicas).upper
+        for name, value, most in (
+            ("backup_workers", backups, self.num_replicas - 1),
+            ("min_workers", job.min_workers, self.num_replicas),
+        ):
+            if value > most:
                 raise ConfigError(
                     f"{described(job, name)} is too much for a job of {self.num_replicas} workers: use at most {most}."
                 )

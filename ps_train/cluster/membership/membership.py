@@ -45,6 +45,7 @@ class MembershipMonitor:
         self._absent: Sequence[str] = ()
         self._tasks = [str(task) for task in cluster.possible_replicas()]
         declared = self._tasks[: cluster.num_replicas]
+        self._declared = len(declared)
         self._of_declared = "" if job.is_elastic else f" of {len(declared)}"
         self._membership = Membership(
             declared, job.startup_timeout_secs, job.heartbeat_timeout_secs, now, job.is_elastic
@@ -110,7 +111,9 @@ class MembershipMonitor:
         if present == 0:
             return "all input has been read" if self._membership.has_ended else "no worker is left to train"
         if self._job.update == "sync":
-            return f"the quorum is now {max(1, present - self._job.backup_workers)}{self._of_declared} workers"
+            backups = self._job.backup_limits(self._declared)
+            words = "the quorum is now at most" if backups.is_range else "the quorum is now"
+            return f"{words} {max(1, present - backups.lower)}{self._of_declared} workers"
         return f"training goes on with {present}{self._of_declared} workers"
 
     def _too_few(self, changes: Iterable[MembershipChange]) -> PsTrainError | None:

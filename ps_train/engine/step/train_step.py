@@ -79,7 +79,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     """
     job, replica = spec.job, spec.replica
     _check_accumulate(job, spec.variables)
-    update = make_update(job)
+    update = make_update(job, replica.declared)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
         with tf.device(spec.device), tf.device(spec.towers.home):

@@ -7,7 +7,8 @@ message.
 Data structures: `UpdateMode` (`base.py`) is the interface, `StepOps` what a mode gives to a step, `ParameterShard`
 one ps's part of the model.  `RoundState` is a round of `sync`, `ReplicaClocks` the steps of each replica under
 `bounded`.  A `StaleGradientRule` changes, slows or drops stale gradients under `async` and `bounded`.  A `BatchSize`
-is fixed or follows the network.  `RunCounters` count for the whole run, on ps 0.
+is fixed or follows the network, a `WaitLimit` is fixed or follows the stragglers.  `RunCounters` count for the whole
+run, on ps 0.
 
 A new mode is one file here, a new rule one class.  Transforms of gradients (clipping, L2) run on the worker before the
 push.  No module here knows how values travel.
@@ -47,6 +48,10 @@ Files:
                                replica of its round
     token_gate.py            Gate on a ps at which replicas wait for a number there to grow
     transforms.py            Gradient clipping: by value, by each variable's norm, by the global norm
+    wait_limit.py            The number of steps or workers that an update mode goes on without: fixed, or following
+                               the stragglers
+    wait_policy.py           The choice of how far a job goes on without its slowest worker, from the measured time
+                               that workers wait
     wait_time.py             Time that steps wait for other replicas, measured on ps 0 by its own clock
 """
 
@@ -57,17 +62,21 @@ from ps_train.config.job import Job
 from ps_train.engine.updates.base import UpdateMode
 
 
-def make_update(job: Job) -> UpdateMode:
-    """Returns the update mode that the job asks for."""
+def make_update(job: Job, replicas: int) -> UpdateMode:
+    """Returns the update mode that the job asks for; `replicas` is their number at the start."""
     from ps_train.engine.updates.asynchronous import Asynchronous
     from ps_train.engine.updates.bounded import Bounded
     from ps_train.engine.updates.stale_gradients import stale_gradient_rules
     from ps_train.engine.updates.synchronous import Synchronous
+    from ps_train.engine.updates.wait_limit import WaitLimit
 
     may_be_empty = job.may_skip or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
     if job.update == "sync":
-        return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, job.backup_workers)
+        return Synchronous(
+            may_be_empty or job.epochs > 0, job.max_steps, WaitLimit("backup_workers", job.backup_limits(replicas))
+        )
     rules = stale_gradient_rules(job)
     if job.update == "bounded":
-        return Bounded(job.max_steps_ahead, may_be_empty, job.max_steps, rules)
+        lead = WaitLimit("max_steps_ahead", job.steps_ahead_limits)
+        return Bounded(lead, may_be_empty, job.max_steps, rules)
     return Asynchronous(may_be_empty, job.max_steps, rules)

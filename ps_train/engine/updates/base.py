@@ -19,6 +19,7 @@ from ps_train.config.job import Task
 from ps_train.engine.transport.received_push import Header, ReceivedPush
 from ps_train.engine.updates.run_counters import RunCounters
 from ps_train.engine.updates.shard_progress import ShardProgress
+from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.variables.variables import ps_device
 
 
@@ -133,6 +134,7 @@ class StepOps:
       push_counters: one int64 variable, all of one shape, on each ps that is pushed to.  They are written under the
         ps's mutex and are equal when no update is half applied.
       step_gate: name of a mutex on ps 0 that every step passes at its end; None without one.
+      wait_limit: how far steps go on without the slowest replica; None in modes without waiting.
     """
 
     train: list[tf.Operation]
@@ -143,6 +145,7 @@ class StepOps:
     reset: tf.Operation | None = None
     push_counters: Sequence[Any] = ()
     step_gate: str | None = None
+    wait_limit: WaitLimit | None = None
 
 
 class UpdateMode(abc.ABC):

@@ -207,7 +207,7 @@ def learning_rate_divisor(job: Job, replicas: int) -> Callable[[tf.Tensor], tf.T
     """
     if job.scale_learning_rate == "none":
         return None
-    pushes = max(1, replicas - job.backup_workers) if job.update == "sync" else 1
+    pushes = max(1, replicas - job.backup_limits(replicas).lower) if job.update == "sync" else 1
     usual = float(job.min_batch_size * job.accumulate * pushes)
 
     def divisor(examples: tf.Tensor) -> tf.Tensor:

@@ -21,6 +21,7 @@ from ps_train.engine.updates.asynchronous import Asynchronous
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps
 from ps_train.engine.updates.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.token_gate import NEVER, TokenGate
+from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.updates.wait_time import now_on_ps, record
 from ps_train.engine.variables.mutex import with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -44,7 +45,7 @@ class ReplicaClocks:
         """Returns the steps made by the slowest live replica; NEVER if no replica is live."""
         return tf.reduce_min(tf.where(tf.equal(self.live, 1), self.made, tf.fill(tf.shape(self.made), NEVER)))
 
-    def awaited(self, lead: int) -> tf.Tensor:
+    def awaited(self, lead: int | tf.Tensor) -> tf.Tensor:
         """Returns the replicas (bool [replicas]) that other replicas, more than `lead` steps ahead, wait for."""
         slowest = self.slowest()
         live = tf.equal(self.live, 1)
@@ -69,19 +70,19 @@ class Bounded(Asynchronous):
     """Updates of bounded staleness.
 
     Args:
-      lead: number of steps that a replica may be ahead of the slowest.
+      lead: number of steps that a replica may be ahead of the slowest; or a number that follows the stragglers.
       may_be_empty, max_steps, rules: see `Asynchronous`.
     """
 
     def __init__(
         self,
-        lead: int,
+        lead: int | WaitLimit,
         may_be_empty: bool = False,
         max_steps: int = NEVER,
         rules: Sequence[StaleGradientRule] = (),
     ) -> None:
         super().__init__(may_be_empty, max_steps, rules)
-        self._lead = lead
+        self._lead = WaitLimit.of("max_steps_ahead", lead)
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the versions as `UpdateMode` does, and the time at which the step starts."""
@@ -96,6 +97,7 @@ class Bounded(Asynchronous):
         with tf.device(ps_device(0)):
             self._gate = TokenGate("ps_train/turnstile", replica.count)
             state = np.array([replica.each(1, 0), [0] * replica.count], np.int64)
+            self._lead.make()
             self._state = v1.get_variable("ps_train/clocks", initializer=state, trainable=False, use_resource=True)
             # A clock moves only after the updates on all ps, so that a reader of the clock sees these updates.
             locked, waits = with_mutex(_CLOCKS_MUTEX, ops.train, lambda: self._visit(replica))
@@ -103,13 +105,15 @@ class Bounded(Asynchronous):
             with tf.control_dependencies([passed]):
                 step_after = shards[0].update_count.read_value()
             timed = record(counters, replica.index, self._started_at, now_on_ps(ops.train[:1]), now_on_ps([passed]))
-            awaited = self._clocks().awaited(self._lead)
+            awaited = self._clocks().awaited(self._lead.value())
             reset, _ = with_mutex(_CLOCKS_MUTEX, [], lambda: (self._reset(state), None))
         removed = v1.placeholder(tf.int64, [], "leaver")
         remove = self._remove(removed, replica.count)
         step_gate = _CLOCKS_MUTEX if len(ops.push_counters) > 1 else None
         resets = tf.group(reset, ops.reset) if ops.reset is not None else reset
-        return StepOps([passed, timed], step_after, remove, removed, awaited, resets, ops.push_counters, step_gate)
+        return StepOps(
+            [passed, timed], step_after, remove, removed, awaited, resets, ops.push_counters, step_gate, self._lead
+        )
 
     def _reset(self, state: np.ndarray[Any, Any]) -> list[tf.Operation]:
         return [self._state.assign(state, read_value=False), self._gate.release_all()]
@@ -117,7 +121,7 @@ class Bounded(Asynchronous):
     def _visit(self, replica: Replica) -> tuple[list[tf.Operation], tf.Tensor]:
         before = self._clocks()
         after = before.visit(tf.constant(np.arange(replica.count) == replica.index))
-        until = after.made[replica.index] - self._lead
+        until = after.made[replica.index] - self._lead.value()
         slowest = after.slowest()
         waits = slowest < until
         wait = v1.cond(waits, lambda: self._gate.wait(replica.index, until), tf.no_op)

@@ -16,6 +16,9 @@ import tensorflow as tf
 from ps_train.engine.updates import staleness, wait_time
 from ps_train.engine.updates.run_counters import RunCounters
 
+ADAPTED = ("batch_size", "max_steps_ahead", "backup_workers")
+"""The flags whose value may follow measurements."""
+
 
 def counter_tensors(counters: RunCounters) -> dict[str, tf.Tensor]:
     """Returns tensors with the present values, by field name, for fetching.
@@ -40,6 +43,8 @@ class RunCounterValues:
       staleness: int64 [replicas, bins].
       waiting: float64 [replicas, 2], seconds.
       batch_size: the present size of batches, where it follows the network; None where it is fixed.
+      max_steps_ahead: the present lead of `bounded`, where it follows the stragglers; None where it is fixed.
+      backup_workers: the same of `sync`.
     """
 
     update: str
@@ -51,6 +56,13 @@ class RunCounterValues:
     staleness: np.ndarray[Any, Any]
     waiting: np.ndarray[Any, Any]
     batch_size: int | None = None
+    max_steps_ahead: int | None = None
+    backup_workers: int | None = None
+
+    def adapted(self) -> dict[str, int]:
+        """Returns the present values of the flags that follow the network or the stragglers."""
+        found = {name: getattr(self, name) for name in ADAPTED}
+        return {name: int(value) for name, value in found.items() if value is not None}
 
     def staleness_report(self) -> dict[str, Any] | None:
         """Returns the report on staleness; None under synchronous updates, where no gradient is stale."""

@@ -34,7 +34,7 @@ class RoundState:
     arrived: tf.Tensor
 
     def visit(
-        self, me: tf.Tensor, in_time: tf.Tensor, is_open: tf.Tensor, backups: int
+        self, me: tf.Tensor, in_time: tf.Tensor, is_open: tf.Tensor, backups: int | tf.Tensor
     ) -> tuple[RoundState, tf.Tensor]:
         """Computes the state after a replica's push.
 
@@ -54,7 +54,7 @@ class RoundState:
         after = RoundState(membership, arrived)
         return after, in_time & after._complete(backups)
 
-    def leave(self, me: tf.Tensor, backups: int) -> tuple[RoundState, tf.Tensor, tf.Tensor]:
+    def leave(self, me: tf.Tensor, backups: int | tf.Tensor) -> tuple[RoundState, tf.Tensor, tf.Tensor]:
         """Computes the state after a replica has left.
 
         Args:
@@ -79,7 +79,7 @@ class RoundState:
         """Returns the replicas that the arrived replicas wait for; bool [replicas]."""
         return tf.equal(self.membership, MEMBER) & tf.equal(self.arrived, 0) & tf.reduce_any(tf.equal(self.arrived, 1))
 
-    def _complete(self, backups: int) -> tf.Tensor:
+    def _complete(self, backups: int | tf.Tensor) -> tf.Tensor:
         missing = tf.math.count_nonzero(tf.equal(self.membership, MEMBER) & tf.equal(self.arrived, 0))
         return missing <= backups
 

@@ -33,6 +33,7 @@ from ps_train.engine.updates.quorum import (
 )
 from ps_train.engine.updates.shard_progress import RoundProgress
 from ps_train.engine.updates.token_gate import TokenGate
+from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -160,7 +161,7 @@ class CoordinatorShard(RoundShard):
         replica: Replica,
         may_be_empty: bool,
         max_steps: int,
-        backups: int,
+        backups: WaitLimit,
     ) -> None:
         # All declared replicas are members from the beginning, so no first step is wasted.
         state = np.array([replica.each(MEMBER, LEFT), [0] * replica.count], np.int64)
@@ -189,7 +190,7 @@ class CoordinatorShard(RoundShard):
         member = tf.equal(state.membership[index], MEMBER) & is_open
         current = tf.equal(self._shard.version, now) & tf.equal(header.torn, 0)
         in_time = member & current & tf.equal(state.arrived[index], 0)
-        after, over = state.visit(self._me, in_time, is_open, self._backups)
+        after, over = state.visit(self._me, in_time, is_open, self._backups.value())
         late = member & ~current
         added, dropped = self._accumulate(here, in_time, late, first=~tf.reduce_any(tf.equal(state.arrived, 1)))
         with tf.control_dependencies(added):
@@ -230,7 +231,7 @@ class CoordinatorShard(RoundShard):
 
     def _leave(self, me: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
         now = self._round.read_value()
-        after, complete, given_up = self._round_state().leave(me, self._backups)
+        after, complete, given_up = self._round_state().leave(me, self._backups.value())
         over = complete | given_up
         reached = now + tf.cast(over, tf.int64)
         with tf.control_dependencies([now]):  # otherwise it might be read after the next round has begun

@@ -20,6 +20,7 @@ from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.engine.updates.follower_shard import FollowerShard
 from ps_train.engine.updates.sync_rounds import CoordinatorShard
+from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.updates.wait_time import now_on_ps, record
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -33,15 +34,15 @@ class Synchronous(UpdateMode):
     Args:
       may_be_empty: see `UpdateMode`.
       max_steps: no round begins once the global step has reached it.
-      backups: number of a round's replicas that are not waited for.
+      backups: number of a round's replicas that are not waited for; or a number that follows the stragglers.
     """
 
     lockstep = True
     scaled = True
 
-    def __init__(self, may_be_empty: bool, max_steps: int, backups: int = 0) -> None:
+    def __init__(self, may_be_empty: bool, max_steps: int, backups: int | WaitLimit = 0) -> None:
         super().__init__(may_be_empty)
-        self._max_steps, self._backups = max_steps, backups
+        self._max_steps, self._backups = max_steps, WaitLimit.of("backup_workers", backups)
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the round of each ps as its version, and the time at which the step starts."""
@@ -55,6 +56,7 @@ class Synchronous(UpdateMode):
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
         """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
         pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
+        self._backups.make()
         first = CoordinatorShard(
             *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups
         )
@@ -72,4 +74,4 @@ class Synchronous(UpdateMode):
             next_round = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
         reset = tf.group(*[shard.reset(next_round) for shard in (first, *others)])
         push_counters = [self._rounds[shard.ps] for shard, _ in pushed]
-        return StepOps(train, step_after, remove, removed, first.awaited(), reset, push_counters)
+        return StepOps(train, step_after, remove, removed, first.awaited(), reset, push_counters, None, self._backups)

@@ -225,13 +225,12 @@ class ProgressHook(v1.train.SessionRunHook):
         stale, waiting = counters.staleness_report(), counters.waiting_report()
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None
-        size = None if counters.batch_size is None else int(counters.batch_size)
-        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, size), counters)
+        adapted = counters.adapted()
+        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, **adapted), counters)
         values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
         if self.loss is not None:
             values["loss"] = self.loss
-        if size is not None:
-            values["batch_size"] = size
+        values |= adapted
         with self._lock:
             self._pending = functools.partial(self._write, step, values, stale, waiting)
         if self._is_due(now) or step >= self._job.max_steps:

@@ -25,9 +25,10 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
     largest = max(parts, key=lambda name: parts[name])
     if largest == "wait":
         if job.update == "sync":
-            use = [f"--backup_workers={job.backup_workers + 1}", "--update=bounded", "--update=async"]
+            use = [f"--backup_workers={_backups(status, job) + 1}", "--update=bounded", "--update=async"]
         elif job.update == "bounded":
-            use = [f"--max_steps_ahead={job.max_steps_ahead + 4}", "--update=async"]
+            limits = job.steps_ahead_limits
+            use = [f"--max_steps_ahead={limits.lower}..{limits.upper + 4}", "--update=async"]
         else:
             use = ["fewer workers"]
         return f"most of it is waiting for other workers: use {_either(use)}"
@@ -53,7 +54,11 @@ def conflicts(status: Status, job: Job, task: str, value: float) -> str:
 
 def staleness(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for stale updates."""
-    means = ["a smaller --max_steps_ahead"] if job.update == "bounded" and job.max_steps_ahead > 0 else _bounded(job)
+    means = (
+        ["a smaller --max_steps_ahead"]
+        if job.update == "bounded" and job.steps_ahead_limits.upper > 0
+        else _bounded(job)
+    )
     means += ["--sharding=dynamic and fewer workers"] if _may_be_dynamic(job) else ["fewer workers"]
     return f"{_either(means)} keeps workers closer together"
 
@@ -99,7 +104,7 @@ def skipped(status: Status, job: Job, task: str, value: float) -> str:
 
 def dropped(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for gradients that came too late."""
-    means = ["fewer --backup_workers"] if job.backup_workers else []
+    means = ["fewer --backup_workers"] if _backups(status, job) else []
     means += ["a larger --max_staleness"] if job.max_staleness is not None else []
     return f"{_either([*means, 'replace the slow worker'])}: its work is lost"
 
@@ -120,7 +125,7 @@ def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
     where = worker["location"] if worker else task
     look = f"look at the machine of {where}"
     if job.update == "sync":
-        return f"{look}; --backup_workers={job.backup_workers + 1} goes on without the slowest"
+        return f"{look}; --backup_workers={_backups(status, job) + 1} goes on without the slowest"
     return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(job) else look
 
 
@@ -135,6 +140,11 @@ def lag(status: Status, job: Job, task: str, value: float) -> str:
 def _either(means: Sequence[str]) -> str:
     """Returns a choice in words: "a, b or c"."""
     return " or ".join(filter(None, [", ".join(means[:-1]), means[-1]]))
+
+
+def _backups(status: Status, job: Job) -> int:
+    """Returns the largest number of backup workers that the job may have now."""
+    return job.backup_limits(max(1, len(status["workers"]))).upper
 
 
 def _accumulate(job: Job) -> list[str]:

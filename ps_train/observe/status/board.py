@@ -23,7 +23,7 @@ from ps_train.base.lifecycle import Recorder
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counter_values import ADAPTED, RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.health import Limits, findings
@@ -213,11 +213,11 @@ def _of_progress(progress: Progress | None, last: int | None, has_ended: bool) -
 
 def _of_counters(counters: RunCounterValues | None) -> dict[str, Any]:
     if counters is None:
-        return dict.fromkeys(("skipped", "dropped", "batch_size", "staleness", "waiting"))
+        return dict.fromkeys(("skipped", "dropped", *ADAPTED, "staleness", "waiting"))
     return {
         "skipped": int(counters.skipped),
         "dropped": int(counters.dropped),
-        "batch_size": None if counters.batch_size is None else int(counters.batch_size),
+        **{name: counters.adapted().get(name) for name in ADAPTED},
         "staleness": counters.staleness_report(),
         "waiting": counters.waiting_report(),
     }

@@ -48,6 +48,8 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
         ("steps_per_second", "steps_per_sec", "gauge", "Global steps per second."),
         ("examples_per_second", "examples_per_sec", "gauge", "Examples per second of all workers."),
         ("batch_size", "batch_size", "gauge", "Examples in a batch, where the size follows the network."),
+        ("max_steps_ahead", "max_steps_ahead", "gauge", "Lead of workers, where it follows the stragglers."),
+        ("backup_workers", "backup_workers", "gauge", "Backup workers, where they follow the stragglers."),
         ("skipped_gradients_total", "skipped", "counter", "Gradients that were not finite."),
         ("dropped_gradients_total", "dropped", "counter", "Gradients that came too late."),
     ):

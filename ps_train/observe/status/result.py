@@ -76,7 +76,7 @@ class RunSummary:
             "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
             "skipped": int(self.counters.skipped),
             "dropped": int(self.counters.dropped),
-            **({"batch_size": int(self.counters.batch_size)} if self.counters.batch_size is not None else {}),
+            **self.counters.adapted(),
             **({"loss_scale": self.loss_scale} if self.loss_scale is not None else {}),
             **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},

@@ -135,9 +135,11 @@ class ChiefTraining(WorkerTraining):
         )  # fmt: skip
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
         ps, tracer = self.step.ps, self.profile.tracer
-        sizing = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
+        adapting = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
+        if (limit := self.step.ops.wait_limit) is not None:
+            adapting += limit.hooks(ps.global_step, ps.counters)
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
-        return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *sizing]
+        return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *adapting]
 
     def _save_secs(self) -> float:
         """Returns the seconds between checkpoints, of which deltas are made; 0 for none by time."""
@@ -168,7 +170,9 @@ class ChiefTraining(WorkerTraining):
 
     def _count(self) -> dict[str, tf.Tensor]:
         """Returns tensors with the present counters of the run."""
-        return counter_tensors(self.step.ps.counters) | self.step.worker.batch_size.newest()
+        limit = self.step.ops.wait_limit
+        adapted = self.step.worker.batch_size.newest() | ({} if limit is None else limit.newest())
+        return counter_tensors(self.step.ps.counters) | adapted
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._console.progress(progress.text())

@@ -76,6 +76,8 @@ function showHeader(status) {
         ? `${count(status.batch_size)} of ${job.batch_size}`
         : (count(job.batch_size) ?? job.batch_size),
     ],
+    ["Steps ahead, at most", count(status.max_steps_ahead)],
+    ["Backup workers", count(status.backup_workers)],
     ["Updates skipped", count(status.skipped)],
     ["Gradients dropped", count(status.dropped)],
     ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],

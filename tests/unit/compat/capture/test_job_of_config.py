@@ -70,7 +70,8 @@ def test_a_sync_optimizer_makes_rounds_with_backup_workers() -> None:
 
 
 def test_further_fields_come_from_the_config_and_wrong_ones_are_named() -> None:
-    assert job_of(config(job={"update": "bounded", "max_steps_ahead": 3}), "/m", 10, survey()).max_steps_ahead == 3
+    bounded = job_of(config(job={"update": "bounded", "max_steps_ahead": 3}), "/m", 10, survey())
+    assert bounded.steps_ahead_limits == (3, 3)
     for wrong in ("batch_size", "optimiser", "compute_dtype"):
         with pytest.raises(ConfigError, match=rf"{wrong}.* of the RunConfig is not possible: use one"):
             job_of(config(job={wrong: 3}), "/m", 10, survey())

@@ -28,7 +28,9 @@ class Reported:
     """A tally whose report is made once."""
 
     report: Any
-    batch_size: int | None = None
+
+    def adapted(self) -> dict[str, int]:
+        return {}
 
     def staleness_report(self) -> Any:
         return self.report

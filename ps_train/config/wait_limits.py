@@ -1,0 +1,77 @@
+"""Values of --max_steps_ahead and --backup_workers: one number, or bounds between which it follows the stragglers.
+
+WaitLimits.of_steps_ahead("0..8")      # WaitLimits(lower=0, upper=8)
+WaitLimits.of_backups("auto", 20)      # WaitLimits(lower=0, upper=2): a tenth of the workers
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ps_train.config.validators import Check, is_parsed_by
+
+AUTO = "auto"
+
+_ONE, _BOUNDS = re.compile(r"[0-9]{1,18}"), re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+
+
+class WaitLimits(NamedTuple):
+    """The bounds of what an update mode goes on without; they are equal where it is fixed.
+
+    Attributes:
+      lower: the number at the start.
+      upper: the number that is never exceeded.
+    """
+
+    lower: int
+    upper: int
+
+    @classmethod
+    def of_steps_ahead(cls, value: int | str) -> WaitLimits:
+        """Returns the bounds of a value of --max_steps_ahead.
+
+        Raises:
+          ValueError: the value is not valid.
+        """
+        text = str(value)
+        if _ONE.fullmatch(text):
+            return cls(int(text), int(text))
+        bounds = _BOUNDS.fullmatch(text)
+        if bounds is None or int(bounds[1]) >= int(bounds[2]):
+            raise ValueError(value)
+        return cls(int(bounds[1]), int(bounds[2]))
+
+    @classmethod
+    def of_backups(cls, value: int | str, workers: int) -> WaitLimits:
+        """Returns the bounds of a value of --backup_workers; `auto` reaches a tenth of the workers, rounded up.
+
+        Args:
+          value: the value.
+          workers: number of workers of the job.
+
+        Raises:
+          ValueError: the value is not valid.
+        """
+        text = str(value)
+        if text == AUTO:
+            return cls(0, min(workers - 1, -(-workers // 10)))
+        if not _ONE.fullmatch(text):
+            raise ValueError(value)
+        return cls(int(text), int(text))
+
+    @property
+    def is_range(self) -> bool:
+        """True if the number follows the stragglers."""
+        return self.upper > self.lower
+
+
+max_steps_ahead = Check(
+    "a whole number of at least 0, or two as in 0..8, where the second is the larger one",
+    is_parsed_by(lambda value: WaitLimits.of_steps_ahead(value)),
+)
+
+backup_workers = Check(
+    "a whole number of at least 0, or auto for up to a tenth of the workers",
+    is_parsed_by(lambda value: WaitLimits.of_backups(value, 1)),
+)

@@ -1,0 +1,25 @@
+"""Values of the counters of a run: what takes part, and what follows measurements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ps_train.engine.updates.counter_values import ADAPTED, RunCounterValues
+
+
+def values(update: str, **fields: int) -> RunCounterValues:
+    waiting = np.array([[1.0, 4.0], [3.0, 4.0], [0.0, 0.0]])
+    names = ["worker:0", "worker:1", "worker:2"]
+    return RunCounterValues(update, names, 2, 8.0, 0, 0, np.zeros([3, 24], np.int64), waiting, **fields)
+
+
+def test_a_worker_that_may_still_join_is_in_no_report() -> None:
+    report = values("sync").waiting_report()
+    assert report == {"share": 0.5, "per_worker": {"worker:0": 0.25, "worker:1": 0.75}}
+    assert values("sync").staleness_report() is None and values("async").waiting_report() is None
+
+
+def test_only_what_follows_measurements_is_among_the_adapted() -> None:
+    assert values("sync").adapted() == {}
+    assert values("bounded", max_steps_ahead=np.int64(3)).adapted() == {"max_steps_ahead": 3}
+    assert set(values("sync", **dict.fromkeys(ADAPTED, 1)).adapted()) == set(ADAPTED)
