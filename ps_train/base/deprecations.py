@@ -37,6 +37,12 @@ def limit_deprecations(is_first: bool) -> None:
         logger.addFilter(_Filter(is_first and choice != NONE))
 
 
+def hide_own_deprecations() -> None:
+    """Hides the warnings of ps_train's own code in a process of the user's, unless these are limited already."""
+    if not any(isinstance(one, _Filter) for one in logging.getLogger("tensorflow").filters):
+        limit_deprecations(is_first=True)
+
+
 class _Filter(logging.Filter):
     """A filter of TensorFlow's log.
 

@@ -35,6 +35,12 @@ def working_directory() -> str:
         raise ConfigError(f"the working directory is not there ({error.strerror}): change to another one.") from None
 
 
+def check_local(name: str, path: str) -> None:
+    """Raises ConfigError for an address, where files of checkpoints are read or written in parts."""
+    if scheme_of(path):
+        raise ConfigError(f"{name}={path} is not a local path: use a local path or a mounted bucket.")
+
+
 def local_path(name: str, value: str, source: str) -> str:
     """Returns the path with `~` expanded.
 

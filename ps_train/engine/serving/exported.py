@@ -21,6 +21,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
+from ps_train.base.deprecations import hide_own_deprecations
 from ps_train.base.errors import ConfigError, DataError, PsTrainError, cause_of, one_line
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.data.opened_files import errors_of, is_of_tensorflow, is_there, names_in
@@ -103,6 +104,7 @@ class Exported:
 
     def __init__(self, path: str, signature: str = "", threads: int = 0) -> None:
         self.path = path
+        hide_own_deprecations()
         self._graph = tf.Graph()
         options = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         self.session = v1.Session(graph=self._graph, config=options)

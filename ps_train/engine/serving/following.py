@@ -27,6 +27,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, PsTrainError
+from ps_train.config.paths import check_local
 from ps_train.engine.checkpoint.contents import Kind
 from ps_train.engine.checkpoint.deltas.applying import Delta
 from ps_train.engine.checkpoint.deltas.chain import BASE
@@ -105,6 +106,8 @@ class Served:
 
     def __init__(self, directory: str, signature: str, threads: int, export: str = "") -> None:
         self._directory = directory
+        check_local("directory", directory)
+        check_local("export", export)
         base = _newest_base(directory) if not export else _chain_base(directory)
         graph = path_of_export(export) if export else base
         saved = open_saved(base)

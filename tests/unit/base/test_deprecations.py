@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.util import deprecation
 
 import ps_train
-from ps_train.base.deprecations import VARIABLE, limit_deprecations
+from ps_train.base.deprecations import VARIABLE, hide_own_deprecations, limit_deprecations
 
 OWN = str(pathlib.Path(ps_train.__file__).parent / "legacy" / "layers.py")
 
@@ -79,3 +79,16 @@ def test_the_first_task_shows_those_of_the_users_code(shown, monkeypatch, is_fir
     assert other == "From here to there"
     assert len(deprecated) == is_shown
     assert all(text.startswith(f"From {file}:3: old ") and "use another" in text for text in deprecated)
+
+
+def test_a_library_hides_its_own_warnings_and_leaves_what_a_task_has_chosen(shown):
+    for _ in range(2):
+        hide_own_deprecations()
+        use(OWN)
+        use("/home/me/net.py")
+    assert sum("is deprecated" in text for text in shown) >= 1 and not any(OWN in text for text in shown)
+    limit_deprecations(False)
+    count = len(shown)
+    hide_own_deprecations()
+    use("/home/me/other.py")
+    assert not any("other.py" in text for text in shown[count:])

@@ -50,7 +50,9 @@ def test_what_has_changed_is_counted_and_given_back(tmp_path: pathlib.Path) -> N
         (delta, ["{old}", "{empty}", "--to=x"], "has neither a checkpoint nor saved_model.pb"),
         (delta, ["{old}", "{old}", "--to={old}.index"], "is there already: use another directory"),
         (delta, ["{old}", "{old}", "--to=/proc/x/y"], "cannot be made"),
+        (delta, ["{old}", "{old}", "--to=s3://b/x"], "to=s3://b/x is not a local path"),
         (apply, ["{old}", "{empty}", "--to=x"], "is not a delta"),
+        (apply, ["{old}", "s3://b/x", "--to=x"], "deltas=s3://b/x is not a local path"),
         (apply, ["{old}", "--to=x"], "DELTA"),
     ],
 )

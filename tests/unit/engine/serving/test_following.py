@@ -113,3 +113,7 @@ def test_damaged_foreign_and_branching_deltas_leave_the_model_as_it_is(tmp_path:
 def test_a_directory_without_a_model_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigError, match="has no SavedModel: give a directory with a base"):
         serving.load(str(tmp_path))
+    with pytest.raises(ConfigError, match="directory=s3://b/x is not a local path"):
+        serving.load("s3://b/x")
+    with pytest.raises(ConfigError, match="has no base/ with a checkpoint: give the directory `deltas` of a run"):
+        serving.load(str(tmp_path), export=str(tmp_path))
