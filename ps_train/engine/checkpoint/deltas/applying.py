@@ -32,6 +32,7 @@ from ps_train.engine.checkpoint.deltas.saved import (
     Values,
     Writer,
     all_parts,
+    content_hash,
     graph_hash,
     hash_of,
     new_folder,
@@ -113,8 +114,9 @@ def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
         raise ConfigError(
             f"{base.path} is {kinds[bool(base.folder)]}, and {folders[0]} leads from {kinds[first.saved_model]}."
         )
-    if graph_hash(base) != first.base.graph:
-        raise _foreign(base, "", manifests, folders)
+    if (graph := graph_hash(base)) != first.base.graph:
+        is_known = any(graph in (one.base.graph, one.next.graph) for one in manifests)
+        raise _foreign(base, content_hash(base) if is_known else "", manifests, folders)
     with new_folder(target, "--to") as unfinished:
         prefix = os.path.join(unfinished, *(["variables"] if base.folder else []), last.next.name)
         os.makedirs(os.path.dirname(prefix), exist_ok=True)

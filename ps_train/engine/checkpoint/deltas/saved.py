@@ -180,7 +180,16 @@ class ContentHash:
 
 def variables_hash(values: Values) -> str:
     """Returns the hash of variables alone, as the fingerprint of a SavedModel has it."""
-    content = ContentHash(values.kinds, {})
+    return _hash(values, {})
+
+
+def content_hash(saved: Saved) -> str:
+    """Returns the hash of a whole content."""
+    return _hash(saved.values, saved.file_hashes())
+
+
+def _hash(values: Values, files: Mapping[str, str]) -> str:
+    content = ContentHash(values.kinds, files)
     for part in all_parts(values.kinds, list(values.kinds)):
         content.add(part, values.read_and_hash(part)[1])
     return content.text()

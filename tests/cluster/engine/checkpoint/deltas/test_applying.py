@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.base.errors import ConfigError
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.contents import shapes_and_dtypes
 from ps_train.engine.checkpoint.deltas.applying import apply_deltas
@@ -54,6 +55,8 @@ def test_checkpoints_and_exports_of_a_history_are_given_back(tmp_path: pathlib.P
         assert removed > 5, "ids have left the vocabulary"
         result = apply_deltas(open_saved(paths[0]), deltas, str(tmp_path / f"{kind}-result"))
         assert_same(result.values.prefix, open_saved(paths[-1]).values.prefix)
+    with pytest.raises(ConfigError, match=r"is what .*export-delta-3 leads to: leave out the deltas up to it"):
+        apply_deltas(open_saved(exports[-1]), deltas, str(tmp_path / "again"))
     served = [
         tf.saved_model.load(path).signatures["serving_default"](features=tf.constant(ids[:50]))["outputs"].numpy()
         for path in (exports[-1], str(tmp_path / "export-result"))
