@@ -54,7 +54,8 @@ ROWS = [
         "names before 1.0: `initialize_all_variables`, `merge_all_summaries`, `merge_summary`, `scalar_summary`, "
         "`histogram_summary`, `image_summary`, `audio_summary`, `train.SummaryWriter`, `mul`, `sub`, `neg`, `inv`, "
         "`pack`, `unpack`, `select`, `listdiff`, `complex_abs`, `batch_*`, `nn.rnn`, `nn.bidirectional_rnn`",
-        "the same; `concat`, `split` and `nn.*_cross_entropy_with_logits` take the arguments of TensorFlow 1",
+        "the same; `concat` and `split` take the arguments of TensorFlow 1. `nn.*_cross_entropy_with_logits` reads "
+        "arguments without names as logits and labels, and says so",
         "old_names",
     ),
     Row("`contrib.util.{make_tensor_proto, make_ndarray, constant_value}`", SAME, "tensor_protos"),

@@ -25,7 +25,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -270,15 +270,10 @@ class Session(v1.Session):
                 self._preparing -= 1
 
     def _run_until_accepted(self, *arguments: Any) -> Any:
-        for _ in range(_TRIES):
-            try:
-                return self._run_once(*arguments)
-            except (tf.errors.AbortedError, tf.errors.CancelledError) as error:
-                if not is_refusal(error):
-                    raise
-                self.refused += 1
-                log.debug("a call was refused because of its id, and is made again")
-        return self._run_once(*arguments)
+        return until_accepted(self._run_once, *arguments, refused=self._count_refusal)
+
+    def _count_refusal(self) -> None:
+        self.refused += 1
 
     def _run_once(self, *arguments: Any) -> Any:
         try:
@@ -325,6 +320,25 @@ def abandonable(session: v1.Session, within_secs: float = math.inf) -> Iterator[
         yield
     finally:
         group.end_call()
+
+
+def until_accepted(call: Callable[..., Any], *arguments: Any, refused: Callable[[], None] = lambda: None) -> Any:
+    """Makes a call until no task refuses it because of its id; returns what it returns.
+
+    Args:
+      call: one call of a session.
+      *arguments: of the call.
+      refused: is called after each refusal.
+    """
+    for _ in range(_TRIES):
+        try:
+            return call(*arguments)
+        except (tf.errors.AbortedError, tf.errors.CancelledError) as error:
+            if not is_refusal(error):
+                raise
+            refused()
+            log.debug("a call was refused because of its id, and is made again")
+    return call(*arguments)
 
 
 def is_refusal(error: tf.errors.OpError) -> bool:

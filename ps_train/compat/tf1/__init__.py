@@ -6,7 +6,7 @@ one line what to use instead.
 Data structures: a `Facade` is the module that such a script gets.  A `ContribModule` is a part of `tf.contrib` with
 the functions that programs for clusters use.
 
-It changes nothing of TensorFlow, and does not train.
+It does not train.
 
 Files:
 
@@ -40,5 +40,6 @@ Files:
                                 hidden layers
     moved_modules.py          Modules that TensorFlow has moved since TensorFlow 1, under the names by which libraries
                                 import them
+    numpy_names.py            Names of NumPy that it has lost since TensorFlow 1
     old_names.py              Names of TensorFlow before 1.0, under which it still has the same functions
 """

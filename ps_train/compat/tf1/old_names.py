@@ -9,6 +9,7 @@ Functions whose arguments have another order since then, such as `tf.concat`, ar
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer
+
+log = logging.getLogger(__name__)
 
 _COLLECTION = v1.GraphKeys.SUMMARIES
 
@@ -121,19 +124,30 @@ NAMES: dict[str, Any] = {
 }
 
 
-def _with_named_arguments(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a loss that refuses arguments without names, as in TensorFlow 1.
+_ORDER = ("logits", "labels", "name")
 
-    Before 1.0 the logits came first, and today the labels do: a swap gives wrong numbers and no error.
+
+def _with_arguments_in_order(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a loss that takes arguments without names in the order of TensorFlow before 1.0.
+
+    TensorFlow 1 refuses them, so that such a call is of a program before 1.0.  TensorFlow 2 has the labels first: a
+    line says how the arguments are read.
     """
 
     @functools.wraps(loss)
-    def named(_sentinel: Any = None, labels: Any = None, logits: Any = None, **options: Any) -> Any:
-        if _sentinel is not None or labels is None or logits is None:
-            raise ValueError(f"tf.nn.{loss.__name__} takes named arguments only: write labels=..., logits=...")
-        return loss(labels=labels, logits=logits, **options)
+    def in_order(*given: Any, **named: Any) -> Any:
+        if len(given) > len(_ORDER):
+            raise TypeError(f"tf.nn.{loss.__name__} takes {', '.join(_ORDER)}: {len(given)} arguments are given")
+        if given:
+            _say_order(loss.__name__)
+        return loss(**dict(zip(_ORDER, given, strict=False)), **named)
 
-    return named
+    return in_order
+
+
+@functools.cache
+def _say_order(name: str) -> None:
+    log.warning("tf.nn.%s: arguments without names are read as logits, labels, as before TensorFlow 1.0", name)
 
 
 _LOSSES = [
@@ -143,7 +157,7 @@ _LOSSES = [
 ]
 
 NAMES_OF_NN = {
-    **{name: _with_named_arguments(getattr(v1.nn, name)) for name in _LOSSES},
+    **{name: _with_arguments_in_order(getattr(v1.nn, name)) for name in _LOSSES},
     "bidirectional_rnn": v1.nn.static_bidirectional_rnn,
     "rnn": v1.nn.static_rnn,
     "state_saving_rnn": v1.nn.static_state_saving_rnn,

@@ -4,14 +4,18 @@
     session = manager.prepare_session(server.target, init_op, saver, checkpoint_dir)     # the chief's
     session = manager.wait_for_session(server.target)                                    # another worker's
 
+The sessions repeat calls that a task has refused because of their id.
+
 TensorFlow's chief restores the last checkpoint whenever its session breaks, even if every ps still has the model, and
 its workers look for the model every 30 s.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, LostTaskError
 from ps_train.cluster.membership.records import TaskState, task_statuses
+from ps_train.cluster.sessions.calls import until_accepted
 from ps_train.compat.train.global_step import get_global_step
 from ps_train.compat.train.server import ScriptTask, current_task, session_config
 
@@ -72,7 +77,7 @@ class SessionManager(v1.train.SessionManager):
         options["config"] = session_config(master, options.get("config"), self._model)
         session = self._with_present_model(master, options["config"])
         if session is None:
-            session = super().prepare_session(master, *arguments, **options)
+            session = _accepted(super().prepare_session(master, *arguments, **options))
             if self._prepared and master:
                 log.warning("a ps has lost the model; training goes on from global step %s", self._step_in(session))
         self._prepared = True
@@ -96,7 +101,7 @@ class SessionManager(v1.train.SessionManager):
         while True:
             left = deadline - time.monotonic()
             try:
-                session = super().wait_for_session(master, config, min(left, LOOK_SECS))
+                session = _accepted(super().wait_for_session(master, config, min(left, LOOK_SECS)))
                 if task is not None:
                     task.presence.announce(TaskState.TRAINING)
                 return session
@@ -112,7 +117,7 @@ class SessionManager(v1.train.SessionManager):
         """Returns a session if all ps have the whole model; else None.  Only ps of a cluster can have it already."""
         if not master or not self._ready_ops:
             return None
-        session = v1.Session(master, graph=self._model, config=config)
+        session = Session(master, self._model, config)
         if not self._is_ready(session, self._ready_ops[0]):
             session.close()
             return None
@@ -155,7 +160,30 @@ def _reason_of_no_chief(task: ScriptTask) -> str:
     )
 
 
-class Session(v1.Session):
+class _RepeatingSession(v1.Session):
+    """A session that repeats calls which a task has refused because of their id, as `cluster/sessions/calls.py` says.
+
+    A queue that is filled by one call for each example makes enough calls for that within seconds.  TensorFlow's
+    MonitoredSession repeats them too, in a new session; its Supervisor ends the program.
+    """
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Runs as the base class does."""
+        return until_accepted(super().run, fetches, feed_dict, options, run_metadata)
+
+    def make_callable(self, *arguments: Any, **options: Any) -> Callable[..., Any]:
+        """Returns a function that makes a call, with the arguments of the base class; threads of queues use it."""
+        return functools.partial(until_accepted, super().make_callable(*arguments, **options))
+
+
+def _accepted(session: Any) -> Any:
+    """Returns a session that TensorFlow has made, which repeats refused calls from now on."""
+    if type(session) is v1.Session:
+        session.__class__ = _RepeatingSession
+    return session
+
+
+class Session(_RepeatingSession):
     """A session as `tf.compat.v1.Session` that waits for no worker of the cluster without work in its graph.
 
     Args:

@@ -110,3 +110,42 @@ def test_a_chief_that_may_come_is_waited_for(wait_with, state):
     with pytest.raises(tf.errors.DeadlineExceededError):
         wait_with(state, 1.5)
     assert time.monotonic() - began > 1.2
+
+
+def test_calls_that_a_task_refuses_are_made_again(tmp_path, monkeypatch):
+    run, make_callable, refused = v1.Session.run, v1.Session.make_callable, []
+
+    def refusing(call):
+        def calling(*arguments, **options):
+            if len(refused) % 3 < 2:
+                refused.append(call)
+                raise tf.errors.AbortedError(None, None, "The same RunGraph (Worker) request was received twice.")
+            refused.append(None)
+            return call(*arguments, **options)
+
+        return calling
+
+    with tf.Graph().as_default():
+        count = v1.get_variable("count", [], initializer=tf.zeros_initializer())
+        add, init, saver = v1.assign_add(count, 1.0), v1.global_variables_initializer(), v1.train.Saver()
+        manager = SessionManager(ready_op=v1.report_uninitialized_variables())
+        for session in (Session(), manager.prepare_session("", init, saver, str(tmp_path))):
+            session.run(init)
+            with monkeypatch.context() as patching:
+                patching.setattr(v1.Session, "run", refusing(run))
+                patching.setattr(v1.Session, "make_callable", lambda *given: refusing(make_callable(*given)))
+                assert session.run(add) == 1.0
+                session.make_callable(add)()  # as threads that fill queues
+                assert session.run(count) == 2.0
+            session.close()
+    assert len(refused) == 2 * 9
+
+
+def test_other_errors_of_a_call_are_raised(monkeypatch):
+    def lost(*arguments, **options):
+        raise tf.errors.AbortedError(None, None, "a ps was started again")
+
+    with tf.Graph().as_default(), Session() as session:
+        monkeypatch.setattr(v1.Session, "run", lost)
+        with pytest.raises(tf.errors.AbortedError, match="started again"):
+            session.run(tf.constant(1.0))
