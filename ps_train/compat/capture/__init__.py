@@ -19,8 +19,7 @@ Files:
     hyperparameters.py      An optimizer's hyperparameters, made again on each ps from that ps's own step
     job_of_config.py        The job that a RunConfig describes
     local_cluster.py        A cluster of one ps and one worker inside this process, for a program without a cluster
-    made_variables.py       Record of the variables that a model_fn makes by get_variable, and of what the engine would
-                              find in a trace
+    made_variables.py       Record of the variables that a model_fn makes, and of what the engine would find in a trace
     program.py              The parts of an Estimator program that the engine needs
     recorded_optimizers.py  Record of the gradients that a model_fn computes and applies, in place of its optimizers
     row_variable.py         The object that a model_fn is given for a variable of which it only looks up rows

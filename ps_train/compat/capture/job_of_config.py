@@ -14,6 +14,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
 from ps_train.compat.capture.program import CaptureError
 from ps_train.compat.capture.savers import NEVER_HOURS
+from ps_train.compat.capture.sessions import seed_of
 from ps_train.compat.capture.survey import Survey
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
@@ -89,7 +90,7 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
         "model_dir": model_dir,
         "epochs": 1,
         "shuffle_buffer": 0,
-        "seed": config.tf_random_seed if config.tf_random_seed is not None else 1,
+        "seed": seed_of(config),
         "save_steps": config.save_checkpoints_steps or 0,
         "save_secs": float(config.save_checkpoints_secs or 0),
         "keep_checkpoints": config.keep_checkpoint_max,

@@ -1,6 +1,6 @@
-"""Record of the variables that a model_fn makes by get_variable, and of what the engine would find in a trace.
+"""Record of the variables that a model_fn makes, and of what the engine would find in a trace.
 
-    made = MadeVariables(recorder)
+    made = MadeVariables(recorder, seed=1)
     with made.watching(), recorder.recording():
         spec = model_fn(features, labels, "train")
     made.as_traced(looked_up)               # ModelVariables; None if only a trace can tell
@@ -11,21 +11,20 @@ with both.  The first graph that is built with values shows it; see `CapturedMod
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.base.private_tf import has_custom_gradient
+from ps_train.base.private_tf import has_custom_gradient, reset_keras_names
 from ps_train.compat.capture.recorded_optimizers import OptimizerRecorder
 from ps_train.compat.capture.sessions import in_one_piece
 from ps_train.engine.variables.assigned_variables import assigned_variables
 from ps_train.engine.variables.plain_graph import is_trained
-from ps_train.engine.variables.trace import ModelVariables, VariableTrace, trace_variable, with_findings
+from ps_train.engine.variables.trace import ModelVariables, VariableTrace, python_seed, trace_variable, with_findings
 from ps_train.engine.variables.user_variables import is_local
 from ps_train.modeling.scratch_graph import scratch_graph
 from ps_train.modeling.tables.row_source import declared_tables
@@ -39,6 +38,7 @@ class MadeVariables:
 
     Args:
       recorder: the record of its optimizers, which carries the calls out.
+      seed: of the job.
 
     Attributes:
       initializers: name of each trainable variable to the variable, the initializer that it was made with, and its
@@ -46,19 +46,25 @@ class MadeVariables:
       partitioned: the trainable variables with a partitioner.
     """
 
-    def __init__(self, recorder: OptimizerRecorder) -> None:
+    def __init__(self, recorder: OptimizerRecorder, seed: int) -> None:
         self.initializers: dict[str, tuple[Any, Any, tf.Operation]] = {}
         self.partitioned: set[str] = set()
-        self._recorder = recorder
+        self._recorder, self._seed = recorder, seed
         self._made: dict[str, tuple[Any, Mapping[str, Any]]] = {}
         self._before = {op.name for op in _variables_of(v1.get_default_graph())}
-        self._random = random.getstate()
+        self._is_getting = False
 
-    def watching(self) -> AbstractContextManager[Any]:
-        """Returns a variable scope that makes resource variables in one piece and remembers them."""
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Makes the body's variables resource variables in one piece, and remembers them.
+
+        Python's `random`, from which Keras draws seeds of initial values, has the seed of the configuration, as in a
+        trace.
+        """
 
         def get(getter: Any, name: str, *args: Any, **options: Any) -> Any:
-            variable = in_one_piece(getter, name, *args, **options)
+            with self._getting():
+                variable = in_one_piece(getter, name, *args, **options)
             if getattr(variable, "trainable", False):
                 self.partitioned.update([name] if options.get("partitioner") else ())
                 self.initializers.setdefault(name, (variable, options.get("initializer"), variable.initializer))
@@ -66,21 +72,40 @@ class MadeVariables:
                 self._made.setdefault(name, (variable, options))
             return variable
 
-        return v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
+        def create(make: Callable[..., Any], **options: Any) -> Any:  # by tf.Variable, as layers of Keras do
+            if self._is_getting or options.get("variable_def") is not None:
+                return make(**options)
+            variable = make(**{**options, "use_resource": True})
+            if not self._recorder.is_applying and not is_local(options):
+                self._made.setdefault(variable.op.name, (variable, options))
+            return variable
+
+        reset_keras_names()  # a trace counts them from the beginning too
+        scope = v1.variable_scope(v1.get_variable_scope(), custom_getter=get)
+        with scope, tf.variable_creator_scope(create), python_seed(self._seed):
+            yield
+
+    @contextlib.contextmanager
+    def _getting(self) -> Iterator[None]:
+        before, self._is_getting = self._is_getting, True
+        try:
+            yield
+        finally:
+            self._is_getting = before
 
     def as_traced(self, tables: Mapping[str, Table], of_savers: Collection[tf.Operation] = ()) -> ModelVariables | None:
         """Returns the variables as a trace would find them; None if only a trace can tell.
 
-        A trace is needed if the model makes a variable by other means than get_variable, with an initial value that is
-        a tensor, or with a constraint.  It is also needed if the model looks up rows of a table of ps_train, has a
-        custom gradient, or draws numbers of Python's `random`.
+        A trace is needed if the model makes a variable by other means than get_variable and tf.Variable, gives
+        get_variable a tensor as the initial value, begins a variable with the value of another, or has a constraint.
+        It is also needed if the model looks up rows of a table of ps_train, or has a custom gradient.
 
         Args:
           tables: name to table, of the variables of which only rows are read.
           of_savers: the operations of the model's savers, which the engine replaces.
         """
         graph = v1.get_default_graph()
-        if self._random != random.getstate() or declared_tables(graph) or self._makes_others(graph):
+        if declared_tables(graph) or self._makes_others(graph):
             return None
         if any(has_custom_gradient(op) for op in graph.get_operations()):
             return None
@@ -103,7 +128,7 @@ class MadeVariables:
             return ModelVariables(with_findings(traces, gradients, tables, assigned))
 
     def _makes_others(self, graph: tf.Graph) -> bool:
-        """Returns True if there are variables that neither get_variable nor an optimizer has made."""
+        """Returns True if there are variables that neither the model nor an optimizer is known to have made."""
         shared = {id(variable) for variable in v1.global_variables()}
         local = [variable for variable in v1.local_variables() if id(variable) not in shared]
         of_optimizers = [variable for call in self._recorder.applied for variable in call.made]

@@ -34,6 +34,11 @@ def estimator_graph(config: Any, device: str | Callable[[Any], str] | None = Non
         yield graph
 
 
+def seed_of(config: Any) -> int:
+    """Returns the seed of the job that a configuration describes."""
+    return 1 if config.tf_random_seed is None else int(config.tf_random_seed)
+
+
 def in_one_piece(getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
     """A custom getter of a variable scope: it makes resource variables without partitions."""
     return getter(name, *args, **{**options, "partitioner": None, "use_resource": True})

@@ -27,7 +27,7 @@ from ps_train.compat.capture.program import TRAIN, CaptureError, Program, SyncRe
 from ps_train.compat.capture.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.compat.capture.row_variable import LookedUp, row_initializer
 from ps_train.compat.capture.savers import NOTHING_OF_ITS_OWN, SaverWatch, Saving, saving_of
-from ps_train.compat.capture.sessions import estimator_graph
+from ps_train.compat.capture.sessions import estimator_graph, seed_of
 from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.named_inputs import dense_inputs
@@ -93,7 +93,7 @@ def survey_program(program: Program) -> Survey:
         data = batched_input(program.input_fn)
         batches = training_batches(data, WHOLE, 1, epochs=1, shuffle_buffer=0)
         recorder = OptimizerRecorder(_name_of, lambda variable: variable, carries_out=True)
-        made = MadeVariables(recorder)
+        made = MadeVariables(recorder, seed_of(program.config))
         setter = v1.train.replica_device_setter(ps_tasks=1, worker_device=_OWN_DEVICE)
         # Devices decide how TensorFlow looks up rows; in a cluster these are the devices.
         taken: list[Any] = []

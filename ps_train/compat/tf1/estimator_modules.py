@@ -47,7 +47,22 @@ def _of(module: Any, chosen: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(module, name) for name in chosen}
 
 
+def _dnn_logit_fn_builder(
+    units: Any,
+    hidden_units: Any,
+    feature_columns: Any,
+    activation_fn: Any,
+    dropout: Any,
+    input_layer_partitioner: Any,
+    batch_norm: bool = False,
+) -> Any:
+    """Returns the function of logits of `canned.dnn`, which needs `batch_norm` since it is public."""
+    build = package_module("canned.dnn").dnn_logit_fn_builder
+    return build(units, hidden_units, feature_columns, activation_fn, dropout, input_layer_partitioner, batch_norm)
+
+
 _OWN: dict[str, Mapping[str, Any]] = {
+    "canned.dnn": {"_dnn_logit_fn_builder": _dnn_logit_fn_builder},
     "early_stopping": _of(early_stopping, set(experimental.__all__)),
     "estimator": {**_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]), "EstimatorV2": names.Estimator},
     "estimator_export": {"estimator_export": estimator_export},
@@ -123,7 +138,9 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         def load(attribute: str) -> Any:
             if _is_package(name) or name in _ALONE or missing_for(name):
                 raise AttributeError(attribute)
-            return getattr(package_module(name), attribute)
+            module = package_module(name)
+            made_public = attribute.removeprefix("_")  # such as `_linear_logit_fn_builder` of canned.linear
+            return getattr(module, attribute if hasattr(module, attribute) else made_public)
 
         return ContribModule(spec.name, _OWN.get(name, {}), load)
 

@@ -195,17 +195,20 @@ def install() -> Facade:
     sys.meta_path[:0] = [EstimatorModules(_NAME, _estimator), _ScriptModules(), _OwnModules()]
     MovedModules(_NAME).install()
     _free_flags_of_absl()
-    _take_sizes_as_texts()
+    _take_other_sizes()
     numpy_names.restore()
     return facade
 
 
-def _take_sizes_as_texts() -> None:
-    """Lets a size in a shape be the text of a number, such as a flag, as TensorFlow 1 does."""
+def _take_other_sizes() -> None:
+    """Lets a size in a shape be the text of a number, such as a flag, or a whole float, as TensorFlow 1 does."""
     really = v1.Dimension.__init__
 
     def take(dimension: Any, value: Any) -> None:
-        really(dimension, int(value) if isinstance(value, str | bytes) and value.isdigit() else value)
+        is_whole = (
+            value.isdigit() if isinstance(value, str | bytes) else isinstance(value, float) and value.is_integer()
+        )
+        really(dimension, int(value) if is_whole else value)
 
     v1.Dimension.__init__ = take
 

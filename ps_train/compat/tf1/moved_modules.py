@@ -68,8 +68,9 @@ _MORE: dict[str, Mapping[str, Any]] = {
     "python.util.tf_export": {"estimator_export": estimator_export},
     "python.saved_model.utils_impl": {"get_variables_path": get_variables_path},
     "python.ops.resource_variable_ops": {"_from_proto_fn": _from_proto_fn},
+    "python.ops.variable_scope": {"variable": v1.Variable},
 }
-"""Names that modules of today have lost."""
+"""Names that modules of today have lost, which they get back."""
 
 
 class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -91,7 +92,8 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 del sys.modules[name]
         for name, values in _MORE.items():
             module = importlib.import_module(self._prefix + name)
-            sys.modules[module.__name__] = ContribModule(module.__name__, values, functools.partial(getattr, module))
+            for lost in values.keys() - vars(module).keys():
+                setattr(module, lost, values[lost])
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """Returns the spec of one of these modules; None for another."""

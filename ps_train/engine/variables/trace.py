@@ -219,7 +219,7 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
         begun = dict[str, CheckpointValue]()
         provided = variables_provided_by(_recorder(traces, created, given), _taker(created, begun))
-        with provided, _python_seed(seed), overriding_global_step(step):
+        with provided, python_seed(seed), overriding_global_step(step):
             loss = traced_loss(model, batches)
         check_shapes("the loss", loss, inputs)
         tables = declared_tables(graph)
@@ -358,7 +358,7 @@ def _recorder(traces: dict[str, VariableTrace], created: dict[str, Any], given: 
 
 
 @contextlib.contextmanager
-def _python_seed(seed: int) -> Iterator[None]:
+def python_seed(seed: int) -> Iterator[None]:
     """Seeds Python's `random` within the body and restores its state afterwards."""
     before = random.getstate()
     random.seed(seed)

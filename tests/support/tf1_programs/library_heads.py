@@ -4,12 +4,19 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.estimator.canned import dnn, linear
 from tensorflow.python.estimator.canned.head import _Head
 from tensorflow.python.estimator.canned.linear import LinearClassifier
 from tensorflow.python.estimator.canned.optimizers import get_optimizer_instance
 from tensorflow.python.estimator.inputs.inputs import numpy_input_fn
 
 from tests.support.tf1_refusals import refused
+
+column = tf.feature_column.numeric_column("x", [2])
+with tf.Graph().as_default():  # names that became public later
+    features = {"x": tf.ones([5, 2])}
+    deep = dnn._dnn_logit_fn_builder(3, [4], [column], tf.nn.relu, None, None)(features, mode="train")
+    assert deep.shape == linear._linear_logit_fn_builder(3, [column])(features).shape == [5, 3]
 
 X = np.random.RandomState(0).normal(size=[64, 2]).astype(np.float32)
 Y = X @ np.array([[1], [2]], np.float32)

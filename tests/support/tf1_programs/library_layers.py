@@ -8,6 +8,7 @@ from tensorflow.python.distribute import distribution_strategy_context, estimato
 from tensorflow.python.keras import activations, initializers, regularizers
 from tensorflow.python.keras.engine.base_layer import Layer as BaseLayer
 from tensorflow.python.keras.layers import BatchNormalization, Dense, Layer
+from tensorflow.python.ops import variable_scope
 from tensorflow.python.ops.resource_variable_ops import _from_proto_fn
 from tensorflow.python.saved_model.utils_impl import get_variables_path
 from tensorflow.python.training import training_ops
@@ -34,6 +35,8 @@ class Twice(Layer):
 x = np.array([[1, 2], [-3, 1]], np.float32)
 outputs = BatchNormalization()(Twice()(tf.constant(x)), training=False)
 weights = tf.get_variable("weights", initializer=[1.0, 2.0], use_resource=False)
+local = variable_scope.variable(3, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="local_step")
+assert local in tf.local_variables() and local not in tf.global_variables()
 applied = training_ops.apply_gradient_descent(weights, 0.5, [2.0, 2.0])
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())

@@ -85,10 +85,30 @@ def in_a_table_of_ps_train(features: Any) -> tf.Tensor:
     return tf.reduce_mean(embeddings.lookup("embedding", features["ids"], rows=ROWS, dimension=4), 1)
 
 
-KNOWN = [looked_up_late, read_whole_too, a_dense_one_is_gathered, with_state, with_an_unused_one]
-LEFT = [
-    by_tf_variable, by_a_tensor, with_a_constraint, with_its_own_gradient, by_python_random, in_a_table_of_ps_train,
+def in_layers_of_keras(features: Any) -> tf.Tensor:
+    found = mean_of(embedding(), features)
+    for name in ("first", "second"):
+        found = tf.keras.layers.Dense(4, kernel_initializer="glorot_uniform", name=name)(found)
+    return found
+
+
+def made_alike(features: Any) -> tf.Tensor:
+    with v1.name_scope("scales"):
+        first = tf.Variable(lambda: tf.random.normal([4]), name="scale")
+        second = v1.Variable(tf.fill([4], 2.0), trainable=False, name="scale")
+    return mean_of(embedding(), features) * first * second
+
+
+def by_another(features: Any) -> tf.Tensor:
+    first = tf.Variable([1.0] * 4, name="first")
+    return mean_of(embedding(), features) * tf.Variable(2.0 * first, name="second")
+
+
+KNOWN = [
+    looked_up_late, read_whole_too, a_dense_one_is_gathered, with_state, with_an_unused_one, by_tf_variable,
+    by_python_random, in_layers_of_keras, made_alike,
 ]  # fmt: skip
+LEFT = [by_a_tensor, by_another, with_a_constraint, with_its_own_gradient, in_a_table_of_ps_train]
 
 
 def of_lookup(look_up: Callable[[Any], tf.Tensor]) -> Program:
@@ -147,4 +167,4 @@ def test_a_training_calls_the_model_fn_twice_and_once_more_for_a_trace(tmp_path:
     assert calls_of(looked_up_late, "known") == 2
     # A survey, a step that cannot be built as surveyed, a trace, and the step.
     assert calls_of(otherwise_with_values, "otherwise") == 4
-    assert calls_of(by_tf_variable, "traced") == 3
+    assert calls_of(by_a_tensor, "traced") == 3

@@ -59,7 +59,7 @@ chosen = tf.cond(tf.constant(True), lambda: kept.append(tf.constant(3)) or kept[
 with tf.Session() as session:
     assert session.run([chosen, kept[0] * 2]) == [4, 6]
     print(session.run(tf.layers.flatten(tf.ones([2, 3, 4]))).shape)
-assert tf.get_variable("sized", ("2", 3)).shape.as_list() == [2, 3] == tf.TensorShape(["2", "3"]).as_list()
+assert tf.get_variable("sized", ("2", 3.0)).shape.as_list() == [2, 3] == tf.TensorShape(["2", 3.0]).as_list()
 """
 
 REFUSALS = """
