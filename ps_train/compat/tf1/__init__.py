@@ -35,11 +35,11 @@ Files:
     layers_normalization.py   TensorFlow 1's `tf.layers.batch_normalization`, on `tf.get_variable`
     legacy.py                 Parts of TensorFlow 1 that other packages have kept: tf-keras the layers and cells,
                                 tf-slim `tf.contrib.slim`
+    lost_names.py             Names that NumPy and Python have lost since TensorFlow 1
     mnist_input.py            The module `tensorflow.examples.tutorials.mnist.input_data` of TensorFlow 1
     mnist_network.py          The module `tensorflow.examples.tutorials.mnist.mnist` of TensorFlow 1: a network with two
                                 hidden layers
     moved_modules.py          Modules that TensorFlow has moved since TensorFlow 1, under the names by which libraries
                                 import them
-    numpy_names.py            Names of NumPy that it has lost since TensorFlow 1
     old_names.py              Names of TensorFlow before 1.0, under which it still has the same functions
 """

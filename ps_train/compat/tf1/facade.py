@@ -26,7 +26,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import layers, legacy, mnist_input, mnist_network, numpy_names, old_names
+from ps_train.compat.tf1 import layers, legacy, lost_names, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_names
 from ps_train.compat.tf1.estimator_modules import EstimatorModules
@@ -171,7 +171,7 @@ def install() -> Facade:
     """Makes `import tensorflow`, and `import tensorflow.compat.v1`, give the facade; returns it.
 
     Graphs are built and run in sessions from now on, conditions and loops are made of operations and not of functions,
-    and dimensions of shapes have a `value`, as in TensorFlow 1.  NumPy gets the names back that it had then.
+    and dimensions of shapes have a `value`, as in TensorFlow 1.  NumPy and Python get back names that they had then.
     """
     v1.disable_eager_execution()
     v1.disable_control_flow_v2()
@@ -196,7 +196,7 @@ def install() -> Facade:
     MovedModules(_NAME).install()
     _free_flags_of_absl()
     _take_other_sizes()
-    numpy_names.restore()
+    lost_names.restore()
     return facade
 
 

@@ -1,13 +1,16 @@
-"""Names of NumPy that it has lost since TensorFlow 1: programs of that time write `np.int` and `np.float`.
+"""Names that NumPy and Python have lost since TensorFlow 1: `np.int`, `np.float`, `collections.Mapping`.
 
     restore()
     np.zeros(3).astype(np.int)
 
-Only absent names are added, each as what NumPy had under it.
+Only absent names are added, each as what was there under it.
 """
 
 from __future__ import annotations
 
+import collections
+import collections.abc
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,8 +48,14 @@ _NAMES: dict[str, Any] = {
 }
 
 
+_OF_MODULES: list[tuple[ModuleType, dict[str, Any]]] = [
+    (np, _NAMES),
+    (collections, {name: getattr(collections.abc, name) for name in collections.abc.__all__}),  # until Python 3.10
+]
+
+
 def restore() -> None:
-    """Adds those of the names that this NumPy does not have."""
-    for name, value in _NAMES.items():
-        if name not in np.__dict__:
-            setattr(np, name, value)
+    """Adds those of the names that this NumPy and this Python do not have."""
+    for module, names in _OF_MODULES:
+        for name in names.keys() - vars(module).keys():
+            setattr(module, name, names[name])
