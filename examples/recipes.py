@@ -89,6 +89,20 @@ class Summaries(Curve):
         return outputs
 
 
+class Crossed(Curve):
+    default_optimizer = "lazy_adam"
+
+    def data(self, split, data_dir):
+        random = np.random.default_rng(1 if split == "train" else 2)
+        price, country = random.lognormal(2, 2, 4000).astype(np.float32), random.integers(0, 5, 4000)
+        y = np.sin(country * np.floor(np.log2(1 + price))) + random.normal(0, 0.1, 4000)
+        return ps_train.Arrays({"price": price, "country": country}, y.astype(np.float32)[:, None])
+
+    def forward(self, features, training):
+        pair = ps_train.features.cross(ps_train.features.log_buckets(features["price"]), features["country"])
+        return ps_train.embeddings.lookup("pairs", pair, capacity=500, dimension=1)
+
+
 class PrintError(v1.train.SessionRunHook):
     """Prints the greatest error of a batch now and then."""
 

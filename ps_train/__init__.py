@@ -17,7 +17,22 @@ import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ps_train import data, doctor, embeddings, estimator, firewall, launch, metrics, optimizers, run, serving, train
+    from ps_train import (
+        data,
+        doctor,
+        embeddings,
+        estimator,
+        features,
+        firewall,
+        launch,
+        losses,
+        metrics,
+        negatives,
+        optimizers,
+        run,
+        serving,
+        train,
+    )
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.commands.launch.fit import FitResult, fit
     from ps_train.commands.tuning.call import TunedTrial, TuneResult, tune
@@ -56,11 +71,14 @@ __all__ = [
     "doctor",
     "embeddings",
     "estimator",
+    "features",
     "firewall",
     "fit",
     "launch",
+    "losses",
     "metrics",
     "models",
+    "negatives",
     "optimizers",
     "predict",
     "run",

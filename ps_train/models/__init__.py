@@ -6,9 +6,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ps_train.models import cifar10, classifier, clicks, criteo, digits, images, layers, mnist
+    from ps_train.models import (
+        cifar10,
+        classifier,
+        clicks,
+        criteo,
+        dcn,
+        digits,
+        din,
+        esmm,
+        images,
+        layers,
+        mnist,
+        multitask,
+        two_tower,
+    )
 
-__all__ = ["cifar10", "classifier", "clicks", "criteo", "digits", "images", "layers", "mnist"]
+__all__ = [
+    "cifar10",
+    "classifier",
+    "clicks",
+    "criteo",
+    "dcn",
+    "digits",
+    "din",
+    "esmm",
+    "images",
+    "layers",
+    "mnist",
+    "multitask",
+    "two_tower",
+]
 
 
 def __getattr__(name: str) -> Any:

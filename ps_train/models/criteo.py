@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import Model, embeddings, metrics
 from ps_train.data import Stream, criteo
 from ps_train.models.clicks import cached_synthetic_data
-from ps_train.models.layers import dense, perceptron
+from ps_train.models.layers import dense, fm, perceptron
 
 __all__ = ["ClickModel", "Combined", "DeepFM", "LogisticRegression", "WideAndDeep"]
 
@@ -151,5 +151,4 @@ class DeepFM(Combined):
     def forward(self, features: Any, training: bool) -> tf.Tensor:
         """Returns the sum of the linear logits, the products of all pairs, and the perceptron's logits."""
         vectors = self.vectors(features, self.dimension)
-        pairs = (tf.square(tf.reduce_sum(vectors, 1)) - tf.reduce_sum(tf.square(vectors), 1)) / 2
-        return self.linear(features) + tf.reduce_sum(pairs, 1) + self.deep(vectors, features)
+        return self.linear(features) + fm(vectors) + self.deep(vectors, features)

@@ -1,4 +1,4 @@
-"""Layers that the shipped models share."""
+"""Layers that the shipped models share: of images, and of click-through models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-__all__ = ["batch_norm", "convolution", "dense", "perceptron"]
+__all__ = ["attention_pooling", "batch_norm", "convolution", "cross", "dense", "experts", "fm", "gated", "perceptron"]
 
 
 def dense(inputs: tf.Tensor, units: int, name: str) -> tf.Tensor:
@@ -85,3 +85,89 @@ def perceptron(inputs: tf.Tensor, hidden: Sequence[int], outputs: int) -> tf.Ten
     for number, units in enumerate(hidden, start=1):
         inputs = tf.nn.relu(dense(inputs, units, f"hidden{number}"))
     return dense(inputs, outputs, "logits")
+
+
+def fm(vectors: tf.Tensor) -> tf.Tensor:
+    """Returns the sum of the products of all pairs of an example's vectors, [batch].
+
+    It is the second-order part of a factorization machine (Rendle 2010, "Factorization Machines", lemma 3.1).
+
+    Args:
+      vectors: [batch, fields, dimension].
+    """
+    pairs = tf.square(tf.reduce_sum(vectors, 1)) - tf.reduce_sum(tf.square(vectors), 1)
+    return tf.reduce_sum(pairs, 1) / 2
+
+
+def cross(inputs: tf.Tensor, layers: int, name: str = "cross") -> tf.Tensor:
+    """Returns the inputs crossed with themselves, [batch, n]: polynomials of a degree up to `layers` + 1.
+
+    Each layer returns x0 * (x W + b) + x, where x0 are the inputs and x the result of the layer before (Wang et al.
+    2021, "DCN V2: Improved Deep & Cross Network", equation 1).
+
+    Args:
+      inputs: [batch, n].
+      layers: number of layers.
+      name: variable scope.
+    """
+    crossed = inputs
+    with v1.variable_scope(name):
+        for number in range(layers):
+            factor = dense(crossed, inputs.shape[1], f"layer{number + 1}")
+            crossed = tf.cast(inputs, factor.dtype) * factor + tf.cast(crossed, factor.dtype)
+    return crossed
+
+
+def attention_pooling(
+    query: tf.Tensor, history: tf.RaggedTensor, hidden: Sequence[int] = (16,), name: str = "attention"
+) -> tf.Tensor:
+    """Returns the weighted sum of the vectors of an example's history, [batch, n]; zeros for an empty one.
+
+    A perceptron gives each vector its weight, from the vector, the query, their difference and their product.  The
+    weights of an example need not add up to 1, so their sum tells the strength of an interest (Zhou et al. 2018, "Deep
+    Interest Network for Click-Through Rate Prediction", section 4.3).
+
+    Args:
+      query: vector of the advertisement or item that is scored, [batch, n].
+      history: vectors of earlier items, [batch, any, n], made as
+        `ids.with_values(embeddings.lookup(table, ids.values))`.
+      hidden: units of the perceptron's hidden layers.
+      name: variable scope.
+    """
+    example = history.value_rowids()
+    asked = tf.gather(query, example)
+    with v1.variable_scope(name):
+        pairs = tf.concat([asked, history.values, asked - history.values, asked * history.values], 1)
+        weights = perceptron(pairs, hidden, outputs=1)
+    return tf.math.unsorted_segment_sum(weights * tf.cast(history.values, weights.dtype), example, tf.shape(query)[0])
+
+
+def experts(inputs: tf.Tensor, count: int, units: int, name: str = "experts") -> tf.Tensor:
+    """Returns the outputs of several rectified layers of the same inputs, [batch, count, units].
+
+    Args:
+      inputs: [batch, n].
+      count: number of experts.
+      units: outputs of each expert.
+      name: variable scope of `weights` [count, n, units] and `bias` [count, units].
+    """
+    with v1.variable_scope(name):
+        initializer = v1.variance_scaling_initializer(2.0 * count, "fan_in")  # fan_in is count * n
+        weights = v1.get_variable("weights", [count, inputs.shape[1], units], initializer=initializer)
+        bias = v1.get_variable("bias", [count, units], initializer=v1.zeros_initializer())
+    return tf.nn.relu(tf.einsum("bn,enu->beu", tf.cast(inputs, weights.dtype), weights) + bias)
+
+
+def gated(inputs: tf.Tensor, outputs: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns the mean of experts' outputs, weighted by a softmax that is linear in the inputs, [batch, units].
+
+    See Ma et al. 2018, "Modeling Task Relationships in Multi-task Learning with Multi-gate Mixture-of-Experts",
+    equation 6.
+
+    Args:
+      inputs: [batch, n].
+      outputs: outputs of the experts, [batch, count, units].
+      name: variable scope of the gate.
+    """
+    weights = tf.nn.softmax(dense(inputs, outputs.shape[1], name))
+    return tf.reduce_sum(weights[:, :, tf.newaxis] * outputs, 1)

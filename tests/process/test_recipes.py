@@ -5,10 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples import recipes
+import ps_train
+from examples import my_din, recipes
+from ps_train.models import din, multitask
+from ps_train.models.clicks.synthetic import auc
 from tests.support.long import long
 from tests.support.processes import ROOT, Processes
 
@@ -19,6 +23,7 @@ MODELS = [
     long(recipes.Schedule),
     long(recipes.Summaries),
     long(recipes.OwnHook),
+    long(recipes.Crossed),
 ]
 
 
@@ -42,3 +47,39 @@ def test_a_recipe_trains(processes: Processes, kind: type) -> None:
 @pytest.mark.parametrize("thing", [recipes.batch_norm, *MODELS, recipes.PrintError], ids=lambda thing: thing.__name__)
 def test_a_recipe_is_what_the_document_shows(thing: object) -> None:
     assert inspect.getsource(thing).rstrip() in (ROOT / "docs" / "MODELS.md").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("update", ["async", "bounded", "sync"])
+def test_a_copied_recipe_reads_files_trains_in_every_mode_and_predicts_from_its_export(
+    processes: Processes, update: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    my_din.make_files(processes.directory / "data")
+    run = processes.run(
+        "--model=examples.my_din:MyDin", "--data_dir=data", "--batch_size=128", "--max_steps=800", "--num_ps=2",
+        f"--update={update}", "--model_dir=m", "--export_dir=export", "--learning_rate=0.02",
+    )  # fmt: skip
+    assert run.wait(200) == 0, run.output
+    score = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]["auc"]
+    assert score > 0.84  # the hidden model has 0.893
+    features, clicks, _ = din.planted("test")
+    users = np.random.default_rng(9).integers(0, 500, len(clicks))
+    arrays = {"user": users, "item": features["item"], "seen": [some.tolist() for some in features["history"]]}
+    found = ps_train.predict(str(processes.directory / "export"), arrays)["probabilities"]
+    assert auc(clicks, found) == pytest.approx(score, abs=2e-3)
+
+
+@pytest.mark.long
+def test_a_recipe_with_several_tasks_predicts_each_of_them_from_its_export(processes: Processes) -> None:
+    run = processes.run(
+        "--model=ps_train.models.multitask:Ple", "--model_arg=weights=1,0.5", "--batch_size=128", "--max_steps=800",
+        "--model_dir=m", "--export_dir=export", "--update=sync",
+    )  # fmt: skip
+    assert run.wait(200) == 0, run.output
+    scores = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]
+    features, labels, _ = multitask.planted("test")
+    found = ps_train.predict(str(processes.directory / "export"), features)
+    for task in multitask.TASKS:
+        assert auc(labels[task], found[task]) == pytest.approx(scores[f"{task}_auc"], abs=2e-3)
+        assert scores[f"{task}_auc"] > 0.85

@@ -20,11 +20,11 @@ LINE = "base < config < cluster < data < modeling < engine < observe < training 
 """A module imports from its own subsystem and from those before it.  Nothing imports `models`, the shipped models."""
 
 ORDER = LINE.split(" < ")
-FACES = {"embeddings", "metrics", "optimizers", "train", "estimator"}
+FACES = {"embeddings", "features", "losses", "metrics", "negatives", "optimizers", "train", "estimator"}
 FACES |= {"apply", "compare", "delta", "doctor", "firewall", "launch", "run", "serving"}
 """Modules at the top that hand public names on, with `__init__` and `__main__`; no subsystem imports them."""
 
-PUBLIC = {"data", "embeddings", "metrics", "models", "optimizers"}
+PUBLIC = {"data", "embeddings", "features", "losses", "metrics", "models", "negatives", "optimizers"}
 """What the shipped models may import, as any user's model."""
 
 

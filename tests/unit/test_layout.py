@@ -85,6 +85,11 @@ COVERED_BY = {
     "compat/tf1/moved_modules.py": "tests/unit/compat/tf1/test_facade_programs.py",
     # Tested through the two modules that use it.
     "config/model_arguments.py": "tests/unit/modeling/test_file_check.py",
+    # Models, judged by the scores that they reach.
+    **{
+        f"models/{name}.py": "tests/cluster/test_click_recipes.py"
+        for name in ("dcn", "din", "esmm", "multitask", "two_tower")
+    },
     # Names of TensorFlow 1, used by programs under the facade.
     "compat/tf1/contrib_crf.py": "tests/support/tf1_programs/conditional_random_field.py",
     "compat/tf1/contrib_learn.py": "tests/support/tf1_programs/experiments.py",

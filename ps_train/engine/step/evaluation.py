@@ -139,7 +139,11 @@ def build_eval_graph(
             step = copies.of(pulled_step(update_count, after[0]))
             vocabularies = make_vocabularies(model_variables, plan, variables, seed=0, training=False)
             exchange = RowExchange(plan, model_variables.tables(), variables, vocabularies)
-            lookups = with_lookups(lambda requests: exchange.pull(requests, after), model_variables)
+            lookups = with_lookups(
+                lambda requests: exchange.pull(requests, after),
+                model_variables,
+                draw=lambda name, n, by_uses: exchange.draw(name, n, by_uses, after),
+            )
             substitution = substituting_variables(values, variables)
             metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
             _start_with_all_ps(batches, model_variables, plan)

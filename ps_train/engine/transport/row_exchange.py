@@ -179,6 +179,26 @@ class RowExchange:
             found[name] = FetchedRows(_concatenated([rows[piece.name] for piece in pieces]), index[name], flags)
         return found
 
+    def draw(self, name: str, n: int, by_uses: bool, after: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the draws of each slice of an open vocabulary, on the worker; see `RowIndex.draw`.
+
+        Args:
+          name: the table.
+          n: number of draws of all slices together; each makes at least one.
+          by_uses: True draws ids as often as updates have used them, False draws all equally often.
+          after: one tensor on each ps; the ps draws after it.
+        """
+        pieces = self._slices_of[name]
+        found = []
+        for number, piece in enumerate(pieces):
+            count = max(1, n // len(pieces) + (number < n % len(pieces)))
+            # The steps of the model's own state, which its other operations wait for, are on the worker.
+            with tf.control_dependencies(None), tf.device(ps_device(piece.ps)):
+                drawn = self._vocabularies[piece.name].draw(count, by_uses, after[piece.ps])
+            # One tensor, so that a step whose rows are pulled ahead has the ids and the weights of one draw.
+            found.append(tf.identity(drawn))
+        return found
+
     def _divided(self, requested: tf.Tensor, pieces: Sequence[Slice]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns the distinct row indices (or keys) of each slice, and the index of each request among all of them."""
         begins = [piece.begin for piece in pieces]

@@ -126,6 +126,10 @@ class Vocabulary:
             known |= self._use_counts(keys)[0] >= self._table.admit_after
         return tf.where(known[:, tf.newaxis], tf.where(status.alive[:, tf.newaxis], rows, otherwise), 0.0), known
 
+    def draw(self, count: int, by_uses: bool, after: tf.Tensor) -> tf.Tensor:
+        """Draws ids of the slice after `after`; see `RowIndex.draw`."""
+        return self._allocator.index.draw(count, by_uses, [after])
+
     def sparse_read(self, keys: tf.Tensor) -> tf.Tensor:
         """Returns the current rows of keys, float32 [n, dimension], as a variable's `sparse_read` does."""
         return self.read(keys)[0]

@@ -73,6 +73,10 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 """Maps each table's requested positions (or keys) to its rows, by the name of the table."""
 
 
+Draw = Callable[[str, int, bool], list[tf.Tensor]]
+"""Draws ids of an open vocabulary; see `row_source.DrawingSource`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class _Lookup:
     """One lookup of a table: positions (or keys), the index into the table's rows of each, and `rows_at`'s `used`."""
@@ -88,13 +92,14 @@ class DeferredLookups:
     Args:
       dtype: see the attribute.
       device: the device of the rows; "" for that of the first lookup.
+      draw: draws ids of open vocabularies; None if they cannot be drawn.
 
     Attributes:
       dtype: the dtype in which the model gets the rows; they are fetched and combined in float32.
     """
 
-    def __init__(self, dtype: tf.DType = tf.float32, device: str = "") -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: tf.DType = tf.float32, device: str = "", draw: Draw | None = None) -> None:
+        self.dtype, self._draw = dtype, draw
         self._graph, self._device = v1.get_default_graph(), device
         self._rows: dict[str, DeferredTensor] = {}
         self._known: dict[str, DeferredTensor] = {}
@@ -120,6 +125,19 @@ class DeferredLookups:
         self._lookups.setdefault(name, []).append(_Lookup(positions, index, used))
         known = tf.gather(self._known[name].tensor, index.tensor) if table.is_open else None
         return LookupResult(tf.gather(self._rows[name].tensor, index.tensor), known)
+
+    def draw(self, name: str, n: int, by_uses: bool) -> list[tf.Tensor]:
+        """Returns drawn ids; see `row_source.DrawingSource`.
+
+        Raises:
+          ModelError: ids cannot be drawn here.
+        """
+        if self._draw is None or v1.get_default_graph() is not self._graph:
+            raise ModelError(
+                f"ids of table {name} are drawn in an export, or inside a tf.cond or loop: draw them outside, and only "
+                "if `training` is True."
+            )
+        return self._draw(name, n, by_uses)
 
     def requests(self) -> dict[str, tf.Tensor]:
         """Returns each table's requested positions (or keys), int64: those of its lookups in order.

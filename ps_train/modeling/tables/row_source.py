@@ -51,6 +51,14 @@ class RowSource(Protocol):
         """Returns the rows by the name of their table."""
 
 
+@runtime_checkable
+class DrawingSource(Protocol):
+    """A Source that draws ids of open vocabularies where their rows are."""
+
+    def draw(self, name: str, n: int, by_uses: bool) -> list[tf.Tensor]:
+        """Returns the draws of each ps, about n together; see `RowIndex.draw`."""
+
+
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
 _DECLARED = UnsavedKey("transport")
@@ -84,6 +92,52 @@ def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -
     Raises:
       ModelError: the table is declared in two ways, or used with two kinds of ids.
     """
+    name = _declare(table, positions.shape[1] if table.is_open else None)
+    source = _source.get()
+    return source(name, table, positions, used) if source is not None else own_rows(name, table, positions)
+
+
+def draw_keys(table: Table, n: int, by_uses: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws about n ids of an open vocabulary of whole numbers, on each ps its share.
+
+    Args:
+      table: an open vocabulary.
+      n: number of draws.  Each ps makes at least one, and none while none of its ids has a row.
+      by_uses: see `RowIndex.draw`.
+
+    Returns:
+      keys: int64 [n].
+      log_q: float32 [n], logarithm of the probability of each id in one of the draws.
+
+    Raises:
+      ModelError: the table is declared in two ways, or rows are not at hand where the model is built.
+    """
+    name = _declare(table, 1)
+    source = _source.get()
+    if source is None:
+        with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
+            parts = [plain_vocabulary(name, table, 1).draw(n, by_uses)]
+    elif isinstance(source, DrawingSource):
+        parts = source.draw(name, n, by_uses)
+    else:
+        raise ModelError(f"ids of table {name} are drawn outside of training: draw them only if `training` is True.")
+    counts = tf.stack([tf.shape(part)[0] for part in parts])
+    keys, weight, total = tf.unstack(tf.concat(parts, 0), num=3, axis=1)
+    shares = tf.repeat(tf.cast(counts / tf.reduce_sum(counts), tf.float32), counts)
+    weight, total = tf.cast(weight, tf.float32), tf.cast(total, tf.float32)
+    return keys, tf.math.log(shares * weight / total)
+
+
+def _declare(table: Table, width: int | None) -> str:
+    """Returns the name of a table's variable.
+
+    Args:
+      table: the table.
+      width: numbers in a key of an open vocabulary.
+
+    Raises:
+      ModelError: the table is declared in two ways, or used with two kinds of ids.
+    """
     scope = v1.get_variable_scope().name
     name = f"{scope}/{table.name}" if scope else table.name
     declared = declared_tables(v1.get_default_graph())
@@ -94,10 +148,9 @@ def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -
     if name not in declared:
         given_rows(table)  # refuses rows that do not fit
         v1.add_to_collection(_DECLARED, (name, table))
-    if table.is_open:
-        _check_open(name, table, positions.shape[1])
-    source = _source.get()
-    return source(name, table, positions, used) if source is not None else own_rows(name, table, positions)
+    if width is not None:
+        _check_open(name, table, width)
+    return name
 
 
 def lookup_dtype() -> tf.DType:

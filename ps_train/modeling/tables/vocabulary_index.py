@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.modeling.tables.id_encoding import digests
 
@@ -127,6 +128,30 @@ class RowIndex:
     def remove(self, keys: tf.Tensor) -> tf.Operation:
         """Removes keys from the hash table."""
         return tf.raw_ops.LookupTableRemoveV2(table_handle=self._table, keys=digests(keys))
+
+    def draw(self, count: int, by_uses: bool, after: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+        """Draws ids that have rows and have not expired, with replacement; it goes over all use counts.
+
+        Args:
+          count: number of draws; none are made while no id has a row.
+          by_uses: True draws an id as often as updates have used it, False draws all equally often.
+          after: tensors that must be computed before the variables are read.
+
+        Returns:
+          int64 [count or 0, width + 2]: the key of each drawn id, its weight, and the sum of all weights.
+        """
+        with tf.control_dependencies(after):
+            used = self._variables.used.read_value()
+            updates = tf.repeat(self._variables.update_count.read_value(), self._rows_per_group)
+        uses = tf.where(self.expired(updates, used), tf.zeros_like(used[:, 0]), used[:, 0])
+        weights = uses if by_uses else tf.minimum(uses, 1)
+        ends = tf.cumsum(weights)
+        total = ends[-1]
+        numbers = v1.random_uniform([count], 0, tf.maximum(total, 1), tf.int64)
+        numbers = numbers[: tf.where(total > 0, count, 0)]
+        rows = tf.searchsorted(ends, numbers, side="right", out_type=tf.int64)
+        weight = tf.stack([tf.gather(weights, rows), tf.fill(tf.shape(rows), total)], 1)
+        return tf.concat([self._variables.keys.sparse_read(rows), weight], 1)
 
     def used_rows(self) -> tf.Tensor:
         """Returns which rows belong to an id, bool [rows]."""

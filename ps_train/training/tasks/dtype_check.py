@@ -72,7 +72,10 @@ def _inputs(variables: ModelVariables, dtype: tf.DType) -> PulledInputs:
         tables = variables.tables_by_name()
         return {name: _rows(tables[name].row_shape, tables[name].is_open) for name in requests}
 
-    return PulledInputs(values, others, variables, fetch, step, dtype)
+    def draw(name: str, n: int, by_uses: bool) -> list[tf.Tensor]:
+        return [v1.placeholder(tf.int64, [None, 3])]  # key, weight, sum of weights
+
+    return PulledInputs(values, others, variables, fetch, draw, step, dtype)
 
 
 def _rows(row_shape: Any, is_open: bool) -> FetchedRows:

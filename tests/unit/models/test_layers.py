@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.models.layers import batch_norm, convolution
+from ps_train.models.layers import attention_pooling, batch_norm, convolution, cross, experts, fm, gated
 from tests.support.dtypes import values_cast_to
 
 IMAGES = np.random.default_rng(1).normal(2.0, 3.0, size=(16, 5, 5, 4)).astype(np.float32)
@@ -93,3 +93,55 @@ def test_layers_compute_in_the_dtype_of_the_weights_that_they_get(training):
         session.run(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
     np.testing.assert_allclose(found, expected, rtol=0.1, atol=0.1)
     assert all(np.isfinite(slope).all() and slope.any() for slope in slopes)
+
+
+VECTORS = np.random.default_rng(2).normal(size=(6, 5, 3)).astype(np.float32)
+
+
+def test_a_factorization_machine_sums_the_products_of_all_pairs():
+    with v1.Session() as session:
+        found = session.run(fm(tf.constant(VECTORS)))
+    pairs = [(i, j) for i in range(5) for j in range(i)]
+    np.testing.assert_allclose(found, sum((VECTORS[:, i] * VECTORS[:, j]).sum(1) for i, j in pairs), rtol=1e-4)
+
+
+def test_cross_layers_are_those_of_numpy():
+    inputs = VECTORS[:, 0]
+    outputs = cross(tf.constant(inputs), 2)
+    with started() as session:
+        session.run([v.assign(tf.random.normal(v.shape, seed=1)) for v in v1.trainable_variables()])
+        found, values = session.run(outputs), variables_of(session)
+    x = inputs
+    for layer in ("layer1", "layer2"):
+        x = inputs * (x @ values[f"cross/{layer}/weights"] + values[f"cross/{layer}/bias"]) + x
+    np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_pools_a_ragged_history_by_weights_of_query_and_vector():
+    history = tf.RaggedTensor.from_row_lengths(VECTORS[:, 1], [0, 2, 1, 0, 3, 0])
+    query = VECTORS[:, 0]
+    outputs = attention_pooling(tf.constant(query), history, (4,))
+    with started() as session:
+        found, values = session.run(outputs), variables_of(session)
+    expected, begin = np.zeros((6, 3)), 0
+    for example, length in enumerate([0, 2, 1, 0, 3, 0]):
+        for key in VECTORS[begin : begin + length, 1]:
+            asked = query[example]
+            hidden = np.concatenate([asked, key, asked - key, asked * key]) @ values["attention/hidden1/weights"]
+            expected[example] += (np.maximum(hidden, 0) @ values["attention/logits/weights"]) * key
+        begin += length
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gated_experts_are_those_of_numpy_and_begin_with_the_deviation_of_he():
+    inputs = VECTORS[:, 0]
+    outputs = gated(tf.constant(inputs), experts(tf.constant(inputs), 4, 7), "gate")
+    with v1.variable_scope("wide"):
+        experts(tf.zeros([1, 100]), 5, 200)
+    with started() as session:
+        found, values = session.run(outputs), variables_of(session)
+    each = np.stack([np.maximum(inputs @ values["experts/weights"][i], 0) for i in range(4)], 1)
+    logits = inputs @ values["gate/weights"]
+    weights = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(found, (weights[:, :, None] * each).sum(1), rtol=1e-4, atol=1e-5)
+    assert np.std(values["wide/experts/weights"]) == pytest.approx(np.sqrt(2 / 100), rel=0.02)

@@ -1,0 +1,7 @@
+"""Losses for clicks and rankings: docs/MODELS.md."""
+
+from __future__ import annotations
+
+from ps_train.modeling.losses import focal, listwise, pairwise, sigmoid, softmax
+
+__all__ = ["focal", "listwise", "pairwise", "sigmoid", "softmax"]

@@ -1,0 +1,277 @@
+"""Negatives for retrieval: the other items of a batch, or items drawn from a table; and the softmax over them.
+
+    def loss(self, outputs, labels):
+        queries, items, ids = outputs
+        return tf.reduce_mean(negatives.in_batch(queries, items, ids))
+
+    drawn = negatives.sample(items_table, 100)                  # drawn.ids, drawn.rows, drawn.log_q
+    losses = negatives.sampled_softmax(positives, queries @ tf.transpose(drawn.rows), ids, drawn.ids, drawn.log_q)
+
+An item with the probability q is expected n q times among n negatives, so each negative counts 1 / (n q) times.  With
+right probabilities the expected sum of their exponentials is that of the softmax over all items (Bengio and Senecal
+2003, "Quick Training of Probabilistic Neural Nets by Importance Sampling").  The item of the example itself was not
+drawn, and counts once: it gets no correction (Khrylchenko et al. 2025, "Correcting the LogQ Correction").
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ModelError
+from ps_train.modeling.tables.lookups import Declaration, lookup
+from ps_train.modeling.tables.row_index import splitmix64
+from ps_train.modeling.tables.row_source import draw_keys
+from ps_train.modeling.tables.table import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Sample", "in_batch", "log_frequencies", "sample", "sampled_softmax"]
+
+_NEVER = -1e30
+"""Logit of an item that is left out; finite, because a loss of infinities would have no gradient."""
+
+_MAX_COUNTS = 4_000_000
+"""Counts are constants of the graph, 12 bytes each."""
+
+SAMPLERS = ("uniform", "frequency", "log_uniform")
+
+
+class Sample(NamedTuple):
+    """Items drawn from a table, with replacement.
+
+    Attributes:
+      ids: int64 [n].
+      rows: float32 [n, dimension].
+      log_q: float32 [n], logarithm of the probability with which each of the n draws gives that id.
+    """
+
+    ids: tf.Tensor
+    rows: tf.Tensor
+    log_q: tf.Tensor
+
+
+def sampled_softmax(
+    positives: tf.Tensor,
+    negatives: tf.Tensor,
+    ids: tf.Tensor,
+    negative_ids: tf.Tensor,
+    log_q: tf.Tensor | None = None,
+    hardest: int | None = None,
+) -> tf.Tensor:
+    """Returns the softmax cross-entropy of each example's own item against negatives, float32 [batch].
+
+    A negative that is the example's own item is left out.
+
+    Args:
+      positives: logits of the examples' own items, [batch].
+      negatives: logits of the negatives, [batch, n].
+      ids: the examples' own items, whole numbers or strings [batch].
+      negative_ids: the negatives, [n].
+      log_q: logarithm of the probability of each negative in one draw, [n]; None: no correction.
+      hardest: uses only so many negatives of each example, those with the highest corrected logits.  The loss is then
+        no estimate of the softmax over all items.
+    """
+    positives, negatives = tf.cast(positives, tf.float32), tf.cast(negatives, tf.float32)
+    own = tf.equal(ids[:, tf.newaxis], negative_ids[tf.newaxis, :])
+    count = tf.cast(tf.shape(negatives)[1], tf.float32)
+    return _softmax(positives, negatives, own, count, log_q, hardest)
+
+
+def in_batch(
+    queries: tf.Tensor,
+    items: tf.Tensor,
+    ids: tf.Tensor,
+    correct: bool = True,
+    temperature: float = 1.0,
+    log_q: tf.Tensor | None = None,
+    hardest: int | None = None,
+) -> tf.Tensor:
+    """Returns the loss of each example, whose negatives are the other items of the batch, float32 [batch].
+
+    Items of a batch are as frequent as in the data, so without the correction frequent items are pushed away too often
+    (Yi et al. 2019, "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations").
+
+    Args:
+      queries: vectors of the examples' queries, [batch, n].
+      items: vectors of the examples' items, [batch, n].
+      ids: ids of the items, whole numbers or strings [batch]; an item that is in the batch twice is no negative of
+        itself.
+      correct: True corrects by `log_q`, or by `log_frequencies(ids)` if that is None.
+      temperature: divides the products of vectors.
+      log_q: logarithm of each item's share of the examples, [batch], if it is known.
+      hardest: see `sampled_softmax`.
+    """
+    if not temperature > 0:
+        raise ModelError(f"in_batch has temperature={temperature}: use a number above 0.")
+    if correct and log_q is None:
+        log_q = log_frequencies(ids)
+    logits = tf.cast(tf.matmul(queries, items, transpose_b=True), tf.float32) / temperature
+    size = tf.shape(logits)[0]
+    same = tf.equal(ids[:, tf.newaxis], ids[tf.newaxis, :])
+    others = tf.cast(tf.maximum(size - 1, 1), tf.float32)
+    return _softmax(tf.linalg.diag_part(logits), logits, same, others, log_q if correct else None, hardest)
+
+
+def _softmax(
+    positives: tf.Tensor,
+    negatives: tf.Tensor,
+    own: tf.Tensor,
+    count: tf.Tensor,
+    log_q: tf.Tensor | None,
+    hardest: int | None,
+) -> tf.Tensor:
+    """Returns the losses, [batch].
+
+    Args:
+      positives: [batch].
+      negatives: [batch, n].
+      own: bool [batch, n], negatives that are left out.
+      count: number of draws of each example.
+      log_q: [n].
+      hardest: see `sampled_softmax`.
+    """
+    if log_q is not None:
+        negatives -= (tf.math.log(count) + tf.stop_gradient(tf.cast(log_q, tf.float32)))[tf.newaxis, :]
+    negatives = tf.where(own, tf.constant(_NEVER, tf.float32), negatives)
+    if hardest is not None:
+        if hardest < 1:
+            raise ModelError(f"hardest={hardest} is not valid: use a whole number of at least 1.")
+        negatives = tf.math.top_k(negatives, tf.minimum(hardest, tf.shape(negatives)[1])).values
+    everything = tf.concat([positives[:, tf.newaxis], negatives], 1)
+    return tf.reduce_logsumexp(everything, 1) - positives
+
+
+def log_frequencies(
+    ids: tf.Tensor, buckets: int = 1 << 14, rate: float = 0.05, name: str = "item_frequencies"
+) -> tf.Tensor:
+    """Returns the logarithm of each item's estimated share of all examples, float32 [batch].  For training only.
+
+    The share is 1 over the mean number of examples from one occurrence of the item to the next.  Its moving average is
+    kept for hashed ids (Yi et al. 2019, algorithm 2, with examples instead of batches, so that an item may occur in
+    every batch, and several times).  It is state that the model assigns (docs/MODELS.md): checkpoints have it, and it
+    follows the batches of worker 0.  Every step pulls and pushes its 12 bytes a bucket.
+
+    Args:
+      ids: whole numbers or strings [batch].
+      buckets: number of hashed ids, best several times that of the frequent items: the items of a bucket count as one.
+      rate: weight of an item's last occurrence in its average.
+      name: variable scope of `gap`, `last` and `seen`.  A model that estimates the frequencies of two kinds of ids in
+        one call needs two names.
+    """
+    if buckets < 1 or not 0 < rate <= 1:
+        raise ModelError(f"log_frequencies has buckets={buckets} and rate={rate}: use at least 1, and 0 to 1.")
+    zeros = v1.zeros_initializer()
+    with v1.variable_scope(name):
+        gap = v1.get_variable("gap", [buckets], tf.float32, zeros, trainable=False)
+        last = v1.get_variable("last", [buckets], tf.int64, zeros, trainable=False)
+        seen = v1.get_variable("seen", [], tf.int64, zeros, trainable=False)
+    # Each is read once, because a second read could follow the assignment.
+    old_gap, old_last, old_seen = (tf.identity(variable) for variable in (gap, last, seen))
+    places = _buckets_of(ids, buckets)
+    bucket, index = tf.unique(places)
+    times = tf.math.unsorted_segment_sum(tf.ones_like(index, tf.float32), index, tf.size(bucket))
+    now = old_seen + tf.size(places, tf.int64)
+    before = tf.cast(tf.gather(old_gap, bucket), tf.float32)
+    mean = tf.cast(now - tf.gather(old_last, bucket), tf.float32) / times
+    weight = tf.where(before > 0, 1 - tf.pow(1 - rate, times), tf.ones_like(times))
+    after = before + weight * (mean - before)
+    updates = [
+        v1.assign(gap, tf.tensor_scatter_nd_update(old_gap, bucket[:, tf.newaxis], tf.cast(after, old_gap.dtype))),
+        v1.assign(last, tf.tensor_scatter_nd_update(old_last, bucket[:, tf.newaxis], tf.fill(tf.shape(bucket), now))),
+        v1.assign(seen, now),
+    ]
+    for update in updates:
+        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+    return tf.stop_gradient(-tf.math.log(tf.gather(after, index)))
+
+
+def _buckets_of(ids: tf.Tensor, buckets: int) -> tf.Tensor:
+    if ids.dtype == tf.string:
+        return tf.strings.to_hash_bucket_fast(ids, buckets)
+    if not ids.dtype.is_integer:
+        raise ModelError(f"log_frequencies is given ids of {ids.dtype.name}: use whole numbers or strings.")
+    return splitmix64(tf.cast(ids, tf.int64)) % buckets
+
+
+def sample(
+    table: Table | str, n: int, by: str = "uniform", counts: Any = None, **declaration: Unpack[Declaration]
+) -> Sample:
+    """Draws ids of a table with replacement, and looks up their rows: only these travel.  They learn like others.
+
+    Args:
+      table: a Table with `rows`, one number, or an open vocabulary of whole numbers; or the name of one that the
+        keyword arguments declare (`embeddings.lookup`).
+      n: number of draws.  In an open vocabulary each ps draws among its own ids that have rows: at least one, and none
+        while it has none of them.
+      by: "uniform"; "frequency": as in `counts`, or in an open vocabulary by the updates that have used an id, draws
+        included; "log_uniform", for `rows` with ids in the order of falling frequency: id k has a probability that
+        falls as 1 / (k + 1) (Zipf's law).
+      counts: for "frequency" with `rows`: how often each id occurs, numbers [rows], at most 4,000,000.
+      **declaration: declares the table of a name.
+
+    Raises:
+      ModelError: the table or the arguments do not fit together.
+    """
+    if isinstance(table, str):
+        if declaration.get("dimension") is None:
+            raise ModelError(f"sample of table {table} has no dimension: declare it, or pass an embeddings.Table.")
+        table = Table(table, **declaration)
+    elif declaration:
+        raise ModelError(f"sample of table {table.name} is given a Table and its declaration: leave the latter out.")
+    if not isinstance(n, int) or n < 1:
+        raise ModelError(f"sample of table {table.name} has n={n!r}: use a whole number of at least 1.")
+    if not table.is_open and not isinstance(table.rows, int):
+        raise ModelError(
+            f"sample of table {table.name}: only ids of a table with capacity or one number of rows can be drawn; take "
+            "the other items of the batch as negatives (in_batch), or declare the table with rows or capacity."
+        )
+    samplers = SAMPLERS[:2] if table.is_open else SAMPLERS
+    with_counts = by == "frequency" and not table.is_open
+    if by not in samplers or with_counts != (counts is not None):
+        raise ModelError(
+            f"sample of table {table.name} has by={by} {'without' if counts is None else 'with'} counts: use one of "
+            f"{', '.join(samplers)}, and counts with frequency and rows alone."
+        )
+    ids, log_q = draw_keys(table, n, by == "frequency") if table.is_open else _draw(table, n, by, counts)
+    return Sample(ids, lookup(table, ids), log_q)
+
+
+def _draw(table: Table, n: int, by: str, counts: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns ids, int64 [n], and the logarithms of their probabilities, float32 [n]."""
+    rows = int(table.sizes[0])
+    if by == "uniform":
+        return v1.random_uniform([n], 0, rows, tf.int64), tf.fill([n], -math.log(rows))
+    number = v1.random_uniform([n], dtype=tf.float64)
+    if by == "log_uniform":
+        ids = tf.cast(tf.exp(number * math.log(rows + 1)), tf.int64) - 1
+        ids = tf.clip_by_value(ids, 0, rows - 1)
+        place = tf.cast(ids, tf.float64) + 1
+        share = tf.math.log1p(1 / place) / math.log(rows + 1)
+        return ids, tf.cast(tf.math.log(share), tf.float32)
+    given = _checked_counts(table, counts, rows)
+    ends = np.cumsum(given / given.sum())
+    last = np.flatnonzero(given)[-1]  # rounding may put the last end below a number that is drawn
+    ids = tf.minimum(tf.searchsorted(tf.constant(ends), number, side="right", out_type=tf.int64), int(last))
+    with np.errstate(divide="ignore"):
+        log_q = np.log(given / given.sum()).astype(np.float32)
+    return ids, tf.gather(tf.constant(log_q), ids)
+
+
+def _checked_counts(table: Table, counts: Any, rows: int) -> np.ndarray[Any, Any]:
+    given = np.asarray(counts, np.float64)
+    if rows > _MAX_COUNTS:
+        raise ModelError(
+            f"sample of table {table.name} has counts for {rows} rows: use at most {_MAX_COUNTS}, or by=log_uniform."
+        )
+    if given.shape != (rows,) or not np.all(given >= 0) or not 0 < given.sum() < math.inf:
+        raise ModelError(
+            f"sample of table {table.name} has counts of shape {given.shape}: give {rows} numbers of at least 0, not "
+            "all 0."
+        )
+    return given

@@ -1,0 +1,7 @@
+"""Negatives for retrieval, and the softmax over them: docs/MODELS.md."""
+
+from __future__ import annotations
+
+from ps_train.modeling.negatives import Sample, in_batch, log_frequencies, sample, sampled_softmax
+
+__all__ = ["Sample", "in_batch", "log_frequencies", "sample", "sampled_softmax"]

@@ -1,0 +1,76 @@
+"""The recipes of click-through models find the structure that is hidden in their data, close to its own score."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ps_train.models import dcn, din, esmm, multitask, two_tower
+from ps_train.models.clicks.synthetic import auc
+from tests.support.cluster import InProcessCluster
+from tests.support.long import long
+
+
+def recall_of_planted():
+    features, logits = two_tower.planted("test")
+    better = (logits > np.take_along_axis(logits, features["item"][:, None], 1)).sum(1)
+    return {"recall": np.mean(better < two_tower.TOP)}
+
+
+def auc_of_planted(module):
+    _, clicks, logits = module.planted("test")
+    return {"auc": auc(clicks, logits)}
+
+
+def tasks_of_planted():
+    _, labels, logits = multitask.planted("test")
+    return {f"{task}_auc": auc(labels[task], logits[task]) for task in labels}
+
+
+def conversions_of_planted():
+    _, labels, logits = esmm.planted("test")
+    return {"conversion_auc": auc(labels["would_convert"], logits)}
+
+
+RECIPES = [
+    long(two_tower.TwoTower, recall_of_planted, 0.03),
+    long(din.Din, lambda: auc_of_planted(din), 0.02),
+    long(dcn.Dcn, lambda: auc_of_planted(dcn), 0.02),
+    long(multitask.Mmoe, tasks_of_planted, 0.025),
+    long(multitask.Ple, tasks_of_planted, 0.025),
+    (esmm.Esmm, conversions_of_planted, 0.025),
+]
+
+
+def scored(model, steps=400, **fields):
+    """The metrics of a model on two ps after two workers have made so many steps each."""
+    cluster = InProcessCluster(model, 2, 2, batch_size=128, **fields)
+    cluster.start()
+    cluster.train(steps)
+    return cluster.score()
+
+
+@pytest.mark.parametrize(("recipe", "planted", "below"), RECIPES, ids=lambda some: getattr(some, "__name__", ""))
+def test_a_recipe_ends_near_the_score_of_the_hidden_model(recipe, planted, below):
+    best, found = planted(), scored(recipe())
+    for name, score in best.items():
+        assert score - below < found[name] < score + 0.01, (name, found, best)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("update", ["bounded", "sync"])
+@pytest.mark.parametrize("recipe", [din.Din, multitask.Mmoe, two_tower.TwoTower])
+def test_ragged_features_and_several_labels_train_in_every_mode(recipe, update):
+    found = scored(recipe(), 200, update=update)
+    least = {"Din": {"auc": 0.8}, "Mmoe": {"click_auc": 0.85, "like_auc": 0.85}, "TwoTower": {"recall": 0.6}}
+    for name, score in least[recipe.__name__].items():
+        assert found[name] > score, found
+
+
+@pytest.mark.long
+def test_without_the_correction_or_attention_or_crosses_the_score_is_lower():
+    assert scored(two_tower.TwoTower(correct=False))["recall"] < recall_of_planted()["recall"] - 0.15
+    assert scored(din.Din(attention=False))["auc"] < scored(din.Din())["auc"]
+    assert scored(dcn.Dcn(layers=0))["auc"] < scored(dcn.Dcn())["auc"]
+    hard = scored(two_tower.TwoTower(hardest=20))["recall"]
+    assert 0.5 < hard < recall_of_planted()["recall"]

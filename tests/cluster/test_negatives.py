@@ -1,0 +1,87 @@
+"""Negatives in training: ids of an open vocabulary are drawn on their ps, and estimated frequencies are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train import Arrays, Model, embeddings, negatives
+from ps_train.models import two_tower
+from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+
+IDS, DRAWS, CALLS = 120, 50, 200
+
+
+class Drawing(Model):
+    """A sum of looked up and drawn rows; ids are 1000 to 1119, the first ones more often."""
+
+    def __init__(self, by: str = "frequency") -> None:
+        self.by = by
+
+    def data(self, split, data_dir):
+        ids = 1000 + np.minimum(np.random.default_rng(3).geometric(0.03, 4000) - 1, IDS - 1)
+        return Arrays(ids, np.zeros(4000, np.float32))
+
+    def forward(self, features, training):
+        table = embeddings.Table("items", 2, capacity=600, initializer=0.5)
+        rows = embeddings.lookup(table, features)
+        self.drawn = negatives.sample(table, DRAWS, self.by)
+        return tf.reduce_mean(rows), tf.reduce_sum(self.drawn.rows)
+
+    def loss(self, outputs, labels):
+        return outputs[0] + 1e-3 * outputs[1]
+
+    def metrics(self, outputs, labels):
+        return {"drawn": v1.metrics.mean(self.drawn.log_q)}
+
+
+@pytest.mark.parametrize("by", ["frequency", pytest.param("uniform", marks=pytest.mark.long)])
+def test_ids_of_an_open_vocabulary_are_drawn_on_each_ps_with_the_probabilities_that_they_name(by: str) -> None:
+    """Statistically: no count is more than 4.5 standard deviations off, which happens to right code in one of 1000."""
+    model = Drawing(by)
+    cluster = InProcessCluster(model, 2, 1, batch_size=20, steps_per_run="2", prefetch_pulls=True)
+    drawn = model.drawn  # of the training graph, which was built last
+    cluster.start()
+    session = cluster.sessions[0]
+    ids, log_q = session.run((drawn.ids, drawn.log_q))
+    assert ids.size == log_q.size == 0  # before any id has a row, none is drawn
+    cluster.train(40, run=2)
+    values = cluster.values()
+    assert len({piece.ps for piece in cluster.plan.slices if piece.variable == "items"}) == 2
+    uses = values["items/used"][:, 0]
+    used = dict(zip(values["items/keys"][uses > 0, 0].tolist(), uses[uses > 0].tolist(), strict=True))
+    assert used.keys() <= set(range(1000, 1000 + IDS)) and len(used) > 60
+    found = [session.run((drawn.ids, drawn.log_q)) for _ in range(CALLS)]
+    probability = dict(zip(*(np.concatenate(some).tolist() for some in zip(*found, strict=True)), strict=True))
+    assert all(ids.size == DRAWS for ids, _ in found)
+    counts = dict.fromkeys(used, 0)
+    for one in np.concatenate([ids for ids, _ in found]).tolist():
+        counts[one] += 1
+    expected = {one: CALLS * DRAWS * np.exp(probability[one]) for one in probability}
+    assert abs(sum(expected.values()) - CALLS * DRAWS) < 0.02 * CALLS * DRAWS  # a rare id may not be among the draws
+    for one, number in expected.items():
+        assert abs(counts[one] - number) < 4.5 * np.sqrt(number) + 1, (one, used[one])
+    weights = {one: np.exp(probability[one]) / (used[one] if by == "frequency" else 1) for one in probability}
+    assert len(np.unique(np.round(list(weights.values()), 7))) == 2  # one factor for each ps
+    assert cluster.score()["drawn"] == pytest.approx(np.mean([log_q.mean() for _, log_q in found]), abs=0.1)
+
+
+def test_the_estimated_frequencies_are_those_of_one_plain_session_and_in_the_checkpoint() -> None:
+    model = two_tower.TwoTower()
+    cluster = InProcessCluster(model, 2, 1, batch_size=16, steps_per_run="2", optimizer="sgd")
+    cluster.start()
+    initial = cluster.values()
+    cluster.train(16, run=2)
+    found = cluster.values()
+    plain = train_plainly(
+        two_tower.TwoTower(),
+        lambda: v1.train.GradientDescentOptimizer(model.default_learning_rate),
+        initial,
+        batches_of(model, 16, 16),
+    )
+    assert {"item_frequencies/gap", "item_frequencies/last", "item_frequencies/seen"} < found.keys()
+    for name, value in plain.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=1e-4, err_msg=name)
+    assert found["item_frequencies/seen"] == 256
