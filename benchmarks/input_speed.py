@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
                     found[name][side].append(measured)
                     rate = measured["rows"] / measured["cpu_secs"]
                     print(f"round {number + 1}  {name}  {side}  {rate:.0f} rows/CPU s", file=sys.stderr, flush=True)
-        for name in BESIDE if number % 2 else reversed(BESIDE):
-            steps[name].append(steps_beside(name, pathlib.Path(folder) / name, options.secs))
+            for name in BESIDE if number % 2 else reversed(BESIDE):
+                steps[name].append(steps_beside(name, pathlib.Path(folder) / name, options.secs))
     record = {
         "date": results.today(),
         "machine": machine.machine(),
@@ -208,6 +208,6 @@ def _report_beside(steps: dict[str, list[dict[str, float]]]) -> list[str]:
     about = (
         f"Steps per second of a loop of small steps while a thread of the same process takes {BATCHES_PER_SEC} batches "
         "a second of a reader, and the 99th percentile of a step's milliseconds. TFRecords are read without Python; "
-        "the Parquet reader needs Python's lock, which also the training thread needs."
+        "the Parquet reader needs Python's lock, as the training thread does."
     )
     return [about, "", markdown(["reader beside it", "steps/s", "of the steps alone", "p99 ms"], rows)]

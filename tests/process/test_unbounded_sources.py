@@ -82,6 +82,11 @@ def test_a_topic_without_a_message_before_the_end_is_one_line(processes: Process
     assert f"{topic} had no rows between its start and its end, so nothing was trained" in run.output
 
 
+def told(tasks: dict[tuple[str, int], Process]) -> str:
+    """Returns the last lines of all tasks."""
+    return "\n".join("\n".join([f"{name} {index}:", *task.lines[-30:]]) for (name, index), task in tasks.items())
+
+
 def train_with_kills(
     processes: Processes, brokers: Brokers, seed: int, *more: str
 ) -> tuple[TestCluster, list[Process]]:
@@ -116,5 +121,5 @@ def train_with_kills(
             continue
         eventually(lambda: step() or tasks["worker", 0].process.poll() is not None, PATIENCE_SECS, "training goes on")
     for name in (("worker", 0), ("ps", 0), ("ps", 1)):
-        assert tasks[name].wait(PATIENCE_SECS) == 0, "\n".join(tasks["worker", 0].lines[-30:])
+        assert tasks[name].wait(PATIENCE_SECS) == 0, told(tasks)
     return cluster, started
