@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays, Model, embeddings, negatives
 from ps_train.models import two_tower
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.long import long
 
 IDS, DRAWS, CALLS = 120, 50, 200
 
@@ -37,7 +38,7 @@ class Drawing(Model):
         return {"drawn": v1.metrics.mean(self.drawn.log_q)}
 
 
-@pytest.mark.parametrize("by", ["frequency", pytest.param("uniform", marks=pytest.mark.long)])
+@pytest.mark.parametrize("by", ["frequency", long("uniform")])
 def test_ids_of_an_open_vocabulary_are_drawn_on_each_ps_with_the_probabilities_that_they_name(by: str) -> None:
     """Statistically: no count is more than 4.5 standard deviations off, which happens to right code in one of 1000."""
     model = Drawing(by)
@@ -68,6 +69,7 @@ def test_ids_of_an_open_vocabulary_are_drawn_on_each_ps_with_the_probabilities_t
     assert cluster.score()["drawn"] == pytest.approx(np.mean([log_q.mean() for _, log_q in found]), abs=0.1)
 
 
+@pytest.mark.long
 def test_the_estimated_frequencies_are_those_of_one_plain_session_and_in_the_checkpoint() -> None:
     model = two_tower.TwoTower()
     cluster = InProcessCluster(model, 2, 1, batch_size=16, steps_per_run="2", optimizer="sgd")

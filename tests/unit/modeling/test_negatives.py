@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import ModelError, embeddings, negatives
 from ps_train.modeling.tables.row_order import positions_of
+from tests.support.long import long
 
 ITEMS, DIMENSION, BATCH, BATCHES = 40, 4, 16, 1500
 RANDOM = np.random.default_rng(8)
@@ -95,7 +96,7 @@ def test_a_batch_of_one_item_has_no_loss_and_a_finite_gradient():
     assert not loss.any() and not slope.any()
 
 
-@pytest.mark.parametrize("by", ["uniform", pytest.param("log_uniform", marks=pytest.mark.long), "frequency"])
+@pytest.mark.parametrize("by", [long("uniform"), long("log_uniform"), "frequency"])
 def test_drawn_ids_have_their_probabilities_and_the_loss_is_that_of_the_full_softmax_in_expectation(by):
     counts = np.round(1000 * SHARES[::-1])
     counts[5] = 0
