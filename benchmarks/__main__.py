@@ -24,6 +24,7 @@ from benchmarks import (
     slow,
     startup,
     status_page,
+    tune,
     wire,
 )
 from benchmarks.errors import SkippedError, UsageError
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         "delta": delta.run,
         "big_table": big_table.run,
         "batch_size": batch_size.run,
+        "tune": tune.run,
     }
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda got, frame: sys.exit(128 + got))  # on the way out all processes are ended

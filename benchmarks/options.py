@@ -35,6 +35,7 @@ WHAT = {
     "accumulators": "test scores by the first value of Adagrad's accumulators",
     "codec_cpu": "CPU time of each codec for a value",
     "batch_size": "a batch size that follows the network, over a slow wire",
+    "tune": "steps until a study has found a planted optimum, by sampler and pruner; --repeats is the number of seeds",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }
 TORCH_VARIABLE = "BENCHMARK_TORCH_PYTHON"
@@ -129,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         "--save_secs", type=float, default=60.0, help="checkpoint: seconds between saves, more than a write takes [60]"
     )
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
-    parser.add_argument("--jobs", action="store_true", help="accumulators: train some as jobs of processes too")
+    parser.add_argument("--jobs", action="store_true", help="accumulators, tune: train some as jobs of processes too")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")
     parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")
     parser.add_argument("--results", default=str(results.DIRECTORY), help="directory of the dated results")

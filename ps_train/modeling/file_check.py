@@ -46,6 +46,14 @@ def check_model_file(path: str, arguments: Mapping[str, str], sources: Mapping[s
         raise ModelError(f"model={path}: {module_name} has no {class_name!r}; its models: {models or 'none'}.")
 
 
+def model_parameters(path: str) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of the model's constructor as its file shows them; {} if it does not show them."""
+    module_name, class_name = split_model_path(path)
+    file = _file_of(path, module_name)
+    module = None if file is None else _Module(path, file)
+    return (module.parameters(class_name) or {}) if module is not None and class_name in module.classes else {}
+
+
 def add_working_directory() -> None:
     """Lets modules of the working directory be found: a console script, unlike `python -m`, does not look there."""
     if "" not in sys.path:

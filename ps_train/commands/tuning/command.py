@@ -62,7 +62,7 @@ from ps_train.config.error_report import report_error
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job, Task
 from ps_train.config.metric_rule import MetricRule
-from ps_train.modeling.file_check import check_model_file
+from ps_train.modeling.file_check import check_model_file, model_parameters
 from ps_train.modeling.model import load_module
 
 _LOCK = "lock"
@@ -134,10 +134,10 @@ def _run(arguments: Sequence[str], console: Console) -> int:
     check_name("pruner", given.pruner, PRUNERS)
     import_optuna()
     reports.check_plotly()
-    space = parse_space(given.space)
     has_hosts = any(re.match(r"--?hosts\b", argument) for argument in rest)
     parsed = parse_flags(launch.flags_of_job(rest) if has_hosts else rest, os.environ)
     job = parsed.job
+    space = parse_space(given.space, _fractions(job.model))
     _check_job(parsed, given, space, has_hosts)
     directory = os.path.abspath(os.path.expanduser(given.study_dir or default_directory(job)))
     with _locked(directory):
@@ -176,6 +176,12 @@ def _check_flags(arguments: Sequence[str], parser: CommandParser) -> None:
             close = difflib.get_close_matches(name[1], sorted(names), n=3)
             hint = f"did you mean {', '.join('--' + one for one in close)}?" if close else f"see {parser.prog} --help."
             raise ConfigError(f"there is no flag --{name[1]}: {hint}")
+
+
+def _fractions(model: str) -> list[str]:
+    """Returns the arguments of a model that are annotated as float."""
+    found = [(name, str(parameter.annotation)) for name, parameter in model_parameters(model).items()]
+    return [f"model_arg.{name}" for name, annotation in found if "float" in annotation]
 
 
 def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Space, has_hosts: bool) -> None:

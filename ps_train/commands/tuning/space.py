@@ -16,7 +16,7 @@ import decimal
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ps_train.base.errors import ConfigError
@@ -169,8 +169,12 @@ class Space:
         return found
 
 
-def parse_space(texts: Sequence[str]) -> Space:
+def parse_space(texts: Sequence[str], fractions: Collection[str] = ()) -> Space:
     """Returns the space that all values of `--space` describe.
+
+    Args:
+      texts: the values.
+      fractions: names of parameters that are no whole numbers although the ends of their ranges are.
 
     Raises:
       ConfigError: one is not of the grammar, names no flag, or is empty; the text is one line.
@@ -181,7 +185,7 @@ def parse_space(texts: Sequence[str]) -> Space:
         if _FUNCTION.fullmatch(text):
             functions.append(text)
             continue
-        parameter = _parameter(text)
+        parameter = _parameter(text, fractions)
         if parameter.name in parameters:
             raise ConfigError(f"--space={shown(text)}: {parameter.name} is in the space already: give it once.")
         parameters[parameter.name] = parameter
@@ -197,12 +201,13 @@ def flag_of(name: str, value: Value) -> str:
     return f"--{flag}={argument}={text}" if dot else f"--{flag}={text}"
 
 
-def _parameter(text: str) -> Parameter:
+def _parameter(text: str, fractions: Collection[str]) -> Parameter:
     entry = _ENTRY.fullmatch(text)
     if entry is None:
         raise ConfigError(f"--space={shown(text)} is not understood: {_FORMS}.")
     name = entry[1] + (f".{entry[2]}" if entry[2] else "")
     kind = _check_name(name, f"--space={shown(text)}")
+    kind = float if name in fractions else kind
     found = _RANGE.fullmatch(entry[3])
     if found:
         return _range(text, name, kind, found[1], found[2], found[3].split(":")[1:])

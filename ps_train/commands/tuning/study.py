@@ -62,7 +62,7 @@ class Settings:
 
     Attributes:
       name: name of the study in its storage.
-      storage: URL of the storage.
+      storage: URL of the storage, or one of Optuna's storages.
       direction: MAXIMIZE or MINIMIZE.
       sampler: one of SAMPLERS.
       pruner: one of PRUNERS.
@@ -74,7 +74,7 @@ class Settings:
     """
 
     name: str
-    storage: str
+    storage: Any
     direction: str
     sampler: str
     pruner: str

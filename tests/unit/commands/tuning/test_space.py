@@ -51,6 +51,12 @@ def test_a_text_is_a_range_or_choices(text, expected):
     assert parse_space([text]).parameters == (expected,)
 
 
+def test_an_argument_that_is_a_float_has_no_range_of_whole_numbers():
+    texts = ["model_arg.a:0..1", "model_arg.b:0..1", "model_arg.c:0..1:int"]
+    found = parse_space(texts, fractions=["model_arg.a", "model_arg.c"]).parameters
+    assert [parameter.is_whole for parameter in found] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

@@ -1,0 +1,207 @@
+"""`python -m benchmarks tune`: steps until a study has found a planted optimum, by sampler and pruner.
+
+    python -m benchmarks tune --repeats=5           # five seeds; trials are trained by numpy in this process
+    python -m benchmarks tune --repeats=5 --jobs    # and one study of 50 trials x 3 executions, of real jobs
+
+The model is `planted.py`.  The studies are those of `python -m ps_train tune`, with its samplers, pruners and state
+machine; only a job is replaced, by the same training in numpy, because 150 jobs of seconds for each study would take
+hours.  A study has found the optimum when a complete trial is among the best 2 % of what random proposals give: that
+value is measured beforehand, with 1000 proposals of another seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks import machine, planted, results
+from benchmarks.errors import ContenderError
+from benchmarks.table import markdown
+from ps_train.commands.tuning.search import Ending, Search
+from ps_train.commands.tuning.space import parse_space
+from ps_train.commands.tuning.study import MINIMIZE, Settings, Study, TrialRecord, import_optuna
+
+TRIALS, EXECUTIONS, STEPS, EVALUATE = 50, 3, 200, 20
+MOST_TRIALS, PROPOSALS, SHARE, TARGET = 400, 1000, 0.02, 0.4
+STUDIES = (("random", "none"), ("tpe", "none"), ("tpe", "median"), ("tpe", "hyperband"))
+
+
+class InProcess:
+    """An execution without a process: it makes the steps up to its next evaluation at each look."""
+
+    def __init__(self, trial: TrialRecord, seed: int) -> None:
+        self._training = planted.descend(**_arguments(trial.flags), seed=seed, steps=STEPS, evaluate=EVALUATE)
+        self._step, self._value, self._is_stopped = 0, float("nan"), False
+
+    def evaluations(self) -> Sequence[tuple[int, float]]:
+        self._step, self._value = next(self._training)
+        return [(self._step, self._value)]
+
+    def poll(self) -> Ending | None:
+        if self._is_stopped:
+            return Ending(143, steps=self._step)
+        if not np.isfinite(self._value):  # a job ends there too
+            return Ending(1, steps=self._step, cause="the loss is not finite")
+        return Ending(0, self._value, self._step) if self._step == STEPS else None
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    kill = stop
+
+
+def run(options: argparse.Namespace) -> int:
+    record: dict[str, Any] = {"date": results.today(), "machine": machine.machine(), "load": [machine.load_average()]}
+    record["found_below"] = found_below()
+    record["studies"] = [
+        study_of(sampler, pruner, seed, record["found_below"])
+        for seed in range(1, options.repeats + 1)
+        for sampler, pruner in STUDIES
+    ]
+    if options.jobs:
+        record["jobs"] = study_of_jobs()
+    record["load"].append(machine.load_average())
+    text = report(record)
+    results.store("tune", record, text, "", options.results)
+    print(text)
+    return 0
+
+
+def found_below() -> float:
+    """Returns the value of the best 2 % of random proposals."""
+    random = np.random.default_rng(12345)
+    rates = 10 ** random.uniform(-4, 0, PROPOSALS)
+    kinds = random.choice(["left", "right", "middle"], PROPOSALS)
+    places = random.uniform(size=(PROPOSALS, 2))
+    added = [planted.added(a, b, kind) for (a, b), kind in zip(places.tolist(), kinds.tolist(), strict=True)]
+    runs = [
+        list(planted.descend_all(rates, np.array(added), seed=seed, steps=STEPS, evaluate=STEPS))[-1][1]
+        for seed in range(EXECUTIONS)
+    ]
+    values = np.mean(runs, axis=0)
+    return float(np.quantile(np.where(np.isfinite(values), values, np.inf), SHARE))
+
+
+def study_of(sampler: str, pruner: str, seed: int, below: float) -> dict[str, Any]:
+    """Runs a study until it has found the optimum and has 50 trials; returns its numbers."""
+    storage = import_optuna().storages.InMemoryStorage()
+    seed_of_study = seed * 1000
+    settings = Settings(
+        "planted", storage, MINIMIZE, sampler, pruner, seed_of_study, EXECUTIONS, STEPS, EVALUATE, {}
+    )  # fmt: skip
+    study = Study(settings, parse_space(planted.SPACE))
+    found: dict[str, Any] = {}
+
+    def ended(number: int) -> None:
+        best = study.best(1)
+        if not found and best and best[0].value is not None and best[0].value <= below:
+            trials = study.finished()
+            found.update(steps=sum(trial.steps for trial in trials), trials=len(trials))
+
+    def start(trial: TrialRecord, execution: int) -> InProcess:
+        return InProcess(trial, seed_of_study + execution)
+
+    for trials in (TRIALS, MOST_TRIALS):
+        search = Search(study, start, trials, ended=ended)
+        while (trials == TRIALS or not found) and search.advance():
+            pass
+    finished, best = study.finished(), study.best(1)[0]
+    return {
+        "sampler": sampler,
+        "pruner": pruner,
+        "seed": seed,
+        "found": bool(found),
+        "steps": found.get("steps", sum(trial.steps for trial in finished)),
+        "trials": found.get("trials", len(finished)),
+        "steps_of_50": sum(trial.steps for trial in finished[:TRIALS]),
+        "best": best.value,
+        "params": dict(best.params),
+    }
+
+
+def study_of_jobs() -> dict[str, Any]:
+    """Runs a study of real jobs; returns its numbers."""
+    with tempfile.TemporaryDirectory() as name:
+        command = [
+            sys.executable, "-m", "ps_train", "tune", "--model=benchmarks.planted:Planted", "--objective=mse",
+            f"--trials={TRIALS}", f"--executions={EXECUTIONS}", f"--max_steps={STEPS}", f"--batch_size={planted.BATCH}",
+            "--optimizer=sgd", "--num_workers=1", "--parallel_trials=2", f"--study_dir={name}/study",
+            *(f"--space={text}" for text in planted.SPACE),
+        ]  # fmt: skip
+        began = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ContenderError(f"tune ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+        summary = json.loads((pathlib.Path(name) / "study" / "study.json").read_text())
+    best = next(trial for trial in summary["trials"] if trial["number"] == summary["best"])
+    states = [trial["state"] for trial in summary["trials"]]
+    return {
+        "secs": time.monotonic() - began,
+        "trials": len(states),
+        "complete": states.count("complete"),
+        "failed": states.count("failed"),
+        "steps": sum(trial["steps"] for trial in summary["trials"]),
+        "best": best["value"],
+        "spread": best["spread"],
+        "params": best["params"],
+    }
+
+
+def report(record: dict[str, Any]) -> str:
+    """Returns the report of a record."""
+    rows, base = [], _steps(record, *STUDIES[0])
+    for sampler, pruner in STUDIES:
+        steps = _steps(record, sampler, pruner)
+        mine = [one for one in record["studies"] if (one["sampler"], one["pruner"]) == (sampler, pruner)]
+        rows.append([
+            sampler, pruner, " ".join(f"{one['steps']}{'' if one['found'] else '+'}" for one in mine),
+            " ".join(str(one["trials"]) for one in mine), f"{statistics.fmean(steps):.0f}",
+            f"{sum(steps) / sum(base):.0%}", f"{statistics.fmean(one['steps_of_50'] for one in mine):.0f}",
+        ])  # fmt: skip
+    head = ["sampler", "pruner", "steps of each seed", "trials of each seed", "mean steps", "of random", "50 trials"]
+    share = sum(_steps(record, "tpe", "median")) / sum(base)
+    lines = [
+        f"# Search for a planted optimum, measured on {record['date']}",
+        "",
+        f"{machine.text(record['machine'])}; load average {record['load'][0]} before, {record['load'][-1]} after.",
+        "",
+        f"Steps until a complete trial has a test error of at most {record['found_below']:.4f}, the best {SHARE:.0%}",
+        f"of {PROPOSALS} random proposals. A trial has {EXECUTIONS} executions of {STEPS} steps, evaluated every",
+        f"{EVALUATE}. The executions are numpy's in one process; the studies are those of `python -m ps_train tune`.",
+        f"A `+` marks a study without such a trial after {MOST_TRIALS} trials. The last column has the steps of the",
+        f"first {TRIALS} trials.",
+        "",
+        markdown(head, rows),
+        "",
+        f"TPE with the median pruner made {share:.0%} of the steps of random search without pruning "
+        f"(target: {TARGET:.0%}, {'reached' if share <= TARGET else 'missed'}).",
+    ]
+    if jobs := record.get("jobs"):
+        lines += [
+            "",
+            f"A study of real jobs, two at a time: {jobs['trials']} trials of {EXECUTIONS} jobs in",
+            f"{jobs['secs']:.0f} s, {jobs['complete']} complete and {jobs['failed']} failed. The best test error is",
+            f"{jobs['best']:.4f} (standard deviation {jobs['spread']:.4f}) with {jobs['params']}.",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _steps(record: dict[str, Any], sampler: str, pruner: str) -> list[int]:
+    return [one["steps"] for one in record["studies"] if (one["sampler"], one["pruner"]) == (sampler, pruner)]
+
+
+def _arguments(flags: Sequence[str]) -> dict[str, Any]:
+    """Returns the arguments of `descend` of a trial's flags."""
+    texts: dict[str, str] = dict(flag.removeprefix("--").removeprefix("model_arg=").split("=") for flag in flags)
+    values: dict[str, Any] = {name: float(text) for name, text in texts.items() if name != "kind"}
+    return {**values, "kind": texts["kind"]}
