@@ -31,7 +31,9 @@ from ps_train.base.errors import (
     ConfigError,
     ModelError,
     PsTrainError,
+    TrainingError,
     exit_code_of_signal,
+    one_line,
     signal_name,
 )
 from ps_train.base.remote_files import scheme_of
@@ -362,8 +364,13 @@ def _search(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str,
     try:
         while not signals.got and search.advance():
             time.sleep(_LOOK_SECS)
-    except BaseException:
+    except BaseException as error:
         _end_all(search, signals)
+        if type(error).__module__.partition(".")[0] in ("sqlalchemy", "optuna"):
+            raise TrainingError(
+                f"the storage {study.settings.storage} failed ({one_line(error)[:_SHOWN_CAUSE]}): the same command "
+                "goes on when it works again."
+            ) from None
         raise
     if signals.got:
         console.line(f"got {signal_name(signals.got[0])}: the trials that run are stopped")
