@@ -95,6 +95,13 @@ class AbandonedCallError(BaseException):
     """Ends a thread whose sessions were abandoned while it was inside a call; no `except Exception` catches it."""
 
 
+_MOST_OPTIMIZED = 2_000
+"""Maximum number of operations of a graph that TensorFlow optimizes before a call.
+
+For each new call, also of a single value, it converts and optimizes the whole graph.  For large graphs this is most of
+the time until the first step, and makes steps no faster (docs/decisions/0042-how-often-a-model-is-built.md).
+"""
+
 _open_sessions: set[Session] = set()
 """Keeps sessions from garbage collection, which would close them and wait for tasks that are gone."""
 
@@ -211,7 +218,7 @@ class Session(v1.Session):
     """A `tf.compat.v1.Session` that repeats calls which a task has refused.
 
     Args:
-      target, graph, config: as in the base class.
+      target, graph, config: as in the base class; a large graph is not optimized.
       group: the sessions with which it is abandoned; None for a session of its own.
 
     Attributes:
@@ -223,6 +230,9 @@ class Session(v1.Session):
     is_connected = False
 
     def __init__(self, target: str, graph: tf.Graph, config: v1.ConfigProto, group: SessionGroup | None = None) -> None:
+        if len(graph.get_operations()) > _MOST_OPTIMIZED:
+            config = v1.ConfigProto.FromString(config.SerializeToString())
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
         super().__init__(target, graph=graph, config=config)
         self.group = group
         self._prepared: set[tuple[Any, ...]] = set()

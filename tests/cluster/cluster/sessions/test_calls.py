@@ -150,3 +150,16 @@ def test_a_session_tells_while_a_call_of_new_fetches_or_feeds_is_prepared_and_ma
     with pytest.raises(ValueError):
         session.run(more, {fed: [1, 2]})
     assert not session.is_preparing
+
+
+@pytest.mark.parametrize("operations, left", [(2_000, 0), (2_001, 2)])
+def test_a_large_graph_is_run_as_it_is(operations: int, left: int) -> None:
+    with tf.Graph().as_default() as graph:
+        given = v1.placeholder(tf.float32, [2, 3])
+        same = tf.identity(tf.transpose(tf.transpose(given)))  # what TensorFlow's optimizer leaves out
+        while len(graph.get_operations()) < operations:
+            tf.no_op()
+    metadata, options = v1.RunMetadata(), v1.RunOptions(output_partition_graphs=True)
+    with Session("", graph, v1.ConfigProto()) as session:
+        session.run(same, {given: [[1, 2, 3], [4, 5, 6]]}, options=options, run_metadata=metadata)
+    assert sum(node.op.endswith("Transpose") for part in metadata.partition_graphs for node in part.node) == left
