@@ -33,6 +33,7 @@ Files:
     output_fields.py        Fields of the Job about what a process writes and uses: checkpoints, logs and devices
     paths.py                Paths in flags: `~` is expanded, and an address of another file system is not taken for a
                               local directory
+    slice_names.py          Names of metrics of a part of the test data (--eval_by)
     tf_config.py            Parser of clusters described in JSON: the environment variable `TF_CONFIG`, and the file
                               of --cluster_file
     trackers.py             Experiment trackers (--track): the check that the package is there, and what the

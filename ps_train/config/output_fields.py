@@ -171,6 +171,12 @@ class OutputFields:
         "Least seconds between the beginnings of two evaluations; the last one is never delayed.",
         at_least(0),
     )
+    eval_by: str = job_field(
+        "",
+        "evaluation",
+        "FIELD: metrics also for the examples of each of the 20 most frequent values of this feature, and for the "
+        "others together; in result.json, on the status page and in TensorBoard.",
+    )
     early_stop: str = job_field(
         "",
         "evaluation",

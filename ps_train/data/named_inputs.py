@@ -49,6 +49,11 @@ def named_inputs(features: Any, labels: Any) -> dict[str, tf.Tensor]:
     )
 
 
+def feature_paths(features: Any) -> dict[str, Any]:
+    """Returns the features by name, with a slash before each further level; that of a single one is ""."""
+    return dict(_leaves(features[0] if isinstance(features, Batch) else features))
+
+
 def of_kind(kind: str, named: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the inputs of a kind, "feature" or "label"."""
     return {name: tensor for name, tensor in named.items() if name.startswith(kind)}

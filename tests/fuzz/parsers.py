@@ -221,7 +221,8 @@ PARSERS: dict[str, Parser] = {
     "model_ready": _record(records.ModelReady, {"step": 1, "by": "p", "generation": "g", "run_id": "r"}),
     "stop_request": _record(records.StopRequest, {"by": "worker:0", "signum": 15}),
     "eval_assignment": _record(
-        records.EvalAssignment, {"token": "t", "shares": {"worker:1": 1}, "count": 2, "least_examples": 9}
+        records.EvalAssignment,
+        {"token": "t", "shares": {"worker:1": 1}, "count": 2, "least_examples": 9, "field": "f", "values": ["a", "b"]},
     ),
     "outcome": _record(records.Outcome, {"kind": "done", "by": "c", "cause": "x", "signum": 0, "config": False}),
     "doctor_record": _record(

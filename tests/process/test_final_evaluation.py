@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.long import long
+from tests.support.models import Divided
 from tests.support.processes import Processes, TestCluster
 
 MEAN_SQUARE = float(np.mean(np.arange(5000.0) ** 2))
@@ -51,3 +52,42 @@ def test_the_chief_scores_the_share_of_a_worker_that_does_not(processes: Process
         assert process.wait(60) == 0, process.output
     assert "the chief scores the shard of worker:1 too" in chief.output
     check_result(cluster)
+
+
+@pytest.mark.long
+def test_metrics_of_slices_are_in_the_result_and_in_the_report(processes: Processes) -> None:
+    flags = ("--max_steps=10", "--verbose", "--eval_by=country")
+    cluster = TestCluster(processes, 1, 2, "--model=tests.support.models:Divided", *flags)
+    servers, workers = cluster.start_all()
+    for process in (*servers, *workers):
+        assert process.wait(120) == 0, process.output
+    assert "shard 1 of 2 of the test data is scored" in workers[1].output
+    result = json.loads((cluster.model_dir / "result.json").read_text())
+    features = Divided().data("test", "").features
+    slices = result["slices"]["country"]
+    assert list(slices) == ["nowhere", "fr", "de", "\N{LATIN SMALL LETTER E WITH ACUTE}\\n", "us"]
+    for name, found in slices.items():
+        x = features["x"][features["country"] == name.replace("\\n", "\n")]
+        assert found["examples"] == len(x)
+        assert found["mean"] == pytest.approx(x.mean(), abs=1e-5) and found["largest"] == x.max()
+    assert result["metrics"].keys() == {"mean", "largest", "grouped_auc"}
+    assert f"test country=us: examples {slices['us']['examples']:.4f}" in workers[0].output
+    assert '"field": "country"' in (cluster.model_dir / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "text"),
+    [
+        ("Divided", "contry", "eval_by=contry (from the command line): there is no such feature; use one of country"),
+        long("Divided", "x", "it is a feature of float32 and shape (None,)"),
+        long("UsesAnotherTensor", "country", "metric mean uses a tensor that is not among the arguments of metrics()"),
+        long("Linear", "country", "eval_by=country (from the command line) needs metrics of a test split, but"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused_before_any_step(
+    processes: Processes, model: str, field: str, text: str
+) -> None:
+    run = processes.run(f"--model=tests.support.models:{model}", "--max_steps=5", f"--eval_by={field}", "--model_dir=m")
+    assert run.wait(100) == 2, run.output
+    assert text in run.lines[-1], run.output
+    assert "step " not in run.output

@@ -19,6 +19,7 @@ from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.step.evaluation import EvalGraph, build_eval_graph, evaluate
+from ps_train.engine.step.slices import Slices
 from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
@@ -121,11 +122,13 @@ class InProcessCluster:
         """As the chief scores the values on the ps."""
         return evaluate(*self.scoring())
 
-    def scoring(self, share: DataShard = WHOLE, worker: int = 0) -> tuple[v1.Session, EvalGraph]:
+    def scoring(
+        self, share: DataShard = WHOLE, worker: int = 0, slices: Slices | None = None
+    ) -> tuple[v1.Session, EvalGraph]:
         """What a worker scores a share of the test data with."""
         task = Task("worker", worker)
         source = DataSource(lambda: self.model.data("test", ""))
-        scoring = build_eval_graph(self.model, source, self.traced, self.plan, device_of(task), share)
+        scoring = build_eval_graph(self.model, source, self.traced, self.plan, device_of(task), share, slices)
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
         return POOL.session(self.targets[worker], scoring.graph, config), scoring

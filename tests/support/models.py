@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import Arrays, Model
+from ps_train import Arrays, Model, metrics
 
 
 class Linear(Model):
@@ -302,3 +302,45 @@ class SlowToBuild(Linear):
     def forward(self, features, training):
         time.sleep(float(os.environ.pop("BUILD_SECS", "0")))
         return super().forward(features, training)
+
+
+class Divided(Model):
+    """One weight; the test split has examples of five values of a field, with one that has no clicks."""
+
+    def __init__(self, count: int = 50_000) -> None:
+        self.count = count
+
+    def data(self, split, data_dir):
+        count = self.count if split == "test" else 64
+        random = np.random.default_rng(4)
+        kind = random.choice(5, count, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+        x = random.normal(size=count).astype(np.float32)
+        clicks = (random.random(count) < 1 / (1 + np.exp(-x * kind))) & (kind > 0)
+        names = np.array(["nowhere", "fr", "de", "\N{LATIN SMALL LETTER E WITH ACUTE}\n", "us"])[kind]
+        fields = {"x": x, "country": names, "kind": kind, "column": kind[:, np.newaxis] > 2, "user": kind * 7}
+        return Arrays(fields, clicks.astype(np.float32))
+
+    def forward(self, features, training):
+        self.x = features["x"]
+        return {
+            "logits": features["x"] + 0.0 * v1.get_variable("w", []),
+            "user": features["user"],
+            "fixed": tf.zeros(5),
+        }
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(tf.square(outputs["logits"] - labels))
+
+    def metrics(self, outputs, labels):
+        largest = v1.get_local_variable("largest", initializer=0.0, collections=[v1.GraphKeys.METRIC_VARIABLES])
+        update = largest.assign(tf.maximum(largest, tf.reduce_max(outputs["logits"])))
+        return {
+            "mean": v1.metrics.mean(outputs["logits"]),
+            "largest": (largest.read_value(), update),
+            "grouped_auc": metrics.grouped_auc(labels, outputs["logits"], outputs["user"]),
+        }
+
+
+class UsesAnotherTensor(Divided):
+    def metrics(self, outputs, labels):
+        return {"mean": v1.metrics.mean(self.x)}

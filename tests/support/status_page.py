@@ -57,6 +57,13 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         "dropped": 0,
         "batch_size": None,
         "metrics": {"accuracy": 0.94},
+        "slices": {
+            "field": "country",
+            "rows": [
+                {"value": "de", "metrics": {"examples": 700.0, "accuracy": 0.95}},
+                {"value": "(others)", "metrics": {"examples": 300.0}},
+            ],
+        },
         "step_time": {name: {"step": 1150, "secs": 0.0081, **parts, "other": 0.0006} for name in names},
         "staleness": None if update == "sync" else {**stale, "per_worker": dict.fromkeys(names, stale)},
         "waiting": None if update == "async" else {"share": 0.12, "per_worker": dict.fromkeys(names, 0.12)},

@@ -216,12 +216,16 @@ class EvalAssignment(Record):
       shares: each task's share.  Share 0 is the chief's and is not listed.
       count: the number of shares.
       least_examples: examples of a share after which scoring may end, if the data do not.
+      field: the field of the features by whose values there are metrics of parts of the data; "" for none.
+      values: the values that have a part of their own.
     """
 
     token: str
     shares: dict[str, int]
     count: int
     least_examples: int = 0
+    field: str = ""
+    values: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ Files:
     front.py         The front of a step: the part that reads the batch, finds its ids, and pulls values and rows
     label_values.py  Check of the labels of a binary cross-entropy in the first steps: they must be 0 to 1
     metric_sums.py   Totals of a model's metrics, put together over the shards of the test data
+    slices.py        Metrics of parts of the test data, one for each frequent value of a field
     model_hooks.py   The hooks of every worker: those of the user's model, and the one that dynamic sharding needs
     ps_state.py      The variables on the ps that one replica's graph uses
     ps_step.py       The ps's part of a training step: the update, and all variables there that it makes

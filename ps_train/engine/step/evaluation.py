@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.private_tf import add_control_inputs
 from ps_train.cluster.sessions.calls import LONG_CALL
 from ps_train.config.job import Job
+from ps_train.config.slice_names import slice_metric
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.named_inputs import label_error
 from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
@@ -29,6 +30,7 @@ from ps_train.data.split import INFINITE, UNKNOWN, endless
 from ps_train.data.stream import data_error
 from ps_train.engine.step.forward import substituting_variables, with_lookups
 from ps_train.engine.step.metric_sums import MetricSums, make_metric_sums
+from ps_train.engine.step.slices import SliceMetrics, Slices, count_values, slice_keys, slice_metrics
 from ps_train.engine.transport.dense import Transport
 from ps_train.engine.transport.row_exchange import RowExchange
 from ps_train.engine.transport.vocabulary import make_vocabularies
@@ -85,6 +87,8 @@ class EvalGraph:
       count: local variable with the number of examples that the metrics are of.
       metric_sums: the totals behind the metrics; None if these cannot be put together.
       pull: copies the values on the ps to the worker, once for all batches; None if the graph has the values.
+      slices: the metrics of parts of the test data.
+      field: the field of the features that divides the test data; "" for none.
     """
 
     graph: tf.Graph
@@ -93,6 +97,8 @@ class EvalGraph:
     count: Any
     metric_sums: MetricSums | None = None
     pull: tf.Operation | None = None
+    slices: Sequence[SliceMetrics] = ()
+    field: str = ""
 
 
 def named_batches(source: DataSource, data: Any, shard: DataShard = WHOLE) -> Batches:
@@ -108,7 +114,13 @@ def make_count() -> Any:
 
 
 def build_eval_graph(
-    model: Model, source: DataSource, model_variables: ModelVariables, plan: Plan, worker_device: str, shard: DataShard
+    model: Model,
+    source: DataSource,
+    model_variables: ModelVariables,
+    plan: Plan,
+    worker_device: str,
+    shard: DataShard,
+    slices: Slices | None = None,
 ) -> EvalGraph | None:
     """Builds the graph that evaluates the values on the ps.
 
@@ -119,6 +131,7 @@ def build_eval_graph(
       plan: the ps of each variable.
       worker_device: device of the worker that evaluates.
       shard: the shard of the test split to score.
+      slices: the parts of the test data that have metrics of their own; None for none.
 
     Returns:
       The graph; None if the model has no test data or no metrics.
@@ -145,10 +158,13 @@ def build_eval_graph(
                 draw=lambda name, n, by_uses: exchange.draw(name, n, by_uses, after),
             )
             substitution = substituting_variables(values, variables)
-            metrics, metric_variables = _build_metrics(model, batches, substitution, lookups, step)
+            metrics, of_slices, metric_variables = _build_metrics(model, batches, substitution, lookups, step, slices)
             _start_with_all_ps(batches, model_variables, plan)
             sums = make_metric_sums(count, metric_variables, shard)
-        return EvalGraph(graph, batches, metrics, count, sums, tf.group(*copies.made)) if metrics else None
+        if not metrics:
+            return None
+        field = "" if slices is None else slices.field
+        return EvalGraph(graph, batches, metrics, count, sums, tf.group(*copies.made), of_slices, field)
 
 
 def _build_metrics(
@@ -157,8 +173,9 @@ def _build_metrics(
     substitution: contextlib.AbstractContextManager[ModelBuild],
     lookups: contextlib.AbstractContextManager[Any],
     step: Any,
-) -> tuple[Mapping[str, tuple[tf.Tensor, Any]], list[Any]]:
-    """Returns the model's metrics and the local variables that they made."""
+    slices: Slices | None,
+) -> tuple[Mapping[str, tuple[tf.Tensor, Any]], list[SliceMetrics], list[Any]]:
+    """Returns the model's metrics, those of slices, and the local variables that they made."""
     # Training may go on with local variables and lookup tables of the same names, so these are in another container.
     with v1.get_default_graph().container(_CONTAINER), substitution as build, overriding_global_step(step):
         with lookups:
@@ -166,7 +183,8 @@ def _build_metrics(
         build.adds_metrics = True
         before = {id(variable) for variable in v1.local_variables()}
         metrics = model.metrics(outputs, batches.labels)
-    return metrics, [variable for variable in v1.local_variables() if id(variable) not in before]
+        of_slices = slice_metrics(model, build, slices, batches, outputs) if metrics and slices is not None else []
+    return metrics, of_slices, [variable for variable in v1.local_variables() if id(variable) not in before]
 
 
 def _start_with_all_ps(batches: Batches, model_variables: ModelVariables, plan: Plan) -> None:
@@ -201,12 +219,46 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
     """
     batches = eval_graph.batches
     with eval_graph.graph.as_default():
-        updates = [update for _, update in eval_graph.metrics.values()]
+        every = [eval_graph.metrics, *(one.metrics for one in eval_graph.slices)]
+        updates = [update for metrics in every for _, update in metrics.values()]
         added = eval_graph.count.assign_add(tf.cast(batches.examples, tf.float64), read_value=True)
         session.run(v1.tables_initializer(), options=LONG_CALL)
         if eval_graph.pull is not None:
             session.run(eval_graph.pull, options=LONG_CALL)
         session.run(v1.local_variables_initializer())
+    for _ in _calls(session, batches, added, updates, limit):
+        pass
+
+
+def find_slices(source: DataSource, field: str, limit: EvalLimit | None = None) -> Slices:
+    """Returns slices for the most frequent values of a field in the test data, which are read once for this.
+
+    Args:
+      source: the test split, which is not None.
+      field: the field of the features.
+      limit: the end of data of an unknown number; None: their end.
+
+    Raises:
+      ConfigError: there is no such field, or it has a wrong type.
+      DataError: the data cannot be read.
+      ModelError: the data repeat themselves.
+    """
+    counts = dict[bytes, int]()
+    with tf.Graph().as_default(), tf.device("/device:CPU:0"):
+        batches, count = named_batches(source, source.get()), make_count()
+        keys = slice_keys(batches.features, field)
+        added = count.assign_add(tf.cast(batches.examples, tf.float64), read_value=True)
+        with v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:
+            session.run([v1.tables_initializer(), v1.local_variables_initializer()])
+            for found in _calls(session, batches, added, keys, limit):
+                counts = count_values(counts, found)
+    return Slices.of_counts(field, counts)
+
+
+def _calls(
+    session: v1.Session, batches: Batches, added: tf.Tensor, fetches: Any, limit: EvalLimit | None
+) -> Iterator[Any]:
+    """Yields what is fetched with each batch; `added` is the number of examples with those of the batch."""
     number = None if batches.cardinality is None else session.run(batches.cardinality)
     if number == INFINITE:
         raise endless(batches.name)
@@ -214,11 +266,12 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
     since = time.monotonic()
     while True:
         try:
-            examples, _ = session.run([added, updates], options=LONG_CALL)
+            examples, found = session.run([added, fetches], options=LONG_CALL)
         except tf.errors.OutOfRangeError:
             break
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
             raise data_error(error) or label_error(error) or error from None
+        yield found
         if number == UNKNOWN and limit is not None and limit.is_reached(examples, since):
             log.warning(
                 "%s did not end within %d examples and %.0fs (finish_timeout_secs): the metrics are those of these "
@@ -231,13 +284,23 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
 def metric_values(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float]:
     """Returns the present value of each metric by name; {} if they are of no example.
 
-    The numbers of a metric that has several are named NAME/0, NAME/1, and so on.
+    The numbers of a metric that has several are named NAME/0, NAME/1, and so on.  Metrics of slices are named as by
+    `slice_metric`; those of slices without examples are left out.
     """
     values, count = session.run([{name: value for name, (value, _) in eval_graph.metrics.items()}, eval_graph.count])
+    counts = session.run([one.count for one in eval_graph.slices])
     if not count:
         log.warning("%s has no examples: there is no score; check --data_dir", eval_graph.batches.name)
         return {}
-    return {key: number for name, value in values.items() for key, number in _numbers(name, np.asarray(value))}
+    found = {key: number for name, value in values.items() for key, number in _numbers(name, np.asarray(value))}
+    for one, examples in zip(eval_graph.slices, counts, strict=True):
+        if not examples:
+            continue
+        values = session.run({name: value for name, (value, _) in one.metrics.items()})
+        for name, value in values.items():
+            for key, number in _numbers(name, np.asarray(value)):
+                found[slice_metric(key, eval_graph.field, one.name)] = number
+    return found
 
 
 def _numbers(name: str, value: np.ndarray[Any, Any]) -> list[tuple[str, float]]:

@@ -167,16 +167,11 @@ def _is_number(variable: Any) -> bool:
 
 def _shard_variables(number: int, totals: Sequence[tf.Tensor]) -> list[Any]:
     """Makes variables in no collection, because they have no value until they are published."""
-    made = []
-    for index, total in enumerate(totals):
+    options: dict[str, Any] = {"trainable": False, "collections": [], "use_resource": True}
+    name, (vector, *rows) = f"ps_train/totals/{number}", totals
+    made = [v1.get_variable(name, vector.shape, vector.dtype, v1.zeros_initializer(), **options)]
+    for index, some in enumerate(rows):
         # The number of rows must not look constant.
-        empty = v1.placeholder_with_default(
-            np.zeros([n or 0 for n in total.shape], total.dtype.as_numpy_dtype), total.shape
-        )
-        name = f"ps_train/totals/{number}" + (f"/rows/{index}" if index else "")
-        made.append(
-            v1.get_variable(
-                name, initializer=empty, validate_shape=False, trainable=False, collections=[], use_resource=True
-            )
-        )
+        empty = v1.placeholder_with_default(tf.zeros([0, some.shape[1]], some.dtype), some.shape)
+        made.append(v1.get_variable(f"{name}/rows/{index}", initializer=empty, validate_shape=False, **options))
     return made

@@ -106,6 +106,7 @@ class ModelBuild:
     Attributes:
       adds_metrics: True while metrics are built; a variable that `get` does not know then becomes local.
       regularized: variable name to the value that its regularizer gets; else the regularizer gets the model's value.
+      local_prefix: begin of the names of local variables, so that metrics that are built again get their own.
     """
 
     def __init__(self, get: Getter, graph: tf.Graph, prefix: str) -> None:
@@ -117,7 +118,7 @@ class ModelBuild:
         self._stand_ins: dict[str, Any] = {}
         self._order: list[str] = []
         self._is_making = False
-        self.adds_metrics = False
+        self.adds_metrics, self.local_prefix = False, ""
         self.regularized: Mapping[str, tf.Tensor] = {}
 
     def of_get_variable(self, getter: Getter, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -220,6 +221,7 @@ class ModelBuild:
     def _local(self, getter: Getter, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         known = _local_variables(self._graph)
         self._local_names.add(name)
+        name = f"{self.local_prefix}{name}"
         if name not in known:
             known[name] = made = self._maker(getter)(name, *args, **kwargs)
             self._made.pop(id(made))

@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.lifecycle import record_event
+from ps_train.config.slice_names import split_slices
 from ps_train.engine.checkpoint.contents import RUN_KEY
 from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
 from ps_train.engine.checkpoint.run_record import read_record
@@ -70,9 +71,11 @@ class EvalLog:
 
     Args:
       directory: the model directory; "" for none.
+      field: the field of --eval_by, whose metrics are left out of events.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, field: str = "") -> None:
+        self._field = field
         self._directory = os.path.join(directory, EVAL_DIRECTORY) if directory else ""
         self._due, self._found = 0.0, dict[int, dict[str, float]]()
         self._lock = threading.Lock()
@@ -83,7 +86,8 @@ class EvalLog:
             if self._directory and time.monotonic() >= self._due:
                 found = read_eval_metrics(self._directory)
                 for step in found.keys() - self._found.keys():
-                    values = "  ".join(f"{name} {value:.4f}" for name, value in found[step].items())
+                    whole, _ = split_slices(found[step], self._field)
+                    values = "  ".join(f"{name} {value:.4f}" for name, value in whole.items())
                     record_event("evaluated", f"step {step}: {values}", "evaluator:0")
                 self._due, self._found = time.monotonic() + _READ_SECS, found
             return self._found

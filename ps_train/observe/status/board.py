@@ -23,6 +23,7 @@ from ps_train.base.lifecycle import Recorder
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
+from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.counter_values import ADAPTED, RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
@@ -89,7 +90,7 @@ class Board:
         self._chief = str(cluster.chief)
         self.tasks = TaskBoard(cluster, plan, job.heartbeat_timeout_secs, recorder)
         self._limits = Limits.parse(job.health_limits)
-        self._history, self._evaluations = History(), EvalLog(directory)
+        self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
         self._lock = threading.Lock()
         self._start = time.time()
@@ -151,6 +152,7 @@ class Board:
         """Returns the content of /api/status."""
         with self._lock:
             progress, counters, saves, end = self._progress, self._counters, self._saves, self._end
+        whole, slices = split_slices(self._metrics or self._evaluations.newest(), self._job.eval_by)
         workers = self.tasks.workers(time.monotonic())
         ended = end[2] if end else time.time()
         found = {
@@ -162,7 +164,8 @@ class Board:
             "start_time": self._start,
             "elapsed_secs": ended - self._start,
             **_of_progress(progress, self._job.last_step, end is not None),
-            "metrics": self._metrics or self._evaluations.newest(),
+            "metrics": whole,
+            "slices": _listed(self._job.eval_by, slices),
             **_of_counters(counters),
             "step_time": self.tasks.step_times(),
             "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps()],
@@ -179,7 +182,9 @@ class Board:
 
     def history(self) -> dict[str, Any]:
         """Returns the content of /api/history."""
-        evaluations = [{"step": step, "metrics": m} for step, m in self._evaluations.read().items()]
+        field = self._job.eval_by
+        found = self._evaluations.read().items()
+        evaluations = [{"step": step, "metrics": split_slices(metrics, field)[0]} for step, metrics in found]
         return {"version": VERSION, "points": self._history.points(), "evaluations": evaluations}
 
     def _described(self) -> dict[str, Any]:
@@ -193,6 +198,12 @@ class Board:
             return "finishing"
         own = next((worker["state"] for worker in workers if worker["task"] == self._chief), TaskState.STARTING)
         return _STATES.get(own, "training")
+
+
+def _listed(field: str, slices: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
+    """Returns the metrics of slices in their order; None without slices."""
+    rows = [{"value": value, "metrics": metrics} for value, metrics in slices.items()]
+    return {"field": field, "rows": rows} if rows else None
 
 
 def _of_progress(progress: Progress | None, last: int | None, has_ended: bool) -> dict[str, Any]:

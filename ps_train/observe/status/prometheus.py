@@ -59,7 +59,14 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
     yield "conflict_rate", "gauge", "Share of updates with any staleness.", [({}, stale.get("conflict_rate"))]
     yield "waiting_share", "gauge", "Share of the time spent waiting for other workers.", [({}, waiting.get("share"))]
     metrics: list[Sample] = [({"name": name}, value) for name, value in status["metrics"].items()]
+    slices = status["slices"] or {"field": "", "rows": []}
+    of_slices: list[Sample] = [
+        ({"name": name, "field": slices["field"], "value": row["value"]}, number)
+        for row in slices["rows"]
+        for name, number in row["metrics"].items()
+    ]
     yield "metric", "gauge", "Newest metrics of an evaluation.", metrics
+    yield "slice_metric", "gauge", "Newest metrics of the examples with a value of a field.", of_slices
     stream: dict[str, Any] = status["stream"] or {"partitions": []}
     lags: list[Sample] = [
         ({"partition": str(one["partition"]), "unit": stream["unit"]}, one["lag"]) for one in stream["partitions"]

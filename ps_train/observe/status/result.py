@@ -7,6 +7,7 @@ from typing import Any
 
 from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
+from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.counter_values import RunCounterValues
 
 
@@ -20,7 +21,7 @@ class RunSummary:
       examples_made: examples used by this chief process.
       wall_secs: duration of the training in seconds.
       loss: the last loss; None if there is none.
-      metrics: metrics of the test split.
+      metrics: metrics of the test split, with those of its slices.
       counters: the counters of the whole job.
       saving: statistics of the checkpoints; see `AsyncSaver.report`.
       loss_scale: the last loss scale of the chief; None unless the loss is scaled.
@@ -63,12 +64,14 @@ class RunSummary:
 
     def result(self, job: Job) -> dict[str, Any]:
         """Returns the content of result.json; rates are those of this process, counts those of the whole job."""
+        whole, slices = split_slices(self.metrics, job.eval_by)
         reports = {"staleness": self.counters.staleness_report(), "waiting": self.counters.waiting_report()}
         return {
             "global_step": self.step,
             "examples": int(self.counters.examples),
             "loss": self.loss,
-            "metrics": self.metrics,
+            "metrics": whole,
+            **({"slices": {job.eval_by: slices}} if slices else {}),
             "wall_secs": round(self.wall_secs, 3),
             "steps_per_sec": round(self.steps_made / self.wall_secs, 3) if self.wall_secs else 0.0,
             "examples_per_sec": round(self.examples_made / self.wall_secs, 3) if self.wall_secs else 0.0,

@@ -14,6 +14,7 @@ from ps_train.base.errors import DataError, JobFailedError, SaveError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.untrusted import is_of, parse_json, read_text
 from ps_train.config.job import Job
+from ps_train.config.slice_names import split_slices
 from ps_train.observe.status.health import warnings
 from ps_train.observe.status.observer import JobObserver
 from ps_train.observe.status.result import RunSummary
@@ -48,8 +49,11 @@ def report_end(
         health = observer.board.status()["health"]
     for line in [*summary.lines(job, reason), *warnings(health)]:
         console.line(line)
-    if summary.metrics:
-        console.line("test " + metrics_line(summary.metrics))
+    whole, slices = split_slices(summary.metrics, job.eval_by)
+    if whole:
+        console.line("test " + metrics_line(whole))
+    for value, metrics in slices.items():
+        console.line(f"test {job.eval_by}={value}: {metrics_line(metrics)}")
     # The previous chief may have been stopped before it wrote the result.
     if summary.steps_made <= 0 and read_result_step(directory) == summary.step:
         return False

@@ -34,12 +34,14 @@ from ps_train.base.errors import (
 from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
+from ps_train.config.slice_names import split_slices
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.contents import examples_of
 from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints, run_of
 from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
-from ps_train.engine.step.evaluation import EvalLimit
+from ps_train.engine.step.evaluation import EvalLimit, find_slices
+from ps_train.engine.step.slices import Slices
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import test_source, training_source
 from ps_train.observe.progress.eval_events import run_value
@@ -79,9 +81,13 @@ def _run(job: Job, console: Console, model_directory: ReadDirectory) -> int:
     source = test_source(model, job)
     gc_control.resume()
     exports = EvalExports(job, directory, functools.partial(_export, model, job, source))
-    scorer = _CheckpointScorer(
-        directory, lambda path: score(model, source, path, EvalLimit.of(job, examples_of(path))), console, exports
-    )
+    divided = _Divided(job, source)
+
+    def scored(path: str) -> dict[str, float]:
+        limit = EvalLimit.of(job, examples_of(path))
+        return score(model, source, path, limit, slices=divided.slices(limit))
+
+    scorer = _CheckpointScorer(directory, scored, console, exports, job.eval_by)
     monitor = RunMonitor(job, time.monotonic())
     next_score = float("-inf")
     while True:
@@ -131,6 +137,20 @@ def job_failure(ended: Status) -> JobFailedError:
     return error
 
 
+class _Divided:
+    """The parts of the test data (--eval_by), which are the same for all checkpoints."""
+
+    def __init__(self, job: Job, source: DataSource) -> None:
+        self._field, self._source = job.eval_by, source
+        self._found: Slices | None = None
+
+    def slices(self, limit: EvalLimit) -> Slices | None:
+        """Returns the parts; None for none."""
+        if self._field and self._found is None:
+            self._found = find_slices(self._source, self._field, limit)
+        return self._found
+
+
 class _CheckpointScorer:
     """Scorer of the newest readable checkpoint.
 
@@ -139,6 +159,7 @@ class _CheckpointScorer:
       score: returns the metrics of the checkpoint at a path.
       console: receives the metrics.
       exports: exports of the scored checkpoints.
+      field: the field of --eval_by, whose metrics are not shown on the console.
 
     Attributes:
       step: step of the last scored checkpoint; -1 before.
@@ -147,9 +168,15 @@ class _CheckpointScorer:
     """
 
     def __init__(
-        self, directory: str, score: Callable[[str], dict[str, float]], console: Console, exports: EvalExports
+        self,
+        directory: str,
+        score: Callable[[str], dict[str, float]],
+        console: Console,
+        exports: EvalExports,
+        field: str = "",
     ) -> None:
         self._directory, self._score, self._console, self._exports = directory, score, console, exports
+        self._field = field
         self._scored: tuple[int, int] | None = None
         self._tries: collections.Counter[tuple[int, int]] = collections.Counter()
         self._writer: Any = None
@@ -181,7 +208,9 @@ class _CheckpointScorer:
             time.sleep(_LOOK_SECS)
             return
         self._scored, self.step, self.count = version, version[0], self.count + 1
-        self._console.line(f"evaluation at step {self.step}: " + (metrics_line(metrics) or "no metrics"))
+        self._console.line(
+            f"evaluation at step {self.step}: " + (metrics_line(split_slices(metrics, self._field)[0]) or "no metrics")
+        )
         if self._writer is None or run != self._run:  # the files of an ignored run are in another place now
             self._writer, self._run = _writer(self._directory), run
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]

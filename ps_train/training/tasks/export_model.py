@@ -24,6 +24,7 @@ from ps_train.engine.checkpoint.coded_rows import FLOAT32, CodedRows, auc_in
 from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
 from ps_train.engine.checkpoint.export import export, form_of
 from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
+from ps_train.engine.step.slices import Slices, slice_metrics
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
 from ps_train.modeling.splits import test_source
@@ -101,7 +102,12 @@ def _auc_facts(job: Job, model: Model, checkpoint: str, coded: str) -> dict[str,
 
 
 def score(
-    model: Model, source: DataSource, checkpoint: str, limit: EvalLimit | None = None, rows: str = FLOAT32
+    model: Model,
+    source: DataSource,
+    checkpoint: str,
+    limit: EvalLimit | None = None,
+    rows: str = FLOAT32,
+    slices: Slices | None = None,
 ) -> dict[str, float]:
     """Returns the model's metrics over the whole test split, with the values of a checkpoint.
 
@@ -111,9 +117,10 @@ def score(
       checkpoint: path of the checkpoint.
       limit: the end of scoring data of an unknown number; None: their end.
       rows: dtype of the rows of tables there, which is not float32 in the variables of an export in fewer bytes.
+      slices: the parts of the test data that have metrics of their own; None for none.
 
     Returns:
-      The value of each metric; {} without test data or metrics.
+      The value of each metric, as `metric_values`; {} without test data or metrics.
 
     Raises:
       DamagedCheckpointError: the checkpoint cannot be read.
@@ -128,8 +135,11 @@ def score(
             outputs = model.forward(batches.features, False)
             plain.build.adds_metrics = True
             metrics = model.metrics(outputs, batches.labels)
+            by = slices if metrics else None
+            of_slices = [] if by is None else slice_metrics(model, plain.build, by, batches, outputs)
         if not metrics:
             return {}
         with v1.Session() as session:
             restore_into(session, plain.variables, checkpoint)
-            return evaluate(session, EvalGraph(graph, batches, metrics, count), limit)
+            field = "" if by is None else by.field
+            return evaluate(session, EvalGraph(graph, batches, metrics, count, slices=of_slices, field=field), limit)

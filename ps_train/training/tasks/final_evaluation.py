@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -32,10 +33,12 @@ from ps_train.engine.step.evaluation import (
     EvalLimit,
     build_eval_graph,
     evaluate,
+    find_slices,
     metric_values,
     run_batches,
 )
 from ps_train.engine.step.metric_sums import Totals
+from ps_train.engine.step.slices import Slices
 from ps_train.modeling.splits import test_source
 from ps_train.training.loop.session import ClusterSessions
 from ps_train.training.tasks.join import Joined
@@ -57,15 +60,23 @@ class _ShardGraphs:
         self._prepared = prepared
         self.source = test_source(prepared.model, prepared.job)
 
-    def build(self, shard: DataShard) -> EvalGraph | None:
+    def build(self, shard: DataShard, slices: Slices | None) -> EvalGraph | None:
         task = self._prepared
-        return build_eval_graph(task.model, self.source, task.variables, task.plan, device_of(task.task), shard)
+        return build_eval_graph(task.model, self.source, task.variables, task.plan, device_of(task.task), shard, slices)
+
+    def slices(self, limit: EvalLimit) -> Slices | None:
+        """Returns the parts of the test data that have metrics of their own; None for none."""
+        field = self._prepared.job.eval_by
+        return find_slices(self.source, field, limit) if field and self._data() is not None else None
 
     def are_worthwhile(self) -> bool:
         """Returns True if the test data is large enough to be divided."""
-        with tf.Graph().as_default():
-            data = self.source.get()
+        data = self._data()
         return data is not None and not (isinstance(data, Arrays) and len(data) <= FEW_BATCHES * BATCH)
+
+    def _data(self) -> Any:
+        with tf.Graph().as_default():
+            return self.source.get()
 
 
 class EvalWorker:
@@ -84,12 +95,13 @@ class EvalWorker:
         assignment = records.EvalAssignment.from_json(text)
         index = assignment.shares.get(str(self._prepared.task))
         if index is not None:
-            done = self._submit(sessions, DataShard(index, assignment.count), assignment.least_examples)
+            slices = Slices(assignment.field, tuple(assignment.values)) if assignment.field else None
+            done = self._submit(sessions, DataShard(index, assignment.count), assignment.least_examples, slices)
             self._joined.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(self, sessions: ClusterSessions, shard: DataShard, least_examples: int) -> bool:
+    def _submit(self, sessions: ClusterSessions, shard: DataShard, least_examples: int, slices: Slices | None) -> bool:
         try:
-            graph = _ShardGraphs(self._prepared).build(shard)
+            graph = _ShardGraphs(self._prepared).build(shard, slices)
             assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
             session = sessions.open(graph.graph)
             run_batches(session, graph, EvalLimit(least_examples, self._prepared.job.finish_timeout_secs))
@@ -114,9 +126,10 @@ class EvalCoordinator:
     def score(self, sessions: ClusterSessions) -> dict[str, float]:
         """Returns the metrics over all test data; {} without test data or metrics."""
         workers = self._waiting_workers() if self._graphs.are_worthwhile() else []
-        graph = self._graphs.build(DataShard(0, 1 + len(workers)))
+        self._slices = self._graphs.slices(EvalLimit.of(self._prepared.job, self._trained))
+        graph = self._graphs.build(DataShard(0, 1 + len(workers)), self._slices)
         if graph is not None and workers and graph.metric_sums is None:
-            workers, graph = [], self._graphs.build(WHOLE)
+            workers, graph = [], self._graphs.build(WHOLE, self._slices)
         if graph is None:
             return {}
         session = sessions.open(graph.graph)
@@ -134,6 +147,7 @@ class EvalCoordinator:
             {task: 1 + n for n, task in enumerate(workers)},
             1 + len(workers),
             self._limit.examples,
+            *((self._slices.field, list(self._slices.values)) if self._slices is not None else ()),
         )
         self._joined.stores[0].set(records.SCORING, assignment.to_json())
         began = time.monotonic()
@@ -149,7 +163,7 @@ class EvalCoordinator:
         return metric_values(session, graph)
 
     def _score_alone(self, sessions: ClusterSessions, shard: DataShard) -> Totals:
-        graph = self._graphs.build(shard)
+        graph = self._graphs.build(shard, self._slices)
         assert graph is not None
         return self._totals_of_shard(sessions.open(graph.graph), graph)
 

@@ -22,6 +22,7 @@ from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays
 from ps_train.data.named_inputs import dense_inputs, of_kind
 from ps_train.data.pipeline import evaluation_batches
+from ps_train.engine.step.slices import Slices, slice_keys, slice_metrics
 from ps_train.engine.updates.apply_gradients import optimizer_groups
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.pairwise_shapes import check_shapes
@@ -44,10 +45,15 @@ def check_test_data(model: Model, job: Job) -> None:
       ModelError: it cannot be scored.
     """
     if type(model).metrics is Model.metrics:
+        _check_can_be_divided(job, has_metrics=False)
         return
     source = test_source(model, job)
     with tf.Graph().as_default():
-        warn_if_empty(source, source.get())
+        data = source.get()
+        warn_if_empty(source, data)
+        _check_can_be_divided(job, has_data=data is not None)
+        if job.eval_by:
+            slice_keys(evaluation_batches(data, 1).features, job.eval_by, described(job, "eval_by"))
 
 
 def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
@@ -68,6 +74,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
         data = source.get()
         if data is None:
             check_auc(job, {})
+            _check_can_be_divided(job, has_data=False)
             return
         warn_if_empty(source, data)
         warn_of_not_finite("test", data)
@@ -81,11 +88,22 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
             plain.build.adds_metrics = True
             with user_code("metrics()", of_kind("label", inputs)):
                 metrics = model.metrics(outputs, batches.labels)
-        check_metrics(metrics)
+            check_metrics(metrics)
+            if job.eval_by:
+                _check_can_be_divided(job, has_metrics=bool(metrics))
+                slices = Slices(job.eval_by, ())
+                slice_metrics(model, plain.build, slices, batches, outputs, described(job, "eval_by"))
         check_auc(job, metrics)
         for name, pair in metrics.items():
             check_shapes(f"metric {name}", pair, inputs)
         _check_predictions(predictions)
+
+
+def _check_can_be_divided(job: Job, has_data: bool = True, has_metrics: bool = True) -> None:
+    """Raises ConfigError if --eval_by is given, and there is nothing to divide."""
+    if job.eval_by and not (has_data and has_metrics):
+        missing = "metrics() returns none" if has_data else "data() returns no test split"
+        raise ConfigError(f"{described(job, 'eval_by')} needs metrics of a test split, but the model's {missing}.")
 
 
 def check_metrics(metrics: Any) -> None:

@@ -17,6 +17,7 @@ function showStatus(status) {
     });
   showHealth(status.health ?? []);
   showStream(status.stream ?? null);
+  showSlices(status.slices ?? null);
 }
 
 function showHistory(history) {

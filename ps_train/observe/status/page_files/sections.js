@@ -195,6 +195,24 @@ function showStream(stream) {
   );
 }
 
+function showSlices(slices) {
+  $("slices").hidden = slices === null;
+  if (slices === null) return;
+  const names = [...new Set(slices.rows.flatMap(({ metrics }) => Object.keys(metrics)))],
+    head = $("slices-table").tHead.rows[0];
+  setText($("slices-title"), `Metrics by ${slices.field}`);
+  while (head.cells.length > names.length + 1) head.lastChild.remove();
+  [slices.field, ...names].forEach((name, index) => {
+    const cell = head.cells[index] ?? head.appendChild(document.createElement("th"));
+    cell.scope = "col";
+    setText(cell, name);
+  });
+  fill(
+    $("slices-table").tBodies[0],
+    slices.rows.map(({ value, metrics }) => [value, ...names.map((name) => number(metrics[name]))]),
+  );
+}
+
 function showSteps({ step_time: times, waiting, staleness }) {
   const rows = Object.entries(times ?? {}).map(([label, traced]) => ({
     label,

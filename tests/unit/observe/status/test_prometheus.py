@@ -47,6 +47,16 @@ def test_the_lag_of_data_without_an_end_is_there_by_partition(status):
     assert found[("ps_train_next_cut_timestamp_seconds",)] == 1795737600.0
 
 
+def test_metrics_of_slices_have_field_and_value():
+    board = board_of(eval_by="country")
+    board.set_metrics({"auc": 0.8, 'auc/country=d"e': 0.7})
+    assert board.status()["metrics"] == {"auc": 0.8}
+    assert board.status()["slices"] == {"field": "country", "rows": [{"value": 'd"e', "metrics": {"auc": 0.7}}]}
+    found = samples(board.status())
+    assert found[("ps_train_slice_metric", ("field", "country"), ("name", "auc"), ("value", 'd"e'))] == 0.7
+    assert found[("ps_train_metric", ("name", "auc"))] == 0.8
+
+
 def test_texts_of_the_user_are_escaped(status):
     (labels,) = [key[1:] for key in samples(status) if key[0] == "ps_train_job_info"]
     assert dict(labels)["model"] == 'm:M"\\\n'

@@ -39,3 +39,12 @@ class TestRunSummary:
         assert "loss_scale" not in self.summary().result(Job())
         scaled = dataclasses.replace(self.summary(), loss_scale=1024.0)
         assert scaled.result(Job())["loss_scale"] == 1024.0
+
+    def test_metrics_of_slices_are_rows_of_their_own(self):
+        metrics = {"auc": 0.8, "auc/country=de": 0.7, "examples/country=de": 5.0, "auc/country=a/b=c": 0.6}
+        summary = dataclasses.replace(self.summary(), metrics=metrics)
+        result = summary.result(Job(eval_by="country"))
+        assert result["metrics"] == {"auc": 0.8}
+        assert result["slices"] == {"country": {"de": {"auc": 0.7, "examples": 5.0}, "a/b=c": {"auc": 0.6}}}
+        assert "slices" not in self.summary().result(Job(eval_by="country"))
+        assert summary.result(Job())["metrics"] == metrics
