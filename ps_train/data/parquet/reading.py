@@ -42,7 +42,7 @@ def read_run(
 
     before, last = 0, run.first + run.rows
     try:
-        options = {"metadata": group.metadata, "read_dictionary": texts}
+        options = {"metadata": group.metadata, "read_dictionary": texts, "page_checksum_verification": True}
         with pq.ParquetFile(group.path, filesystem=file_system(group.path), **options) as file:
             read = columns or file.schema_arrow.names[:1]  # the columns of a path have as many rows as others
             for batch in file.iter_batches(most_rows or CHUNK_ROWS, [group.number], read, use_threads=False):

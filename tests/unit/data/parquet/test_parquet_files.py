@@ -185,6 +185,17 @@ def test_damage_within_a_file_is_told_with_its_name(tmp_path: pathlib.Path) -> N
     assert found is not None and str(found).startswith(f"{tmp_path}/a cannot be read: "), error.value
 
 
+def test_a_changed_value_is_told_where_pages_have_checksums(tmp_path: pathlib.Path) -> None:
+    values = np.random.default_rng(0).integers(0, 1 << 60, 5000)
+    pq.write_table(pa.table({"x": values}), str(tmp_path / "a"), use_dictionary=False, write_page_checksum=True)
+    content = bytearray((tmp_path / "a").read_bytes())
+    content[20_000] ^= 1
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(tf.errors.OpError) as error:
+        read(lambda: evaluation_batches(Parquet(f"{tmp_path}/a", label="x"), 4))
+    assert str(data_error(error.value)).startswith(f"{tmp_path}/a cannot be read: could not verify page integrity")
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_missing_value_is_told_with_its_row(tmp_path: pathlib.Path, dynamic: bool) -> None:
     ages = [None if row == 234 else row for row in range(300)]
