@@ -165,7 +165,7 @@ def test_trials_of_a_study_are_nested_runs_and_a_stopped_one_is_killed(
     run.wait_for("track    ")
     run.send(signal.SIGTERM)
     assert run.wait(60) == 143
-    found = {one.info.run_name: one for one in runs_of(mlflow_server, "study")}
+    found = {one.info.run_name.rpartition("/")[2]: one for one in runs_of(mlflow_server, "study")}
     assert found.keys() == {"my study", "m", "m2"}
     parent = found["my study"].info.run_id
     assert [found[name].data.tags["mlflow.parentRunId"] for name in ("m", "m2")] == [parent, parent]
@@ -298,6 +298,20 @@ def test_an_estimator_is_tracked_by_its_run_config(
         assert found.info.status == "FINISHED" and found.data.metrics["loss"] < 9.0
     else:
         assert any(b"hparams" in path.read_bytes() for path in (processes.directory / "m").glob("events.out*"))
+
+
+@needs_wandb
+@pytest.mark.long
+def test_a_script_ends_soon_although_wandb_hangs(processes: Processes) -> None:
+    path = processes.directory / "program.py"
+    path.write_text(textwrap.dedent(ESTIMATOR).replace("TRACK", "wandb") + "print('END OF SCRIPT', flush=True)\n")
+    with silent_server() as address:
+        run = processes.script(path, env=environment_of("wandb", address))
+        run.wait_for("END OF SCRIPT", 150)
+        began = time.monotonic()
+        assert run.wait(60) == 0, run.output
+        assert time.monotonic() - began < 15.0  # W&B's own function at the exit waits for a minute
+    assert len(warnings_of(run)) == 1 and "Traceback" not in run.output, run.output
 
 
 @pytest.mark.long

@@ -38,9 +38,7 @@ from ps_train.commands.launch.supervisor import GRACE_SECS
 from ps_train.commands.tuning.search import Ending
 from ps_train.commands.tuning.study import TrialRecord
 from ps_train.config.error_report import REPORT_VARIABLE
-
-TRACK_PARENT_VARIABLE = "PS_TRAIN_TRACK_PARENT"
-"""Environment variable of a tracked job: the study of which it is a trial, whose run is the parent of the job's run."""
+from ps_train.config.trackers import TRACK_PARENT
 
 TRIALS, MODEL, OUTPUT = "trials", "model", "output.log"
 _PROCESSES, _EVALUATOR_OUTPUT = "processes.json", "evaluator.log"
@@ -260,7 +258,7 @@ class Jobs:
     def environment_of_trial(self) -> dict[str, str]:
         """Returns the environment of a trial's job, which ends with this process."""
         kept = {name: value for name, value in os.environ.items() if name != REPORT_VARIABLE}
-        tracked = {TRACK_PARENT_VARIABLE: self.tracked_as} if self.tracked_as else {}
+        tracked = {TRACK_PARENT: self.tracked_as} if self.tracked_as else {}
         return {**kept, **tracked, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
 
 

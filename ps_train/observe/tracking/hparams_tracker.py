@@ -47,5 +47,8 @@ class HparamsTracker:
 
         self._write(session_end_pb(STATUS_SUCCESS if end.state == "done" else STATUS_FAILURE))
 
+    def abandon(self) -> None:
+        """Does nothing: the thread ends with the process."""
+
     def _write(self, summary: Any) -> None:
         self._add_summary(v1.Summary.FromString(summary.SerializeToString()), self._step)

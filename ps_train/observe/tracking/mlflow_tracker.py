@@ -61,6 +61,9 @@ class MlflowTracker:
 
         self._answered(send)
 
+    def abandon(self) -> None:
+        """Does nothing: the thread ends with the process."""
+
     def _begin(self, run: TrackedRun) -> str:
         for name, value in _DEFAULTS.items():
             os.environ.setdefault(name, value)
@@ -116,12 +119,20 @@ class MlflowTracker:
         if re.fullmatch(r"[0-9a-f]{32}", parent) and self._run(parent) is not None:
             return parent
         name = parent.replace("'", "")
-        found = self._client.search_runs(
-            [experiment], f"tags.`{_STUDY_TAG}` = '{name}'", max_results=1, order_by=["attributes.start_time ASC"]
-        )
-        if not found:
-            found = [self._client.create_run(experiment, run_name=name, tags={_STUDY_TAG: name})]
-        return str(found[0].info.run_id)
+        first = self._first_of_study(experiment, name)
+        if first:
+            return first
+        own = self._client.create_run(experiment, run_name=name, tags={_STUDY_TAG: name}).info.run_id
+        self._client.set_terminated(own)  # it only holds the others together
+        first = self._first_of_study(experiment, name) or own
+        if first != own:  # another trial has made one at the same time
+            self._client.delete_run(own)
+        return str(first)
+
+    def _first_of_study(self, experiment: str, name: str) -> str:
+        """Returns the id of the oldest run of a study; "" if there is none."""
+        found = self._client.search_runs([experiment], f"tags.`{_STUDY_TAG}` = '{name}'")
+        return str(min((run.info.start_time, run.info.run_id) for run in found)[1]) if found else ""
 
     def _log_parameters(self, parameters: Mapping[str, str]) -> None:
         from mlflow.entities import Param

@@ -42,7 +42,7 @@ class TrackedRun:
 
     Attributes:
       run_id: the id of the run in its model directory.
-      name: the name of the model directory.
+      name: the name of the model directory, for a nested run with those of the two above it.
       directory: the local model directory, which has `report.html` at the end.
       parameters: flags by name but for addresses, each model argument as `model_arg.NAME`, and the numbers of tasks.
       tags: sources of the given flags, versions, fingerprints and the git commit.
@@ -90,7 +90,7 @@ def tracked_run(
     """
     arguments = {f"model_arg.{name}": value for name, value in job.model_arguments().items()}
     arguments |= {f"optimizer_arg.{name}": value for name, value in job.optimizer_arguments().items()}
-    cluster = Cluster.of(job)
+    cluster, parent = Cluster.of(job), os.environ.get(TRACK_PARENT, "")
     arguments |= {"num_ps": str(len(cluster.ps)), "num_workers": str(cluster.num_workers)}
     left_out = {*HOST_LISTS, *repeated_fields(type(job))}  # ports change with each start
     fields = [field for field in job_fields(type(job)) if field.name not in left_out]
@@ -116,13 +116,13 @@ def tracked_run(
         tags["git.commit"] = commit
     return TrackedRun(
         run_id=run_id,
-        name=os.path.basename(job.model_dir.rstrip("/")) or run_id,
+        name="/".join(job.model_dir.rstrip("/").split("/")[-3 if parent else -1 :]) or run_id,  # trials: 0007/0/model
         directory=directory,
         parameters={**{name: _text(value) for name, value in values.items() if value is not None}, **arguments},
         tags=tags,
         hyperparameters={name: _simple(value) for name, value in chosen.items() if name != "data_dir"} | arguments,
         plan=plan.table(),
-        parent=os.environ.get(TRACK_PARENT, ""),
+        parent=parent,
     )
 
 

@@ -83,6 +83,9 @@ class Tracker(Protocol):
     def end(self, end: RunEnd) -> None:
         """Sends the end of the run and its files."""
 
+    def abandon(self) -> None:
+        """Leaves a call that does not return, so that it does not delay the end of this process; any thread."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
@@ -125,6 +128,7 @@ class Tracking:
         self._thread: threading.Thread | None = None
         self._end: RunEnd | None = None
         self._has_begun = self._is_told = self._is_over = self._is_refused = self._is_end_sent = False
+        self._is_abandoned = False
         self._health: dict[str, str] = {}
         self._evaluated: set[int] = set()
 
@@ -164,6 +168,9 @@ class Tracking:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_over, within_secs)
             is_end_sent, lost = self._is_end_sent, self._added - self._sent
+            self._is_abandoned = not self._is_over
+        if self._is_abandoned and self._tracker is not None:
+            self._tracker.abandon()
         if self._is_refused or (self._is_told and not self._has_begun):
             return  # the line that said so was enough
         if not self._has_begun:
@@ -185,24 +192,24 @@ class Tracking:
                 self._send(tracker, run, end)
                 pause, retry = self._send_secs, self._send_secs / 2
             except RefusedRunError as error:
-                log.warning("track=%s: %s; this run is not tracked", self._name, _short(error))
+                self._tell(f"{_short(error)}; this run is not tracked")
                 with self._changed:
                     self._is_refused, end = True, RunEnd("", ())
                     self._points.clear()
             except Exception as error:  # each library has errors of its own
                 retry = pause = min(2 * retry, _LONGEST_RETRY_SECS)
-                self._tell(error)
+                self._tell(f"{_short(error)}; training goes on")
             if end is not None:
                 with self._changed:
                     self._is_over = True
                     self._changed.notify_all()
                 return
 
-    def _tell(self, error: Exception) -> None:
+    def _tell(self, text: str) -> None:
         log.debug("track=%s", self._name, exc_info=True)
-        if not self._is_told:
+        if not self._is_told and not self._is_abandoned:
             self._is_told = True
-            log.warning("track=%s: %s; training goes on", self._name, _short(error))
+            log.warning("track=%s: %s", self._name, text)
 
     def _send(self, tracker: Tracker, run: TrackedRun, end: RunEnd | None) -> None:
         """Sends all that is there; with an end also that."""

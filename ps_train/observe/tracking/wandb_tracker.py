@@ -7,9 +7,12 @@ what `wandb login` has stored.  Its files are in the model directory, or in WAND
 from __future__ import annotations
 
 import contextlib
+import glob
 import netrc
 import os
+import signal
 import sys
+import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,8 +23,8 @@ from ps_train.observe.tracking.tracking import Point, RefusedRunError, RunEnd
 
 NAME = "wandb"
 _STEP = "global_step"
-_PROJECT = "ps_train"
-_INIT_SECS = 60.0
+_PROJECT, _SERVICE = "ps_train", "wandb-core"
+_INIT_SECS, _TEARDOWN_SECS = 60.0, 1.0
 _EXIT_CODES = {"done": 0, "stopped": 130, "failed": 1}
 
 
@@ -34,6 +37,7 @@ class WandbTracker:
     def __init__(self) -> None:
         self._wandb: Any = None
         self._run: Any = None
+        self._others = _services()
 
     def begin(self, run: TrackedRun) -> str:
         """Begins the run, or goes on with it by its id; see `Tracker.begin`."""
@@ -80,12 +84,39 @@ class WandbTracker:
         self._run.finish(exit_code=_EXIT_CODES[end.state])
         self._wandb.teardown()
 
+    def abandon(self) -> None:
+        """Ends W&B's process, for which Python's exit would wait for a minute; what it has not sent is lost."""
+        own = _services() - self._others
+        for pid in own:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if own and self._wandb is not None:
+            thread = threading.Thread(target=self._tear_down, daemon=True)
+            thread.start()
+            thread.join(_TEARDOWN_SECS)  # another thread may hold W&B's lock
+
+    def _tear_down(self) -> None:
+        """Removes W&B's function at the exit of Python, which would say that its process has gone."""
+        with contextlib.suppress(Exception):
+            self._wandb.teardown()
+
     def _save(self, name: str, text: str) -> None:
         """Writes a file into the run's own directory, all of which W&B sends."""
         path = os.path.join(self._run.dir, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         self._run.save(path, base_path=self._run.dir, policy="now")
+
+
+def _services() -> set[int]:
+    """Returns the processes of W&B that this process has started; those of the user's own runs among them."""
+    found = set()
+    for path in glob.glob("/proc/self/task/*/children"):
+        with contextlib.suppress(OSError), open(path) as file:
+            for pid in file.read().split():
+                with open(f"/proc/{pid}/comm") as name:
+                    found |= {int(pid)} if name.read().startswith(_SERVICE) else set()
+    return found
 
 
 def _has_key(base_url: str) -> bool:

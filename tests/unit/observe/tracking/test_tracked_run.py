@@ -31,6 +31,7 @@ def test_flags_have_their_sources_and_arguments_their_names(tmp_path, monkeypatc
     given = parse(arguments, {}).job
     told = told_sources(given, {})
     cluster = ["--ps_hosts=a:1", "--worker_hosts=a:2,a:3", "--job_name=worker", "--task_index=0", "--max_steps=7"]
+    cluster.append("--model_dir=/s/trials/0007/0/model")
     chief = parse([*cluster, "--model_arg=hidden=3", *arguments[1:]], {}).job  # as the launcher starts it
     monkeypatch.setenv(SOURCES_VARIABLE, told[SOURCES_VARIABLE])
     monkeypatch.setenv(TRACK_PARENT, "study 1")
@@ -38,7 +39,8 @@ def test_flags_have_their_sources_and_arguments_their_names(tmp_path, monkeypatc
     assert run.parameters["max_steps"] == "7" and run.parameters["batch_size"] == "32"
     assert run.parameters["model_arg.hidden"] == "3" and run.parameters["optimizer_arg.epsilon"] == "1e-6"
     assert run.parameters["num_ps"] == "1" and run.parameters["num_workers"] == "2"
-    assert "ps_hosts" not in run.parameters and run.parent == "study 1"
+    assert "ps_hosts" not in run.parameters
+    assert (run.parent, run.name) == ("study 1", "0007/0/model")
     sources = {name: text for name, text in run.tags.items() if name.startswith("source.")}
     line = "the command line"
     assert sources == {

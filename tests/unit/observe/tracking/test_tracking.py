@@ -18,6 +18,7 @@ class FakeTracker:
 
     def __init__(self, before=lambda name: None):
         self.before, self.calls, self.points, self.tags, self.ends = before, [], [], {}, []
+        self.is_abandoned = False
 
     def _called(self, name):
         self.calls.append(name)
@@ -32,6 +33,9 @@ class FakeTracker:
         self._called("send")
         self.points += points
         self.tags |= tags
+
+    def abandon(self):
+        self.is_abandoned = True
 
     def end(self, end):
         self._called("end")
@@ -79,7 +83,8 @@ def test_a_tracker_that_hangs_delays_neither_a_step_nor_the_end(run, lines, wher
             hangs.set()
             released.wait()
 
-    tracking = tracking_of(FakeTracker(before), most_points=10)
+    tracker = FakeTracker(before)
+    tracking = tracking_of(tracker, most_points=10)
     tracking.begin(run)
     if where != "end":
         tracking.add(0, {"loss": 1.0})
@@ -90,6 +95,7 @@ def test_a_tracker_that_hangs_delays_neither_a_step_nor_the_end(run, lines, wher
     adding = time.monotonic() - began
     tracking.end("done", within_secs=0.3)
     assert adding < 1.0 and 0.1 < time.monotonic() - began < 5.0
+    assert tracker.is_abandoned
     released.set()
     (line,) = lines()
     assert {"begin": "nothing was sent", "send": "1001 of 1001 points were not sent", "end": "of 1000 points"}[
