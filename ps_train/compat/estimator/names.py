@@ -75,5 +75,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     found = _canned(name)
     if found is None:
-        raise AttributeError(refusal_of(name) or f"module {__name__!r} has no attribute {name!r}; see its __all__")
+        reason = f"ps_train.estimator has no {name}: use another name of its __all__, or write a model_fn"
+        raise AttributeError(refusal_of(name) or reason)
     return found

@@ -153,10 +153,14 @@ def _framework() -> dict[str, Any]:
         "get_global_step": get_global_step,
         "get_or_create_global_step": get_or_create_global_step,
         "create_global_step": v1.train.create_global_step,
+        "argsort": tf.argsort,
         "get_variables": get_variables,
+        "init_from_checkpoint": v1.train.init_from_checkpoint,
+        "is_tensor": tf.is_tensor,
         "list_variables": tf.train.list_variables,
         "load_variable": tf.train.load_variable,
         "nest": tf.nest,
+        "sort": tf.sort,
     }
 
 

@@ -12,3 +12,5 @@ assert proto.dtype == tf.float32.as_datatype_enum and [size.size for size in pro
 np.testing.assert_array_equal(util.make_ndarray(proto), x)
 assert util.make_ndarray(make_tensor_proto([b"a", b"bc"])).tolist() == [b"a", b"bc"]
 assert util.constant_value(tf.constant(6)) == 6 and util.constant_value(tf.placeholder(tf.int32)) is None
+assert tf.contrib.framework.is_tensor(tf.zeros([1])) and tf.contrib.framework.sort is tf.sort
+assert tf.contrib.framework.init_from_checkpoint is tf.train.init_from_checkpoint
