@@ -113,7 +113,7 @@ ROWS = [
         "`python.keras.*`, `python.distribute.{estimator_training, distribution_strategy_context}`, "
         "`python.training.training_ops`, `python.util.tf_export.estimator_export`, "
         "`python.saved_model.utils_impl.get_variables_path`, `python.ops.resource_variable_ops._from_proto_fn`, "
-        "`python.ops.variable_scope.variable`",
+        "`python.ops.variable_scope.variable`, `python.util.nest.is_sequence`",
         "`python.keras` is tf-keras, as `tf.keras`; the others are the same",
         "library_layers",
     ),

@@ -69,6 +69,7 @@ _MORE: dict[str, Mapping[str, Any]] = {
     "python.saved_model.utils_impl": {"get_variables_path": get_variables_path},
     "python.ops.resource_variable_ops": {"_from_proto_fn": _from_proto_fn},
     "python.ops.variable_scope": {"variable": v1.Variable},
+    "python.util.nest": {"is_sequence": tf.nest.is_nested},
 }
 """Names that modules of today have lost, which they get back."""
 

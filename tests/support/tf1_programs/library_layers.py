@@ -12,6 +12,7 @@ from tensorflow.python.ops import variable_scope
 from tensorflow.python.ops.resource_variable_ops import _from_proto_fn
 from tensorflow.python.saved_model.utils_impl import get_variables_path
 from tensorflow.python.training import training_ops
+from tensorflow.python.util import nest
 from tensorflow.python.util.tf_export import estimator_export, tf_export
 
 assert Layer is BaseLayer is tf.keras.layers.Layer and Dense is tf.keras.layers.Dense
@@ -35,6 +36,7 @@ class Twice(Layer):
 x = np.array([[1, 2], [-3, 1]], np.float32)
 outputs = BatchNormalization()(Twice()(tf.constant(x)), training=False)
 weights = tf.get_variable("weights", initializer=[1.0, 2.0], use_resource=False)
+assert nest.is_sequence([1]) and not nest.is_sequence(1) and nest.flatten([1, [2]]) == [1, 2]
 local = variable_scope.variable(3, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="local_step")
 assert local in tf.local_variables() and local not in tf.global_variables()
 applied = training_ops.apply_gradient_descent(weights, 0.5, [2.0, 2.0])
