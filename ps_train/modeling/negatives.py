@@ -23,9 +23,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
+from ps_train.modeling.tables.id_encoding import encode_ids
 from ps_train.modeling.tables.lookups import Declaration, lookup
 from ps_train.modeling.tables.row_index import splitmix64
-from ps_train.modeling.tables.row_source import draw_keys
+from ps_train.modeling.tables.row_source import draw_keys, uses_of
 from ps_train.modeling.tables.table import Table
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def in_batch(
     temperature: float = 1.0,
     log_q: tf.Tensor | None = None,
     hardest: int | None = None,
+    counts_of: Table | None = None,
+    workers: int = 1,
 ) -> tf.Tensor:
     """Returns the loss of each example, whose negatives are the other items of the batch, float32 [batch].
 
@@ -106,15 +109,29 @@ def in_batch(
       temperature: divides the products of vectors.
       log_q: logarithm of each item's share of the examples, [batch], if it is known.
       hardest: see `sampled_softmax`.
+      counts_of: the open vocabulary of the ids, whose exact use counts replace the estimated frequencies.  It counts
+        the updates that use an id, so an item that is in a batch several times is one negative, divided by the
+        probability that a batch has it (Horvitz and Thompson 1952).
+      workers: for `counts_of`: number of batches of an update, which is that of the workers under `sync`, else 1.
     """
     if not temperature > 0:
         raise ModelError(f"in_batch has temperature={temperature}: use a number above 0.")
-    if correct and log_q is None:
+    if counts_of is not None and (not counts_of.is_open or log_q is not None or workers < 1):
+        raise ModelError(
+            f"in_batch has counts_of={counts_of.name}, workers={workers}: counts_of is an open vocabulary (capacity), "
+            "goes without log_q, and workers is at least 1."
+        )
+    if correct and log_q is None and counts_of is None:
         log_q = log_frequencies(ids)
     logits = tf.cast(tf.matmul(queries, items, transpose_b=True), tf.float32) / temperature
     size = tf.shape(logits)[0]
     same = tf.equal(ids[:, tf.newaxis], ids[tf.newaxis, :])
     others = tf.cast(tf.maximum(size - 1, 1), tf.float32)
+    if correct and counts_of is not None:
+        share = others / tf.cast(size * workers, tf.float32)
+        log_q = _log_presence(counts_of, ids, share) - tf.math.log(others)  # `_softmax` adds the number of draws
+        before = tf.linalg.band_part(tf.cast(same, tf.int32), -1, 0) - tf.eye(size, dtype=tf.int32)
+        same |= tf.reduce_any(before > 0, 1)[tf.newaxis, :]  # an item is one negative, at its first place
     return _softmax(tf.linalg.diag_part(logits), logits, same, others, log_q if correct else None, hardest)
 
 
@@ -189,6 +206,23 @@ def log_frequencies(
     for update in updates:
         v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
     return tf.stop_gradient(-tf.math.log(tf.gather(after, index)))
+
+
+def _log_presence(table: Table, ids: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
+    """Returns the logarithm of the probability that each item is among some examples, float32 [batch].
+
+    An update uses an item as often as updates since its row was assigned have done.  This one is a use too, so the
+    number of uses before it is that of the gaps between uses.
+
+    Args:
+      table: the open vocabulary.
+      ids: [batch].
+      share: number of the examples over that of the examples of an update.
+    """
+    uses, updates = tf.unstack(uses_of(table, encode_ids(table, ids)), axis=1)
+    gaps = tf.cast(tf.maximum(uses - (table.admit_after - 1), 1), tf.float32)
+    of_update = tf.minimum(gaps / tf.cast(updates, tf.float32), 1.0)
+    return tf.stop_gradient(tf.math.log(-tf.math.expm1(share * tf.math.log1p(-of_update))))
 
 
 def _buckets_of(ids: tf.Tensor, buckets: int) -> tf.Tensor:

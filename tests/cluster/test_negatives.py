@@ -1,4 +1,4 @@
-"""Negatives in training: ids of an open vocabulary are drawn on their ps, and estimated frequencies are kept."""
+"""Negatives in training: ids of an open vocabulary are drawn and counted on their ps, frequencies are estimated."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model, embeddings, negatives
+from ps_train.modeling.tables.row_source import uses_of
 from ps_train.models import two_tower
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
@@ -29,6 +30,7 @@ class Drawing(Model):
         table = embeddings.Table("items", 2, capacity=600, initializer=0.5)
         rows = embeddings.lookup(table, features)
         self.drawn = negatives.sample(table, DRAWS, self.by)
+        self.uses = uses_of(table, tf.range(1000, 1000 + IDS, dtype=tf.int64)[:, tf.newaxis])
         return tf.reduce_mean(rows), tf.reduce_sum(self.drawn.rows)
 
     def loss(self, outputs, labels):
@@ -43,7 +45,7 @@ def test_ids_of_an_open_vocabulary_are_drawn_on_each_ps_with_the_probabilities_t
     """Statistically: no count is more than 4.5 standard deviations off, which happens to right code in one of 1000."""
     model = Drawing(by)
     cluster = InProcessCluster(model, 2, 1, batch_size=20, steps_per_run="2", prefetch_pulls=True)
-    drawn = model.drawn  # of the training graph, which was built last
+    drawn, uses_of_all = model.drawn, model.uses  # of the training graph, which was built last
     cluster.start()
     session = cluster.sessions[0]
     ids, log_q = session.run((drawn.ids, drawn.log_q))
@@ -54,6 +56,12 @@ def test_ids_of_an_open_vocabulary_are_drawn_on_each_ps_with_the_probabilities_t
     uses = values["items/used"][:, 0]
     used = dict(zip(values["items/keys"][uses > 0, 0].tolist(), uses[uses > 0].tolist(), strict=True))
     assert used.keys() <= set(range(1000, 1000 + IDS)) and len(used) > 60
+    since, clock = values["items/used"][:, 2], values["items/clock"].max()
+    assigned = dict(zip(values["items/keys"][uses > 0, 0].tolist(), since[uses > 0].tolist(), strict=True))
+    expected_uses = [
+        [used.get(one, 0), clock + 1 - assigned[one] if one in used else clock + 1] for one in range(1000, 1000 + IDS)
+    ]
+    np.testing.assert_array_equal(session.run(uses_of_all), expected_uses)
     found = [session.run((drawn.ids, drawn.log_q)) for _ in range(CALLS)]
     probability = dict(zip(*(np.concatenate(some).tolist() for some in zip(*found, strict=True)), strict=True))
     assert all(ids.size == DRAWS for ids, _ in found)

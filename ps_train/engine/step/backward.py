@@ -30,7 +30,7 @@ from ps_train.engine.variables.precision import cast_gradient, cast_values, scal
 from ps_train.engine.variables.seeded_graph import distinct_seeds
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.model import Model
-from ps_train.modeling.tables.deferred_lookups import DeferredLookups, Draw, Fetch
+from ps_train.modeling.tables.deferred_lookups import DeferredLookups, Fetch, OfVocabularies
 
 _KEYS = v1.GraphKeys
 _LASTING = {_KEYS.TABLE_INITIALIZERS, _KEYS.ASSET_FILEPATHS, _KEYS.SUMMARIES, _KEYS.GLOBAL_STEP}
@@ -46,7 +46,7 @@ class PulledInputs:
       variables: name to variable, for all others.
       model_variables: the variables of the model.
       fetch: function that fetches the rows of tables.
-      draw: function that draws ids of open vocabularies.
+      vocabularies: functions on open vocabularies.
       step: int64 scalar, the global step at the time of the pull.
       compute_dtype: the dtype in which the model gets values and rows of float32.
       loss_scale: float32 scalar by which the differentiated loss is multiplied; None: 1.
@@ -56,7 +56,7 @@ class PulledInputs:
     variables: Mapping[str, Any]
     model_variables: ModelVariables
     fetch: Fetch
-    draw: Draw
+    vocabularies: OfVocabularies
     step: tf.Tensor
     compute_dtype: tf.DType = tf.float32
     loss_scale: tf.Tensor | None = None
@@ -183,7 +183,7 @@ def _batch_gradients(
     """
     inputs, graph = devices[0].inputs, v1.get_default_graph()
     results: list[_BatchGradients] = []
-    fetched = with_lookups(inputs.fetch, inputs.model_variables, inputs.compute_dtype, towers.home, inputs.draw)
+    fetched = with_lookups(inputs.fetch, inputs.model_variables, inputs.compute_dtype, towers.home, inputs.vocabularies)
     with fetched as lookups:
         for tower, part in zip(devices, parts, strict=True):
             first = len(graph.get_operations()) if len(devices) > 1 else 0

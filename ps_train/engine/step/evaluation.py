@@ -155,7 +155,7 @@ def build_eval_graph(
             lookups = with_lookups(
                 lambda requests: exchange.pull(requests, after),
                 model_variables,
-                draw=lambda name, n, by_uses: exchange.draw(name, n, by_uses, after),
+                vocabularies=exchange.of_vocabularies(after),
             )
             substitution = substituting_variables(values, variables)
             metrics, of_slices, metric_variables = _build_metrics(model, batches, substitution, lookups, step, slices)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from ps_train.base.errors import ModelError
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.user_variables import ModelBuild, UnknownVariableError, variables_provided_by
-from ps_train.modeling.tables.deferred_lookups import DeferredLookups, Draw, Fetch
+from ps_train.modeling.tables.deferred_lookups import DeferredLookups, Fetch, OfVocabularies
 from ps_train.modeling.tables.row_source import rows_from
 
 
@@ -61,7 +61,7 @@ def with_lookups(
     model_variables: ModelVariables,
     dtype: tf.DType = tf.float32,
     device: str = "",
-    draw: Draw | None = None,
+    vocabularies: OfVocabularies | None = None,
 ) -> Iterator[DeferredLookups]:
     """Resolves all lookups of the body together, at its end.
 
@@ -70,7 +70,7 @@ def with_lookups(
       model_variables: the variables of the model.
       dtype: the dtype in which the model gets the rows.
       device: the device of the rows; "" for that of the first lookup.
-      draw: function that draws ids of open vocabularies.
+      vocabularies: functions on open vocabularies.
 
     Yields:
       The lookups, whose rows have no value until the end of the body.
@@ -78,7 +78,7 @@ def with_lookups(
     Raises:
       ModelError: the model looks up other tables than in its trace.
     """
-    lookups = DeferredLookups(dtype, device, draw)
+    lookups = DeferredLookups(dtype, device, vocabularies)
     with rows_from(lookups):
         yield lookups
     requests = lookups.requests()

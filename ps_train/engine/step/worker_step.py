@@ -101,7 +101,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
         state.variables,
         spec.variables,
         lambda requests: exchange.pull(requests, state.versions),
-        lambda name, n, by_uses: exchange.draw(name, n, by_uses, state.versions),
+        exchange.of_vocabularies(state.versions),
         tf.identity(step),
         tf.as_dtype(job.compute_dtype),
         None if scale is None else scale.value,

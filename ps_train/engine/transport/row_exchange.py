@@ -32,7 +32,7 @@ from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.transport.vocabulary import Vocabulary
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.variables import ps_device
-from ps_train.modeling.tables.deferred_lookups import FetchedRows
+from ps_train.modeling.tables.deferred_lookups import FetchedRows, OfVocabularies
 from ps_train.modeling.tables.id_encoding import unique as unique_keys
 
 Widths = Mapping[str, int]
@@ -179,6 +179,12 @@ class RowExchange:
             found[name] = FetchedRows(_concatenated([rows[piece.name] for piece in pieces]), index[name], flags)
         return found
 
+    def of_vocabularies(self, after: Sequence[tf.Tensor]) -> OfVocabularies:
+        """Returns `draw` and `uses`, which each ps runs after its tensor of `after`."""
+        return OfVocabularies(
+            lambda name, n, by_uses: self.draw(name, n, by_uses, after), lambda name, keys: self.uses(name, keys, after)
+        )
+
     def draw(self, name: str, n: int, by_uses: bool, after: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the draws of each slice of an open vocabulary, on the worker; see `RowIndex.draw`.
 
@@ -198,6 +204,26 @@ class RowExchange:
             # One tensor, so that a step whose rows are pulled ahead has the ids and the weights of one draw.
             found.append(tf.identity(drawn))
         return found
+
+    def uses(self, name: str, keys: tf.Tensor, after: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the uses of ids of an open vocabulary, on the worker; see `RowIndex.uses`.
+
+        Every ps gets all keys, and knows some of them.
+
+        Args:
+          name: the table.
+          keys: int64 [n, width].
+          after: one tensor on each ps; the ps reads after it.
+        """
+        found = []
+        for piece in self._slices_of[name]:
+            with tf.control_dependencies(None), tf.device(ps_device(piece.ps)):
+                known = self._vocabularies[piece.name].uses(tf.identity(keys), after[piece.ps])
+            found.append(tf.identity(known))
+        result = found[0]
+        for other in found[1:]:
+            result = tf.where(other[:, :1] > 0, other, result)
+        return result
 
     def _divided(self, requested: tf.Tensor, pieces: Sequence[Slice]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns the distinct row indices (or keys) of each slice, and the index of each request among all of them."""

@@ -130,6 +130,10 @@ class Vocabulary:
         """Draws ids of the slice after `after`; see `RowIndex.draw`."""
         return self._allocator.index.draw(count, by_uses, [after])
 
+    def uses(self, keys: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+        """Returns the uses of ids after `after`; see `RowIndex.uses`."""
+        return self._allocator.index.uses(keys, [after])
+
     def sparse_read(self, keys: tf.Tensor) -> tf.Tensor:
         """Returns the current rows of keys, float32 [n, dimension], as a variable's `sparse_read` does."""
         return self.read(keys)[0]

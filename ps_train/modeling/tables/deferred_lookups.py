@@ -73,8 +73,12 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 """Maps each table's requested positions (or keys) to its rows, by the name of the table."""
 
 
-Draw = Callable[[str, int, bool], list[tf.Tensor]]
-"""Draws ids of an open vocabulary; see `row_source.DrawingSource`."""
+@dataclasses.dataclass(frozen=True)
+class OfVocabularies:
+    """Functions on open vocabularies on the ps; see `row_source.DrawingSource`."""
+
+    draw: Callable[[str, int, bool], list[tf.Tensor]]
+    uses: Callable[[str, tf.Tensor], tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,14 +96,16 @@ class DeferredLookups:
     Args:
       dtype: see the attribute.
       device: the device of the rows; "" for that of the first lookup.
-      draw: draws ids of open vocabularies; None if they cannot be drawn.
+      vocabularies: functions on open vocabularies; None if these are not at hand.
 
     Attributes:
       dtype: the dtype in which the model gets the rows; they are fetched and combined in float32.
     """
 
-    def __init__(self, dtype: tf.DType = tf.float32, device: str = "", draw: Draw | None = None) -> None:
-        self.dtype, self._draw = dtype, draw
+    def __init__(
+        self, dtype: tf.DType = tf.float32, device: str = "", vocabularies: OfVocabularies | None = None
+    ) -> None:
+        self.dtype, self._vocabularies = dtype, vocabularies
         self._graph, self._device = v1.get_default_graph(), device
         self._rows: dict[str, DeferredTensor] = {}
         self._known: dict[str, DeferredTensor] = {}
@@ -132,12 +138,23 @@ class DeferredLookups:
         Raises:
           ModelError: ids cannot be drawn here.
         """
-        if self._draw is None or v1.get_default_graph() is not self._graph:
+        return self._at_hand(name).draw(name, n, by_uses)
+
+    def uses(self, name: str, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the uses of ids; see `row_source.DrawingSource`.
+
+        Raises:
+          ModelError: they cannot be read here.
+        """
+        return self._at_hand(name).uses(name, keys)
+
+    def _at_hand(self, name: str) -> OfVocabularies:
+        if self._vocabularies is None or v1.get_default_graph() is not self._graph:
             raise ModelError(
-                f"ids of table {name} are drawn in an export, or inside a tf.cond or loop: draw them outside, and only "
-                "if `training` is True."
+                f"ids of table {name} are drawn, or their uses read, in an export, or inside a tf.cond or loop: do it "
+                "outside, and only if `training` is True."
             )
-        return self._draw(name, n, by_uses)
+        return self._vocabularies
 
     def requests(self) -> dict[str, tf.Tensor]:
         """Returns each table's requested positions (or keys), int64: those of its lookups in order.

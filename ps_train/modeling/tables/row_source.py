@@ -53,10 +53,13 @@ class RowSource(Protocol):
 
 @runtime_checkable
 class DrawingSource(Protocol):
-    """A Source that draws ids of open vocabularies where their rows are."""
+    """A Source that draws ids of open vocabularies, and reads their uses, where their rows are."""
 
     def draw(self, name: str, n: int, by_uses: bool) -> list[tf.Tensor]:
         """Returns the draws of each ps, about n together; see `RowIndex.draw`."""
+
+    def uses(self, name: str, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the uses of ids; see `RowIndex.uses`."""
 
 
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
@@ -126,6 +129,22 @@ def draw_keys(table: Table, n: int, by_uses: bool) -> tuple[tf.Tensor, tf.Tensor
     shares = tf.repeat(tf.cast(counts / tf.reduce_sum(counts), tf.float32), counts)
     weight, total = tf.cast(weight, tf.float32), tf.cast(total, tf.float32)
     return keys, tf.math.log(shares * weight / total)
+
+
+def uses_of(table: Table, keys: tf.Tensor) -> tf.Tensor:
+    """Returns the uses of ids of an open vocabulary, int64 [n, 2]; see `RowIndex.uses`.
+
+    Raises:
+      ModelError: the table is declared in two ways, or rows are not at hand where the model is built.
+    """
+    name = _declare(table, keys.shape[1])
+    source = _source.get()
+    if source is None:
+        with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
+            return plain_vocabulary(name, table, keys.shape[1]).uses(keys)
+    if isinstance(source, DrawingSource):
+        return source.uses(name, keys)
+    raise ModelError(f"uses of table {name} are read outside of training: read them only if `training` is True.")
 
 
 def _declare(table: Table, width: int | None) -> str:

@@ -153,6 +153,22 @@ class RowIndex:
         weight = tf.stack([tf.gather(weights, rows), tf.fill(tf.shape(rows), total)], 1)
         return tf.concat([self._variables.keys.sparse_read(rows), weight], 1)
 
+    def uses(self, keys: tf.Tensor, after: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+        """Returns how often updates have used ids, and since when, int64 [n, 2].
+
+        The first number is the use count; 0 for an id without a row, or an expired one.  The second is the number of
+        updates from the one that assigned the row to the next one; without a row, of all updates and the next one.
+
+        Args:
+          keys: int64 [n, width].
+          after: tensors that must be computed before the variables are read.
+        """
+        status = self.find(keys, after)
+        updates = self._variables.update_count.read_value()[0] + 1
+        return tf.stack(
+            [tf.where(status.alive, status.uses, 0), tf.where(status.alive, updates - status.since, updates)], 1
+        )
+
     def used_rows(self) -> tf.Tensor:
         """Returns which rows belong to an id, bool [rows]."""
         return self._variables.used.read_value()[:, 0] > 0

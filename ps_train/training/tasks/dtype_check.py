@@ -19,7 +19,7 @@ from ps_train.engine.step.backward import PulledInputs, mean_gradients
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import zeros_variable
 from ps_train.modeling.model import Model
-from ps_train.modeling.tables.deferred_lookups import FetchedRows
+from ps_train.modeling.tables.deferred_lookups import FetchedRows, OfVocabularies
 
 
 def check_compute_dtype(model: Model, job: Job, variables: ModelVariables, source: DataSource) -> None:
@@ -75,7 +75,10 @@ def _inputs(variables: ModelVariables, dtype: tf.DType) -> PulledInputs:
     def draw(name: str, n: int, by_uses: bool) -> list[tf.Tensor]:
         return [v1.placeholder(tf.int64, [None, 3])]  # key, weight, sum of weights
 
-    return PulledInputs(values, others, variables, fetch, draw, step, dtype)
+    def uses(name: str, keys: tf.Tensor) -> tf.Tensor:
+        return v1.placeholder(tf.int64, [None, 2])
+
+    return PulledInputs(values, others, variables, fetch, OfVocabularies(draw, uses), step, dtype)
 
 
 def _rows(row_shape: Any, is_open: bool) -> FetchedRows:

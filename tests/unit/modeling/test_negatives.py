@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import ModelError, embeddings, negatives
+from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.row_order import positions_of
 from tests.support.long import long
 
@@ -69,6 +70,32 @@ def test_the_corrected_in_batch_loss_and_its_gradient_are_those_of_the_full_soft
     assert np.abs(z_scores(z, full_z)).max() < SIGMAS
     assert np.abs(z_scores(slopes, full_slopes)).max() < SIGMAS
     assert (z.std(0) / np.sqrt(BATCHES) / full_z).max() < 0.04  # so that an error of a tenth would be seen
+
+
+def test_the_loss_by_exact_use_counts_is_that_of_the_full_softmax_in_expectation():
+    random = np.random.default_rng(11)
+    present = 1 - (1 - SHARES) ** BATCH
+    table = embeddings.Table("items", DIMENSION, capacity=100)
+    fed = v1.placeholder(tf.int64, [None])
+    queries = v1.placeholder(tf.float32, [None, DIMENSION])
+    rows = tf.gather(tf.constant(VECTORS), fed)
+    losses = negatives.in_batch(queries, rows, fed, counts_of=table)
+    z = tf.exp(losses + tf.reduce_sum(queries * rows, 1))
+    variables = {variable.op.name: variable for variable in v1.global_variables()}
+    used, keys = np.zeros((table.total, 3), np.int64), np.zeros((table.total, 1), np.int64)
+    updates = 1_000_000  # so many that the counts have no error of their own
+    used[:ITEMS] = np.stack([np.round(present * updates), np.full(ITEMS, updates), np.ones(ITEMS)], 1)
+    keys[:ITEMS, 0] = np.arange(ITEMS)
+    asked = random.normal(0, 0.8, (BATCH, DIMENSION)).astype(np.float32)
+    found = []
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        for name, value in (("used", used), ("keys", keys), ("clock", np.full(1, updates, np.int64))):
+            variables[f"items/{name}"].load(value, session)
+        session.run(v1.get_collection(AFTER_RESTORE))
+        for _ in range(BATCHES):
+            found.append(session.run(z, {queries: asked, fed: random.choice(ITEMS, BATCH, p=SHARES)}))
+    assert np.abs(z_scores(np.array(found), partitions(asked, VECTORS)[0])).max() < SIGMAS
 
 
 def test_without_the_correction_the_loss_is_the_softmax_of_the_batch():
@@ -177,6 +204,7 @@ def test_strings_have_frequencies_too():
         np.testing.assert_allclose(np.exp(session.run(logs)), [3 / 4, 1 / 4, 3 / 4, 3 / 4], rtol=1e-6)
 
 
+TWO = np.zeros([2, 2], np.float32), np.zeros([2, 2], np.float32), np.zeros([2], np.int64)
 ROWS = {"rows": 10, "dimension": 2}
 
 
@@ -195,7 +223,8 @@ ROWS = {"rows": 10, "dimension": 2}
         (lambda: negatives.sample("t", 3, "frequency", [0] * 10, **ROWS), "not all 0"),
         (lambda: negatives.log_frequencies(tf.constant([0.5])), "float32"),
         (lambda: negatives.log_frequencies(tf.constant([1]), rate=0.0), "rate=0.0"),
-        (lambda: negatives.in_batch(tf.zeros([2, 2]), tf.zeros([2, 2]), tf.zeros([2], tf.int64), False, 0.0), "temper"),
+        (lambda: negatives.in_batch(*TWO, False, 0.0), "temper"),
+        (lambda: negatives.in_batch(*TWO, counts_of=embeddings.Table("t", 2, rows=9)), "open vocabulary"),
         (lambda: negatives.sampled_softmax(*[tf.zeros(s) for s in ([2], [2, 3], [2], [3])], hardest=0), "hardest=0"),
     ],
 )
