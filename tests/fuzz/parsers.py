@@ -27,6 +27,8 @@ from ps_train.cluster.membership.directory_lock import _holder_of
 from ps_train.cluster.membership.run_status import read_status
 from ps_train.cluster.membership.step_ledger import Ledger
 from ps_train.commands.doctor.transport import DoctorRecord
+from ps_train.commands.tuning.executions import _read_records
+from ps_train.commands.tuning.space import parse_space
 from ps_train.compat.estimator.spec.cluster_config import read_cluster_config
 from ps_train.config.error_report import read_errors
 from ps_train.config.flags import parse
@@ -157,6 +159,12 @@ def _in_directory(name: str, read: Callable[[str], object]) -> Callable[[Any], N
     return call
 
 
+def _space(text: str) -> None:
+    space = parse_space([text])
+    with contextlib.suppress(ConfigError):
+        space.points()
+
+
 def _launcher_events(directory: str) -> None:
     reader = LauncherEvents(Recorder())
     reader._path = f"{directory}/events"
@@ -250,6 +258,14 @@ PARSERS: dict[str, Parser] = {
     "launcher_events": Parser(
         json_texts({"time": 1.0, "kind": "fault", "task": "ps:0", "text": "killed"}).map(lambda line: line + "\n"),
         _in_directory("events", _launcher_events),
+    ),
+    "space": Parser(
+        texts("learning_rate:1e-4..1e-1:log", "model_arg.x=1..9:int:2", "optimizer:adam,sgd", "space"), _space,
+        (ConfigError,),
+    ),
+    "processes_json": Parser(
+        json_texts([{"host": "h", "machine": "m", "pid": 7, "started": "3"}]),
+        _in_directory("processes.json", _read_records),
     ),
     "event_file": Parser(
         st.deferred(lambda: changed_bytes(event_file())), _in_directory("events.out.tfevents.1", read_eval_metrics)

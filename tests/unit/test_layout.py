@@ -62,7 +62,6 @@ COVERED_BY = {
     "commands/scoring/rows.py": "tests/unit/commands/scoring/test_predict.py",
     "commands/tuning/call.py": "tests/process/test_tune.py",
     "commands/tuning/command.py": "tests/process/test_tune.py",
-    "commands/tuning/executions.py": "tests/process/test_tune.py",
     "commands/tuning/study.py": "tests/unit/commands/tuning/test_search.py",
     "engine/updates/base.py": "tests/cluster/test_modes.py",
     "engine/updates/gradient_accumulator.py": "tests/cluster/engine/updates/test_synchronous.py",

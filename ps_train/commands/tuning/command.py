@@ -64,6 +64,7 @@ from ps_train.config.error_report import report_error
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job, Task
 from ps_train.config.metric_rule import MetricRule
+from ps_train.config.output_fields import NO_TRACKER
 from ps_train.modeling.file_check import check_model_file, model_parameters
 from ps_train.modeling.model import load_module
 
@@ -147,7 +148,6 @@ def _run(arguments: Sequence[str], console: Console) -> int:
         passed = {name: value for name, value in parsed.given.items() if name not in ("seed", "job_name")}
         if "job_name" in parsed.given:  # with host lists it says that all tasks are here
             passed["job_name"] = "local"
-        is_tracked = getattr(job, "track", "none") not in ("", "none")
         study = _study(given, job, space, functions, directory, [] if not has_hosts else rest, passed)
         jobs = Jobs(
             directory,
@@ -157,7 +157,7 @@ def _run(arguments: Sequence[str], console: Console) -> int:
             seed=job.seed,
             evaluates=given.pruner != "none",
             forks=not functions,
-            tracked_as=study.settings.name if is_tracked else "",
+            tracked_as=study.settings.name if job.track != NO_TRACKER else "",
         )
         left = study.left()
         end_leftovers(directory, left, console)

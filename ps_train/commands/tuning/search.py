@@ -88,7 +88,7 @@ class Search:
         ended: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._study, self._start, self._parallel, self._ended = study, start, parallel, ended
-        self._trials = study.size(trials)
+        self._trials, self._finished = study.size(trials), len(study.finished())
         self._running: list[_Running] = []
 
     @property
@@ -109,13 +109,11 @@ class Search:
         """
         for one in list(self._running):
             self._look(one)
-        finished = len(self._study.finished())
-        while len(self._running) < self._parallel and finished + len(self._running) < self._trials:
+        while len(self._running) < self._parallel and self._finished + len(self._running) < self._trials:
             trial = self._study.next_trial([one.trial.number for one in self._running])
             if len(trial.values) >= self._study.settings.executions:  # the tuner ended in this very moment
                 trial.complete()
-                finished += 1
-                self._ended(trial.number)
+                self._count(trial)
             else:
                 self._running.append(_Running(trial, self._start(trial, len(trial.values))))
         return bool(self._running)
@@ -161,6 +159,11 @@ class Search:
         else:
             self._end(one)
             trial.fail(ending.cause, ending.steps)
+        self._count(trial)
+
+    def _count(self, trial: TrialRecord) -> None:
+        """Counts a trial that has ended; not at each look, because that would read the whole storage."""
+        self._finished += 1
         self._ended(trial.number)
 
     def _add(self, one: _Running, ending: Ending) -> None:
@@ -178,7 +181,7 @@ class Search:
         else:
             self._end(one)
             trial.complete()
-        self._ended(trial.number)
+        self._count(trial)
 
     def _end(self, one: _Running) -> None:
         self._running.remove(one)

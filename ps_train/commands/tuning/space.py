@@ -23,8 +23,8 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.fields import job_fields, kind_of, shown
 from ps_train.config.job import Job
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_WHOLE = re.compile(r"[+-]?\d+")
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})((?::[^:]*)*)")
 _ENTRY = re.compile(r"(\w+)(?:\.([A-Za-z_]\w*))?[:=](.*)", re.DOTALL)
 _FUNCTION = re.compile(r"[A-Za-z_]\w*")
@@ -260,6 +260,8 @@ def _range(text: str, name: str, kind: type, first: str, last: str, options: Seq
             hint = f"did you mean {close[0]}?" if close else "use log, int or a step"
             raise wrong(f"{shown(option)} is not an option of a range: {hint}".rstrip("?") + ("?" if close else ""))
     low, high = (_number(end, is_whole) for end in (first, last))
+    if not all(math.isfinite(float(end)) for end in (first, last)):
+        raise wrong("an end of the range is not a finite number")
     if low is None or high is None:
         raise wrong("the ends of a range of whole numbers are not whole")
     if not low < high:

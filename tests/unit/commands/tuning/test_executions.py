@@ -1,0 +1,100 @@
+"""Jobs of a study: their flags, the cause of their failures, and what is left of a tuner that has died."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from ps_train.base.console import Console
+from ps_train.base.errors import ConfigError
+from ps_train.base.process_ids import host_identity, start_time
+from ps_train.commands.tuning import executions
+from ps_train.commands.tuning.executions import Jobs, _cause, _last_step, end_leftovers, unknown_objective
+from tests.support.processes import is_alive
+
+
+@pytest.fixture
+def sleeper():
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def leave(directory, pid, **changes):
+    """Writes the record of a tuner that has died."""
+    record = {"host": socket.gethostname(), "machine": host_identity(), "pid": pid, "started": start_time(pid)}
+    folder = directory / "trials" / "0003" / "0"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "processes.json").write_text(json.dumps([{**record, **changes}]))
+
+
+def test_a_process_that_is_left_is_ended_at_the_deadline(tmp_path, sleeper, monkeypatch):
+    monkeypatch.setattr(executions, "_STOP_SECS", 0.2)
+    leave(tmp_path, sleeper.pid)
+    said = io.StringIO()
+    end_leftovers(str(tmp_path), [3, 4], Console(said))
+    assert not is_alive(sleeper.pid) and f"process {sleeper.pid} of trial 3" in said.getvalue()
+
+
+def test_another_process_of_the_same_number_lives_on(tmp_path, sleeper):
+    leave(tmp_path, sleeper.pid, started="1")
+    end_leftovers(str(tmp_path), [3], Console(io.StringIO()))
+    assert is_alive(sleeper.pid)
+
+
+def test_a_process_of_another_host_is_refused_and_a_damaged_record_is_ignored(tmp_path, sleeper):
+    leave(tmp_path, sleeper.pid, host="elsewhere")
+    with pytest.raises(ConfigError, match=f"process {sleeper.pid} of trial 3 may still run on elsewhere"):
+        end_leftovers(str(tmp_path), [3], Console(io.StringIO()))
+    for text in ("", "[{}]", "{", "[1]", '[{"pid": -1}]'):
+        (tmp_path / "trials/0003/0/processes.json").write_text(text)
+        end_leftovers(str(tmp_path), [3], Console(io.StringIO()))
+
+
+def test_a_job_has_the_flags_of_the_study_of_its_trial_and_of_its_execution(monkeypatch):
+    jobs = Jobs("/s", "auc", ("--model=net:Net", "--max_steps=9"), seed=5)
+    assert jobs.flags_of_trial(["--learning_rate=0.1"], 2, "/s/trials/0000/2/model") == [
+        "--model=net:Net", "--max_steps=9", "--learning_rate=0.1", "--seed=7",
+        "--model_dir=/s/trials/0000/2/model", "--status_port=-1",
+    ]  # fmt: skip
+    shown = dataclasses.replace(jobs, arguments=("--status_port=0",))
+    assert "--status_port=-1" not in shown.flags_of_trial([], 0, "/m")
+    monkeypatch.setenv("PS_TRAIN_FIT_ERRORS", "/file")
+    assert "PS_TRAIN_TRACK_PARENT" not in jobs.environment_of_trial()
+    tracked = dataclasses.replace(jobs, tracked_as="clicks").environment_of_trial()
+    assert tracked["PS_TRAIN_TRACK_PARENT"] == "clicks" and tracked["PS_TRAIN_FIT_PARENT"] == str(os.getpid())
+    assert "PS_TRAIN_FIT_ERRORS" not in tracked  # a failed trial is no error of the call
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "cause"),
+    [
+        ("step 1\nps_train: error: max_steps=0 is not valid\n", 2, "max_steps=0 is not valid"),
+        ("ps_train: worker:0 failed with exit code 1, and so the job failed: X\n", 1, "the job failed: X"),
+        ("Traceback (most recent call last):\n  File\nValueError: no\nmore\n", 1, "ValueError: no"),
+        ("", 1, "its job failed with exit code 1"),
+        ("step 1\n", -9, "its job was ended by SIGKILL"),
+        ("step 1\n", 143, "its job was ended by SIGTERM"),
+    ],
+)
+def test_the_cause_of_a_failure_is_in_the_output(tmp_path, output, code, cause):
+    (tmp_path / "output.log").write_text(output)
+    assert _cause(str(tmp_path / "output.log"), code).endswith(cause)
+
+
+def test_the_steps_of_a_stopped_job_are_those_of_its_last_checkpoint(tmp_path):
+    assert _last_step(str(tmp_path / "model")) == 0
+    for step in (0, 9, 20):
+        (tmp_path / f"model.ckpt-{step}.index").write_text("")
+    assert _last_step(str(tmp_path)) == 20
+
+
+def test_an_unknown_objective_is_refused_with_the_nearest_metric():
+    assert "did you mean auc? use one of loss, auc" in unknown_objective("acu", {"loss": 1.0, "auc": 0.5})
