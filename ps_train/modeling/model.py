@@ -87,8 +87,9 @@ class Model:
         """Returns name to `(value, update)` pair, as made by `tf.compat.v1.metrics`; evaluated on the test split.
 
         Workers evaluate shards of the test split.  Variables in METRIC_VARIABLES that are sums over examples, as
-        TensorFlow's are, or maxima or minima, are put together.  If metrics make other local variables, or assign
-        other values, the chief evaluates alone.
+        TensorFlow's are, or maxima or minima, are put together, and the rows of `ps_train.metrics`.  If metrics make
+        other local variables, or assign other values, the chief evaluates alone.  With --eval_by this is called again
+        for each part of the test split, with the part's rows of outputs and labels.
 
         Args:
           outputs: the outputs of `forward`.

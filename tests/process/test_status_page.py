@@ -129,6 +129,7 @@ def test_the_page_follows_the_job(browser: Any) -> None:
         changed["ps"][1].update(state="silent", cpu=None)
         changed["workers"][2].update(state="lost", heartbeat_age_secs=75.0)
         changed["log"].append({"time": 1760000001.0, "level": "warning", "text": "the newest line"})
+        changed["slices"]["rows"][1]["metrics"]["auc"] = 0.75
         history = sample_history(150, 3)
         server.status, server.history = changed, history
         eventually(lambda: "recovering" in text_of(browser, "#state"), 40, "the new state")
@@ -140,6 +141,10 @@ def test_the_page_follows_the_job(browser: Any) -> None:
         assert rows_of(browser, "#workers-table")[2][2] == "1 min 15 s ago"
         assert "1 lost (worker:2)" in text_of(browser, "#workers-summary")
         assert rows_of(browser, "#log-table")[0][2] == "the newest line"
+        assert text_of(browser, "#slices-title") == "Metrics by country"
+        assert text_of(browser, "#slices-table thead") == "countryexamplesaccuracyauc"
+        assert rows_of(browser, "#slices-table")[1][:2] == ["(others)", "300"]
+        assert rows_of(browser, "#slices-table")[1][3] == "0.75"
         eventually(lambda: "worker:2" in text_of(browser, "#curve-charts"), 40, "the curve of the new worker")
         assert "75 %" in browser.title and "recovering" in browser.title
         assert messages_of(browser) == []

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train import Arrays
 from ps_train.base.console import Console
 from ps_train.base.errors import (
     ConfigError,
@@ -26,6 +27,7 @@ from ps_train.base.errors import (
     UnreachableError,
 )
 from ps_train.config.job import Job, Task
+from ps_train.observe.progress.eval_events import read_eval_metrics
 from ps_train.training.tasks import evaluator
 from tests.support.models import Linear
 from tests.support.processes import eventually
@@ -39,6 +41,20 @@ class Weighted(Linear):
 
     def metrics(self, outputs, labels):
         return {"bias": v1.metrics.mean(outputs[0] * 0 + v1.global_variables()[1])}
+
+
+class ByKind(Linear):
+    """Its metric is the mean of the features' numbers."""
+
+    def data(self, split, data_dir):
+        x = np.arange(30, dtype=np.float32)[:, np.newaxis] * np.ones(3, np.float32)
+        return Arrays({"x": x, "kind": np.arange(30) % 3}, x[:, 0])
+
+    def forward(self, features, training):
+        return super().forward(features["x"], training)
+
+    def metrics(self, outputs, labels):
+        return {"mean": v1.metrics.mean(outputs * 0 + labels)}
 
 
 class Faulty(Linear):
@@ -125,6 +141,21 @@ def test_the_checkpoint_of_max_steps_ends_it(model_dir: Directory) -> None:
     model_dir.save(100)
     assert model_dir.evaluate() == 0
     assert "evaluation at step 100: bias 100.0000" in model_dir.output.getvalue()
+
+
+def test_metrics_of_slices_are_in_its_events_and_not_on_the_console(model_dir: Directory) -> None:
+    model_dir.save(100)
+    assert model_dir.evaluate("ByKind", eval_by="kind") == 0
+    assert model_dir.output.getvalue() == "evaluation at step 100: mean 14.5000\n"
+    (found,) = read_eval_metrics(str(model_dir.path / "eval")).values()
+    of_slices = {f"mean/kind={kind}": 13.5 + kind for kind in range(3)}
+    assert found == {"mean": 14.5, **of_slices, **{f"examples/kind={kind}": 10.0 for kind in range(3)}}
+
+
+@pytest.mark.parametrize(("model", "field", "text"), [("ByKind", "kin", "use one of kind"), ("Linear", "a", "metrics")])
+def test_a_field_that_is_not_there_ends_it_at_once(model_dir: Directory, model: str, field: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^eval_by={field}.*{text}"):
+        model_dir.evaluate(model, eval_by=field)
 
 
 @pytest.mark.parametrize(("signum", "code"), [(15, 143), (2, 130)])
