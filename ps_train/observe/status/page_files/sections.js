@@ -196,9 +196,10 @@ function showStream(stream) {
 }
 
 function showSlices(slices) {
-  $("slices").hidden = slices === null;
-  if (slices === null) return;
-  const names = [...new Set(slices.rows.flatMap(({ metrics }) => Object.keys(metrics)))],
+  const rows = slices?.rows ?? [];
+  $("slices").hidden = !rows.length;
+  if (!rows.length) return;
+  const names = [...new Set(rows.flatMap(({ metrics }) => Object.keys(metrics)))],
     head = $("slices-table").tHead.rows[0];
   setText($("slices-title"), `Metrics by ${slices.field}`);
   while (head.cells.length > names.length + 1) head.lastChild.remove();
@@ -209,7 +210,7 @@ function showSlices(slices) {
   });
   fill(
     $("slices-table").tBodies[0],
-    slices.rows.map(({ value, metrics }) => [value, ...names.map((name) => number(metrics[name]))]),
+    rows.map(({ value, metrics }) => [value, ...names.map((name) => number(metrics[name]))]),
   );
 }
 
