@@ -168,15 +168,19 @@ class ScriptPresence(Presence):
         for name, address in zip(self._names, self._ps, strict=True):
             retry_until(functools.partial(check_reachable, address), timeout_secs, name)
 
-    def connected_store(self, index: int) -> KeyValueStore:
+    def connected_store(self, index: int, timeout_secs: float = 3.0) -> KeyValueStore:
         """Returns another client of a ps's store, once this task has announced itself there.
+
+        Args:
+          index: of the ps.
+          timeout_secs: seconds that one call may take.
 
         Raises:
           LostTaskError: the ps does not answer.
         """
         if not self._announced[index].wait(_ANNOUNCE_SECS):
             raise LostTaskError(f"{self._names[index]} does not answer")
-        return ps_store(self._ps[index], index)
+        return ps_store(self._ps[index], index, timeout_secs)
 
     def beat(self, index: int) -> None:
         """Writes a heartbeat; on ps 0 it also reads those of the other tasks."""

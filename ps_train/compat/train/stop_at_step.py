@@ -31,6 +31,12 @@ _TAKEN_SECS = 0.2
 
 _MOST_STEPS = 64
 
+_ANSWER_SECS = 30.0
+"""Seconds that a ps may take to give steps on a busy machine.  A shorter limit breaks sessions again and again there.
+
+A ps that is gone refuses connections at once.
+"""
+
 
 class StopAtStepHook(v1.train.StopAtStepHook):
     """A hook that stops training after a number of steps, or at a global step; one of them must be given.
@@ -76,7 +82,8 @@ class StopAtStepHook(v1.train.StopAtStepHook):
             return
         owner = f"{task.cluster.task}/{task.presence.process_id}"
         with _lost_ps():
-            self._ledger = StepLedger(task.presence.connected_store(0), owner, self._last, num_workers())
+            store = task.presence.connected_store(0, _ANSWER_SECS)
+            self._ledger = StepLedger(store, owner, self._last, num_workers())
             self._ledger.join(lambda: self._step_in(session))
         self._held = self._take(session)
         if not self._held:
