@@ -50,6 +50,7 @@ def test_a_recipe_is_what_the_document_shows(thing: object) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("update", ["async", "bounded", "sync"])
 def test_a_copied_recipe_reads_files_trains_in_every_mode_and_predicts_from_its_export(
     processes: Processes, update: str
@@ -60,7 +61,7 @@ def test_a_copied_recipe_reads_files_trains_in_every_mode_and_predicts_from_its_
         "--model=examples.my_din:MyDin", "--data_dir=data", "--batch_size=128", "--max_steps=800", "--num_ps=2",
         f"--update={update}", "--model_dir=m", "--export_dir=export", "--learning_rate=0.02",
     )  # fmt: skip
-    assert run.wait(200) == 0, run.output
+    assert run.wait(350) == 0, run.output
     score = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]["auc"]
     assert score > 0.84  # the hidden model has 0.893
     features, clicks, _ = din.planted("test")
@@ -71,12 +72,13 @@ def test_a_copied_recipe_reads_files_trains_in_every_mode_and_predicts_from_its_
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 def test_a_recipe_with_several_tasks_predicts_each_of_them_from_its_export(processes: Processes) -> None:
     run = processes.run(
         "--model=ps_train.models.multitask:Ple", "--model_arg=weights=1,0.5", "--batch_size=128", "--max_steps=800",
         "--model_dir=m", "--export_dir=export", "--update=sync",
     )  # fmt: skip
-    assert run.wait(200) == 0, run.output
+    assert run.wait(350) == 0, run.output
     scores = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]
     features, labels, _ = multitask.planted("test")
     found = ps_train.predict(str(processes.directory / "export"), features)
