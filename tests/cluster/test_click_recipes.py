@@ -68,9 +68,17 @@ def test_ragged_features_and_several_labels_train_in_every_mode(recipe, update):
 
 
 @pytest.mark.long
-def test_without_the_correction_or_attention_or_crosses_the_score_is_lower():
-    assert scored(two_tower.TwoTower(correct=False))["recall"] < recall_of_planted()["recall"] - 0.15
-    assert scored(din.Din(attention=False))["auc"] < scored(din.Din())["auc"]
-    assert scored(dcn.Dcn(layers=0))["auc"] < scored(dcn.Dcn())["auc"]
-    hard = scored(two_tower.TwoTower(hardest=20))["recall"]
-    assert 0.5 < hard < recall_of_planted()["recall"]
+@pytest.mark.parametrize(
+    ("simple", "planted", "less"),
+    [
+        (two_tower.TwoTower(correct=False), recall_of_planted, 0.15),
+        (two_tower.TwoTower(hardest=20), recall_of_planted, 0.0),
+        (din.Din(attention=False), lambda: auc_of_planted(din), 0.005),
+        (dcn.Dcn(layers=0), lambda: auc_of_planted(dcn), 0.005),
+    ],
+    ids=["uncorrected", "hard", "unattended", "uncrossed"],
+)
+def test_without_what_a_recipe_shows_the_score_is_lower(simple, planted, less):
+    (found,) = (scored(simple)[name] for name in planted())
+    (best,) = planted().values()
+    assert 0.3 < found < best - less
