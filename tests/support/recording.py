@@ -40,6 +40,8 @@ class Recording(Model):
         uses = tf.reduce_sum(tf.one_hot(features, self.count), 0)
         if self.secs:
             uses = tf.ensure_shape(tf.numpy_function(self._later, [uses], uses.dtype), uses.shape)
+        if self.ones:  # the mean over the examples of a round gives each of them the same weight
+            uses /= tf.maximum(tf.cast(tf.size(features), tf.float32), 1)
         first, second = (v1.get_variable(n, [self.count], initializer=v1.zeros_initializer()) for n in NAMES)
         return -tf.reduce_sum(tf.stop_gradient(uses) * (first + second))
 
@@ -82,16 +84,24 @@ def _examples(numbers):
 
 
 class Ones(v1.train.GradientDescentOptimizer):
-    """Adds one wherever there is a gradient at all."""
+    """Adds the number of uses in a round, of which the gradient is the mean: 1, or 2 where two epochs meet.
+
+    Whatever the number of examples is, the smallest gradient but 0 is that of an element that was used once.
+    """
 
     def __init__(self) -> None:
         super().__init__(1.0)
 
     def _resource_apply_dense(self, grad, handle):
-        return super()._resource_apply_dense(tf.sign(grad), handle)
+        return super()._resource_apply_dense(_uses(grad), handle)
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        return super()._resource_apply_sparse_duplicate_indices(tf.sign(grad), handle, indices)
+        return super()._resource_apply_sparse_duplicate_indices(_uses(grad), handle, indices)
+
+
+def _uses(grad: tf.Tensor) -> tf.Tensor:
+    sizes = tf.abs(grad)
+    return tf.round(grad / tf.reduce_min(tf.where(sizes > 0, sizes, np.inf)))
 
 
 def used(cluster: InProcessCluster) -> list[np.ndarray]:

@@ -54,13 +54,17 @@ class Stormy(Model):
                 embeddings.lookup("open", ids * 1_000_003, capacity=CAPACITY, dimension=2, initializer=0.0),
             ):
                 total += tf.reduce_sum(tf.reduce_mean(rows, 0))
+        # Under sync a round is the mean over its examples.
+        weight = 1 / tf.maximum(tf.cast(tf.size(numbers), tf.float32), 1) if self.joined else 1.0
         if self.uses and self.tables:
             ids = numbers[:, tf.newaxis]
-            total += tf.reduce_sum(embeddings.lookup("uses", ids, rows=self.count, dimension=1, initializer=0.0))
+            total += weight * tf.reduce_sum(
+                embeddings.lookup("uses", ids, rows=self.count, dimension=1, initializer=0.0)
+            )
         elif self.uses:
             used = tf.stop_gradient(tf.reduce_sum(tf.one_hot(numbers, self.count), 0))
             for name in ("first_uses", "second_uses"):
-                total += tf.reduce_sum(used * v1.get_variable(name, [self.count], initializer=zeros))
+                total += weight * tf.reduce_sum(used * v1.get_variable(name, [self.count], initializer=zeros))
         return -total
 
     def loss(self, outputs, labels):

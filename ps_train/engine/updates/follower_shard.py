@@ -22,10 +22,16 @@ class FollowerShard(RoundShard):
     """A ps that follows the first ps's decisions."""
 
     def __init__(
-        self, shard: ParameterShard, received: ReceivedPush, round: Any, replica: Replica, may_be_empty: bool
+        self,
+        shard: ParameterShard,
+        received: ReceivedPush,
+        round: Any,
+        replica: Replica,
+        may_be_empty: bool,
+        discards: bool,
     ) -> None:
         state = np.array([replica.each(1, 0), [0] * replica.count, [UNKNOWN] * replica.count], np.int64)
-        super().__init__(shard, received, round, replica, may_be_empty, state)
+        super().__init__(shard, received, round, replica, may_be_empty, state, discards)
 
     def visit(self, decision: tf.Tensor) -> tf.Operation:
         """Adds the replica's push by the first ps's decision (`push_decision`); ends like the first ps's `visit`."""

@@ -49,6 +49,7 @@ class RoundShard:
       replica: the replica that makes the step.
       may_be_empty: see `UpdateMode`.
       state: int64 [fields, replicas], the state of the first round.
+      discards: whether the examples of a late push are left out; without backup workers they are read again.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class RoundShard:
         replica: Replica,
         may_be_empty: bool,
         state: np.ndarray[Any, Any],
+        discards: bool,
     ) -> None:
         self._shard, self._received, self._round, self._replica = shard, received, round, replica
-        self._may_be_empty, self._initial_state = may_be_empty, state
+        self._may_be_empty, self._initial_state, self._discards = may_be_empty, state, discards
         self._me = np.arange(replica.count) == replica.index
         with tf.device(ps_device(shard.ps)):
             self._sums = GradientAccumulator(f"ps_train/sums_{shard.ps}", received, replica)
@@ -116,9 +118,11 @@ class RoundShard:
     ) -> tuple[list[tf.Operation], tf.Tensor]:
         """Adds a push to the round, if it is in time.
 
-        With dynamic sharding a push is added as empty if another replica has used its examples.  The examples of a late
-        push are then left out for good, but not those of values from two rounds: one of the ps may lack them
-        (`follower_shard.py`), and the worker reads them again.
+        With dynamic sharding a push is added as empty if another replica has used its examples.  With backup workers
+        the examples of a late push are left out for good, or a slow worker would read the same ones again and again.
+        Those of values from two rounds are not: one of the ps may lack them (`follower_shard.py`), and the worker reads
+        them again.  So it does without backup workers, where a push is late only if its worker came back while a push
+        of its former process was in the round.
 
         Returns:
           The operations, and whether the push was dropped (bool scalar).
@@ -130,7 +134,8 @@ class RoundShard:
         note = self._progress.add(here.progress, accepted & in_time)
         dropped = late | (in_time & ~accepted & ~here.is_nothing())
         torn = tf.not_equal(here.header().torn, 0)
-        return [add, note, self._progress.discard(here.progress, accepted & late & ~torn)], dropped
+        left_out = [self._progress.discard(here.progress, accepted & late & ~torn)] if self._discards else []
+        return [add, note, *left_out], dropped
 
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
         return v1.cond(waits, lambda: self._gate.wait(self._replica.index, until), tf.no_op)
@@ -165,7 +170,7 @@ class CoordinatorShard(RoundShard):
     ) -> None:
         # All declared replicas are members from the beginning, so no first step is wasted.
         state = np.array([replica.each(MEMBER, LEFT), [0] * replica.count], np.int64)
-        super().__init__(shard, received, round, replica, may_be_empty, state)
+        super().__init__(shard, received, round, replica, may_be_empty, state, backups.is_ever_positive)
         self._max_steps, self._backups = max_steps, backups
         with tf.device(ps_device(shard.ps)):
             # The last complete round, and for each replica whether its gradient was in it.

@@ -60,7 +60,10 @@ class Synchronous(UpdateMode):
         first = CoordinatorShard(
             *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups
         )
-        others = [FollowerShard(*pair, self._rounds[pair[0].ps], replica, self.may_be_empty) for pair in pushed[1:]]
+        discards = self._backups.is_ever_positive
+        others = [
+            FollowerShard(*pair, self._rounds[pair[0].ps], replica, self.may_be_empty, discards) for pair in pushed[1:]
+        ]
         train = [first.visit(), *[other.visit(first.push_decision) for other in others]]
         counters = shards[0].counters
         assert counters is not None, "they are on ps 0"

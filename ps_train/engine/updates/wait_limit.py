@@ -59,6 +59,11 @@ class WaitLimit:
                 name = f"ps_train/{self.name}"
                 self._variable = v1.get_variable(name, initializer=lower, trainable=False, use_resource=True)
 
+    @property
+    def is_ever_positive(self) -> bool:
+        """True if the number is, or may become, more than 0."""
+        return self._limits.upper > 0
+
     def value(self) -> Any:
         """Returns the number: an int, or an int64 scalar that is read on ps 0 where it is used."""
         return self._limits.lower if self._variable is None else self._variable.read_value()

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, run_all, workers_of
 from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.processes import eventually
 from tests.support.recording import Recording
 
 
@@ -107,4 +108,39 @@ def test_a_checkpoint_taken_after_one_ps_went_back_has_the_used_examples_of_each
     else:  # as after the other ps was lost too
         checkpoints.restore(session, only=[1 - lost])
     run_all(cluster)
+    assert_each_was_used(cluster, 1)
+
+
+@pytest.mark.long
+def test_a_worker_that_comes_back_within_the_round_of_its_former_process_loses_no_example() -> None:
+    """Its push comes too late, because the round ends without it; its examples are read again."""
+    model = Late()
+    cluster = InProcessCluster(model, 2, 2, partition_bytes=1 << 20, update="sync", shard_examples=40, **EPOCHS)
+    cluster.start()
+    back, other = workers_of(cluster)
+    back.begin()
+    other.begin()
+    assert back.shares.take(1, 0) == 1
+    model.may_push.set()
+
+    def former() -> None:
+        back.session.run(back.step.ops.train)  # until the round ends
+
+    def again() -> None:
+        awaited = cluster.steps[1].ops.awaited
+        eventually(lambda: cluster.sessions[1].run(awaited).tolist() == [False, True], 30, "the push of the former")
+        model.may_push.clear()
+        model.pulled.clear()
+        back.begin()
+        look = cluster.steps[1].ps.ownership
+        cluster.sessions[1].run(look.compare_and_set, look.feeds({0: (0, 2)}))  # worker 1 takes what it had
+        assert back.make(1) == 1
+
+    def complete() -> None:
+        eventually(lambda: model.pulled.is_set() and not model.may_push.is_set(), 30, "the pull of the next")
+        assert other.make(1) == 1
+        model.may_push.set()
+
+    in_parallel([former, again, complete], within_secs=90)
+    in_parallel([back.run, other.run], within_secs=60)
     assert_each_was_used(cluster, 1)
