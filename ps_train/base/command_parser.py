@@ -21,11 +21,21 @@ class CommandParser(argparse.ArgumentParser):
     Args:
       prog: the command, as the user types it.
       others: further arguments of the base class.
+
+    Attributes:
+      option_names: names of the options, without their dashes.
     """
 
     def __init__(self, prog: str, **others: Any) -> None:
         others.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        self.option_names: list[str] = []
         super().__init__(prog, allow_abbrev=False, **others)
+
+    def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
+        """Adds an option, as the base class does."""
+        action = super().add_argument(*names, **about)
+        self.option_names += [name.removeprefix("--") for name in action.option_strings]
+        return action
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError with the message and the command that explains the flags."""

@@ -349,7 +349,7 @@ def test_what_a_screen_reader_needs_is_there(browser: Any) -> None:
             " [...t.querySelectorAll('th')].every((h) => h.scope),"
             " [...t.tBodies[0].rows].every((r) => r.cells[0].tagName === 'TH')])"
         )
-        assert len(tables) == 6 + len(titles_of(browser))
+        assert len(tables) == 7 + len(titles_of(browser))
         assert all(caption and columns > 1 and scope and heads for caption, columns, scope, heads in tables)
         names = browser.execute_script(
             "return [...document.querySelectorAll('figure svg')].filter((s) => !s.hasAttribute('aria-hidden'))"

@@ -56,6 +56,8 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         "skipped": 0,
         "dropped": 0,
         "batch_size": None,
+        "max_steps_ahead": None,
+        "backup_workers": None,
         "metrics": {"accuracy": 0.94},
         "slices": {
             "field": "country",

@@ -63,7 +63,7 @@ def flags_of_job(arguments: Sequence[str]) -> list[str]:
 
 def options() -> list[str]:
     """Returns the names of the options of this command."""
-    return [string.removeprefix("--") for action in _parser()._actions for string in action.option_strings]
+    return _parser().option_names
 
 
 def _run(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:

@@ -169,8 +169,11 @@ def _run(arguments: Sequence[str], console: Console) -> int:
 
 def _check_flags(arguments: Sequence[str], parser: CommandParser) -> None:
     """Refuses a flag that neither this command nor a job or its launcher has, with the nearest names."""
-    own = [string.removeprefix("--") for action in parser._actions for string in action.option_strings]
-    names = {*own, *launch.options(), *(field.name for kind in (Task, Job) for field in job_fields(kind))}
+    names = {
+        *parser.option_names,
+        *launch.options(),
+        *(field.name for kind in (Task, Job) for field in job_fields(kind)),
+    }
     names |= {"flagfile", "help", "h", "-h"}
     for argument in arguments:
         name = re.fullmatch(r"--?([A-Za-z_][\w-]*)(=.*)?", argument, re.DOTALL)

@@ -193,8 +193,9 @@ class Study:
         self._optuna = import_optuna()
         self._grid = space.points() if settings.sampler == "grid" else {}
         try:
+            self._storage = self._optuna.storages.get_storage(settings.storage)
             self.study = self._optuna.create_study(
-                storage=settings.storage,
+                storage=self._storage,
                 study_name=settings.name,
                 direction=settings.direction,
                 pruner=self._pruner(),
@@ -216,7 +217,7 @@ class Study:
         for found in self._trials("RUNNING"):
             if found.number in running:
                 continue
-            trial = TrialRecord(self, self._optuna.Trial(self.study, found._trial_id))
+            trial = self._opened(found.number)
             if trial.flags:
                 return trial
             trial.fail("the tuner ended before the trial began", counts=False)
@@ -226,6 +227,13 @@ class Study:
             flags = [flag_of(name, value) for name, value in self._space.suggest(new, self._functions).items()]
         new.set_user_attr(_FLAGS, flags)
         return TrialRecord(self, new)
+
+    def _opened(self, number: int) -> TrialRecord:
+        """Returns a trial that runs, of this process or of an earlier one."""
+        storage = self._storage
+        study = storage.get_study_id_from_name(self.settings.name)
+        trial = storage.get_trial_id_from_study_id_trial_number(study, number)
+        return TrialRecord(self, self._optuna.Trial(self.study, trial))
 
     def size(self, trials: int) -> int:
         """Returns the number of trials of the study: a grid may have fewer points."""
@@ -315,7 +323,7 @@ class Study:
                 "that command, or use another --study_dir or --study."
             )
         for left in self._trials("RUNNING"):  # its flags are those of a mistake
-            TrialRecord(self, self._optuna.Trial(self.study, left._trial_id)).fail("the command changed", counts=False)
+            self._opened(left.number).fail("the command changed", counts=False)
         self.study.set_user_attr(_COMMAND, command)
 
 
