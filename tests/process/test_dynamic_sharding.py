@@ -63,10 +63,10 @@ class Run:
         self.workers[index] = self.cluster.start("worker", index)
 
     def end(self) -> None:
-        for process in (self.workers[0], *self.ps):
+        for process in self.ps:
             assert process.wait(PATIENCE_SECS) == 0, told(self.workers)
         for index, worker in enumerate(self.workers):
-            if index not in self.dead:  # who was started again may come when the job is over
+            if index not in self.dead:  # who was started again may come when the job is over, as the chief may
                 code = worker.wait(PATIENCE_SECS)
                 assert code == 0 or (code == 1 and any(words in worker.output for words in LATE)), told(self.workers)
 
