@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     )
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.commands.launch.fit import FitResult, fit
-    from ps_train.commands.tuning.call import TunedTrial, TuneResult, tune
+    from ps_train.commands.tuning.call import TuneResult, tune
+    from ps_train.commands.tuning.study import TunedTrial
     from ps_train.config.job import Job, Task
     from ps_train.data.arrays import Arrays
     from ps_train.data.parquet.parquet_files import Parquet
@@ -105,7 +106,7 @@ _HOMES = {
     "TextLines": "ps_train.data.record_files",
     "TrainingError": "ps_train.base.errors",
     "TuneResult": "ps_train.commands.tuning.call",
-    "TunedTrial": "ps_train.commands.tuning.call",
+    "TunedTrial": "ps_train.commands.tuning.study",
     "fit": "ps_train.commands.launch.fit",
     "predict": "ps_train.engine.serving.exported",
     "tune": "ps_train.commands.tuning.call",

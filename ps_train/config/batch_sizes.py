@@ -6,12 +6,9 @@ BatchSizes.parse(32).sizes             # (32,)
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from ps_train.config.validators import Check, is_parsed_by
-
-_ONE, _BOUNDS = re.compile(r"[0-9]{1,18}"), re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+from ps_train.config.validators import Check, is_parsed_by, number_or_bounds
 
 
 class BatchSizes(NamedTuple):
@@ -32,13 +29,7 @@ class BatchSizes(NamedTuple):
         Raises:
           ValueError: the value is not valid.
         """
-        text = str(value)
-        if _ONE.fullmatch(text):
-            sizes = cls(int(text), int(text))
-        elif bounds := _BOUNDS.fullmatch(text):
-            sizes = cls(int(bounds[1]), int(bounds[2]))
-        else:
-            raise ValueError(value)
+        sizes = cls(*number_or_bounds(value))
         # Between bounds that are closer the size could never change.
         if sizes.lower < 1 or (sizes.lower != sizes.upper and sizes.upper < 2 * sizes.lower):
             raise ValueError(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,20 @@ def one_of(choices: tuple[str | int, ...]) -> Check:
 def optional(check: Check) -> Check:
     """Returns a check that also allows None."""
     return Check(check.allowed, lambda value: value is None or check.holds(value))
+
+
+def number_or_bounds(value: int | str) -> tuple[int, int]:
+    """Returns the two numbers of a text as 64..512, or a number twice.
+
+    Raises:
+      ValueError: the value is neither.
+    """
+    text = str(value)
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return int(text), int(text)
+    if bounds := re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})", text):
+        return int(bounds[1]), int(bounds[2])
+    raise ValueError(value)
 
 
 def is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:

@@ -6,14 +6,11 @@ WaitLimits.of_backups("auto", 20)      # WaitLimits(lower=0, upper=2): a tenth o
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from ps_train.config.validators import Check, is_parsed_by
+from ps_train.config.validators import Check, is_parsed_by, number_or_bounds
 
 AUTO = "auto"
-
-_ONE, _BOUNDS = re.compile(r"[0-9]{1,18}"), re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
 
 
 class WaitLimits(NamedTuple):
@@ -34,13 +31,10 @@ class WaitLimits(NamedTuple):
         Raises:
           ValueError: the value is not valid.
         """
-        text = str(value)
-        if _ONE.fullmatch(text):
-            return cls(int(text), int(text))
-        bounds = _BOUNDS.fullmatch(text)
-        if bounds is None or int(bounds[1]) >= int(bounds[2]):
+        limits = cls(*number_or_bounds(value))
+        if ".." in str(value) and not limits.is_range:
             raise ValueError(value)
-        return cls(int(bounds[1]), int(bounds[2]))
+        return limits
 
     @classmethod
     def of_backups(cls, value: int | str, workers: int) -> WaitLimits:
@@ -53,12 +47,11 @@ class WaitLimits(NamedTuple):
         Raises:
           ValueError: the value is not valid.
         """
-        text = str(value)
-        if text == AUTO:
+        if value == AUTO:
             return cls(0, min(workers - 1, -(-workers // 10)))
-        if not _ONE.fullmatch(text):
+        if ".." in str(value):
             raise ValueError(value)
-        return cls(int(text), int(text))
+        return cls(*number_or_bounds(value))
 
     @property
     def is_range(self) -> bool:
@@ -68,7 +61,7 @@ class WaitLimits(NamedTuple):
 
 max_steps_ahead = Check(
     "a whole number of at least 0, or two as in 0..8, where the second is the larger one",
-    is_parsed_by(lambda value: WaitLimits.of_steps_ahead(value)),
+    is_parsed_by(WaitLimits.of_steps_ahead),
 )
 
 backup_workers = Check(

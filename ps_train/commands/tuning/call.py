@@ -22,34 +22,10 @@ from ps_train.commands.launch.fit_process import run_program
 from ps_train.commands.launch.sent_model import write_function
 from ps_train.commands.tuning.command import default_directory
 from ps_train.commands.tuning.reports import SUMMARY
+from ps_train.commands.tuning.study import TunedTrial
 from ps_train.config import flags
 
 Space = Mapping[str, str | Sequence[Any]] | Callable[[Any], Any] | Sequence[str]
-
-
-@dataclasses.dataclass(frozen=True)
-class TunedTrial:
-    """A trial of a study that has ended.
-
-    Attributes:
-      number: its number.
-      state: "complete", "pruned" or "failed".
-      value: mean of the objective over its executions; the last intermediate value of a pruned trial; None without one.
-      spread: the standard deviation over its executions; None unless it is complete.
-      steps: the steps that its jobs made.
-      params: the values that Optuna chose.
-      flags: the same as flags of a job.
-      cause: the cause of a failure; "" without one.
-    """
-
-    number: int
-    state: str
-    value: float | None
-    spread: float | None
-    steps: int
-    params: Mapping[str, Any]
-    flags: Sequence[str]
-    cause: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 from ps_train.base.console import duration
 from ps_train.base.errors import ConfigError
 from ps_train.commands.tuning.executions import MODEL, TRIALS, Jobs
-from ps_train.commands.tuning.study import Finished, Study, import_optuna
+from ps_train.commands.tuning.study import Study, TunedTrial, import_optuna
 
 SUMMARY, PAGE = "study.json", "study.html"
 _REPORT = "report.html"
@@ -44,7 +44,7 @@ def check_plotly() -> None:
 
 
 def progress_line(
-    finished: Sequence[Finished], trials: int, best: Sequence[Finished], objective: str, secs_left: float | None
+    finished: Sequence[TunedTrial], trials: int, best: Sequence[TunedTrial], objective: str, secs_left: float | None
 ) -> str:
     """Returns the progress line of a study."""
     value = f"{best[0].value:.6g} (trial {best[0].number})" if best else "-"
@@ -55,7 +55,7 @@ def progress_line(
     return "  ".join([*parts, f"ETA {duration(secs_left)}"])
 
 
-def table(best: Sequence[Finished], objective: str) -> list[str]:
+def table(best: Sequence[TunedTrial], objective: str) -> list[str]:
     """Returns lines with the best trials, each with its flags."""
     rows = [("trial", objective, "+-", "steps", "flags")]
     for trial in best[:_SHOWN]:
@@ -65,7 +65,7 @@ def table(best: Sequence[Finished], objective: str) -> list[str]:
     return ["  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
 
 
-def command_of(jobs: Jobs, trial: Finished, model_dir: str) -> str:
+def command_of(jobs: Jobs, trial: TunedTrial, model_dir: str) -> str:
     """Returns the command that trains with the flags of a trial."""
     flags = [*jobs.arguments, *trial.flags, f"--seed={jobs.seed}", f"--model_dir={model_dir}"]
     return shlex.join(["python", "-m", "ps_train", *jobs.verb, *flags])
@@ -150,7 +150,7 @@ def _pictures(study: Study, objective: str) -> list[tuple[str, str]]:
     return drawn
 
 
-def _trials(finished: Sequence[Finished], directory: str, objective: str) -> str:
+def _trials(finished: Sequence[TunedTrial], directory: str, objective: str) -> str:
     head = "".join(f"<th>{html.escape(name)}" for name in ("trial", "state", objective, "+-", "steps", "flags", "jobs"))
     rows = []
     for trial in finished:

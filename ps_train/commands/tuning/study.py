@@ -86,17 +86,17 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True)
-class Finished:
-    """A trial that has ended.
+class TunedTrial:
+    """A trial of a study that has ended.
 
     Attributes:
       number: its number.
       state: "complete", "pruned" or "failed".
-      value: the mean over its executions, or the last intermediate one; None without one.
-      spread: the standard deviation over its executions; None without a value.
+      value: mean of the objective over its executions; the last intermediate value of a pruned trial; None without one.
+      spread: the standard deviation over its executions; None unless it is complete.
       steps: the steps that its jobs made.
-      flags: its flags.
       params: the values that Optuna chose.
+      flags: the same as flags of a job.
       cause: the cause of a failure; "" without one.
     """
 
@@ -105,8 +105,8 @@ class Finished:
     value: float | None
     spread: float | None
     steps: int
-    flags: tuple[str, ...]
     params: Mapping[str, Any]
+    flags: Sequence[str]
     cause: str
 
 
@@ -243,7 +243,7 @@ class Study:
         """Returns the numbers of the trials that have begun and not ended."""
         return [trial.number for trial in self._trials("RUNNING")]
 
-    def finished(self) -> list[Finished]:
+    def finished(self) -> list[TunedTrial]:
         """Returns the trials that have ended, in the order of their numbers."""
         names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
         found = []
@@ -251,20 +251,20 @@ class Study:
             attributes = trial.user_attrs
             if not attributes.get(_UNCOUNTED):
                 found.append(
-                    Finished(
+                    TunedTrial(
                         trial.number,
                         names[trial.state.name],
                         trial.value,
                         attributes.get(_SPREAD),
                         sum(attributes.get(_STEPS, ())),
-                        tuple(attributes.get(_FLAGS, ())),
                         trial.params,
+                        tuple(attributes.get(_FLAGS, ())),
                         attributes.get(_CAUSE, ""),
                     )
                 )
         return found
 
-    def best(self, count: int) -> list[Finished]:
+    def best(self, count: int) -> list[TunedTrial]:
         """Returns the best complete trials, the best one first."""
         complete = [trial for trial in self.finished() if trial.state == "complete" and trial.value is not None]
         sign = -1 if self.settings.direction == MAXIMIZE else 1
