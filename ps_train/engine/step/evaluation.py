@@ -29,7 +29,7 @@ from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
 from ps_train.data.split import INFINITE, UNKNOWN, endless
 from ps_train.data.stream import data_error
 from ps_train.engine.step.forward import substituting_variables, with_lookups
-from ps_train.engine.step.metric_sums import MetricSums, make_metric_sums
+from ps_train.engine.step.metric_sums import MetricSums, make_count, make_metric_sums
 from ps_train.engine.step.slices import SliceMetrics, Slices, count_values, slice_keys, slice_metrics
 from ps_train.engine.transport.dense import Transport
 from ps_train.engine.transport.row_exchange import RowExchange
@@ -104,13 +104,6 @@ class EvalGraph:
 def named_batches(source: DataSource, data: Any, shard: DataShard = WHOLE) -> Batches:
     """Returns the batches of the test data, which have the name of their source."""
     return dataclasses.replace(evaluation_batches(data, BATCH, shard), name=source.name)
-
-
-def make_count() -> Any:
-    """Makes the variable that counts examples; like a metric it is a sum that begins at zero."""
-    collections = [v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES]
-    zero = tf.zeros([], tf.float64)
-    return v1.Variable(zero, trainable=False, collections=collections, name="ps_train/scored", use_resource=True)
 
 
 def build_eval_graph(

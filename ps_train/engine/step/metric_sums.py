@@ -73,6 +73,13 @@ class MetricSums:
         return dict(zip(self.given, self.merged(totals), strict=True))
 
 
+def make_count(name: str = "ps_train/scored") -> Any:
+    """Makes a variable that counts examples; like a metric it is a sum that begins at zero."""
+    collections = [v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES]
+    zero = tf.zeros([], tf.float64)
+    return v1.Variable(zero, trainable=False, collections=collections, name=name, use_resource=True)
+
+
 def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> MetricSums | None:
     """Returns the totals of some metric variables, or None if a variable keeps something else.
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.config.slice_names import OTHERS
 from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.named_inputs import feature_paths
 from ps_train.data.pipeline import Batches
+from ps_train.engine.step.metric_sums import make_count
 from ps_train.engine.variables.user_variables import ModelBuild
 from ps_train.modeling.model import Model
 
@@ -188,9 +188,7 @@ class _Rows:
 
 
 def _with_count(name: str, rows: tf.Tensor, metrics: Mapping[str, tuple[tf.Tensor, Any]]) -> SliceMetrics:
-    collections = [v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES]
-    zero = tf.zeros([], tf.float64)
-    count = v1.Variable(zero, trainable=False, collections=collections, name="ps_train/of_slice", use_resource=True)
+    count = make_count("ps_train/of_slice")
     added = count.assign_add(tf.cast(tf.size(rows), tf.float64), read_value=False)
     return SliceMetrics(name, count, {EXAMPLES: (count.read_value(), added), **metrics})
 

@@ -23,7 +23,8 @@ from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.coded_rows import FLOAT32, CodedRows, auc_in
 from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
 from ps_train.engine.checkpoint.export import export, form_of
-from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, make_count, named_batches
+from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, named_batches
+from ps_train.engine.step.metric_sums import make_count
 from ps_train.engine.step.slices import Slices, slice_metrics
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
