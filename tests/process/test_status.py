@@ -63,7 +63,7 @@ def test_a_living_job_shows_all_of_itself_and_its_report_is_its_end(processes: P
         return total == pytest.approx(found["examples_per_sec"], rel=0.3)
 
     eventually(rates_agree, 90, "the workers' rates to add up to that of the job")
-    assert len(get(address, "api/history")["points"]) > 1
+    eventually(lambda: len(get(address, "api/history")["points"]) > 1, 60, "a second point of the history")
     with urllib.request.urlopen(address + "metrics", timeout=20) as answer:
         families = {family.name for family in text_string_to_metric_families(answer.read().decode())}
     assert {"ps_train_global_step", "ps_train_cpu_cores", "ps_train_heartbeat_age_seconds"} <= families

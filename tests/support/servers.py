@@ -43,8 +43,8 @@ class Pool:
     def __init__(self) -> None:
         self._free: dict[int, list[Running]] = {}
         self._used: list[Running] = []
-        self._sessions: list[v1.Session] = []
-        self._kept: list[v1.Session] = []
+        self._sessions: list[Any] = []
+        self._kept: list[Any] = []
 
     def take(self, count: int, cpus: int = 1) -> list[Running]:
         free = self._free.setdefault(cpus, [])
@@ -61,6 +61,10 @@ class Pool:
         session = Session(target, graph=graph, config=config)
         self._sessions.append(session)
         return session
+
+    def keep(self, owner: Any) -> None:
+        """Keeps what has a session of its own, such as an `Input`, as long as `session` keeps one."""
+        self._sessions.append(owner)
 
     def give_back(self) -> None:
         """Resets the servers, which ends iterators before sessions.  A server that does not let go of a step is not

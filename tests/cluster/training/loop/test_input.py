@@ -20,6 +20,7 @@ from tests.support.cluster import InProcessCluster
 from tests.support.loops import LoopSession, pace_for
 from tests.support.models import Linear
 from tests.support.processes import eventually
+from tests.support.servers import POOL
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +36,7 @@ def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_whil
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
     source = Input(cluster.targets[0], own_config(known, task, job), step.worker.batches, step.worker.calls_begun)
+    POOL.keep(source)
     source.begin(seed=3)
     labels = list(Linear(count=4096).data("train", "").labels)
     read: list[int] = []
@@ -83,6 +85,7 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     step, job, task = cluster.steps[0], cluster.job, Task("worker", 0)
     known = Cluster.of(job)
     source = Input(cluster.targets[0], own_config(known, task, job), step.worker.batches, step.worker.calls_begun)
+    POOL.keep(source)
 
     def loop_in(group: SessionGroup) -> Callable[[], str]:
         session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
