@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         "--save_secs", type=float, default=60.0, help="checkpoint: seconds between saves, more than a write takes [60]"
     )
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
-    parser.add_argument("--jobs", action="store_true", help="accumulators, tune: train some as jobs of processes too")
+    parser.add_argument("--jobs", action="store_true", help="accumulators, tune: train some as jobs of processes")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")
     parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")
     parser.add_argument("--results", default=str(results.DIRECTORY), help="directory of the dated results")

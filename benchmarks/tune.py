@@ -1,13 +1,16 @@
 """`python -m benchmarks tune`: steps until a study has found a planted optimum, by sampler and pruner.
 
     python -m benchmarks tune --repeats=5           # five seeds; trials are trained by numpy in this process
-    python -m benchmarks tune --repeats=5 --jobs    # and one study of 50 trials x 3 executions, of real jobs
+    python -m benchmarks tune --repeats=1 --jobs    # one seed; 50 trials x 3 executions of real jobs, in two studies
 
 The model is `planted.py`.  The studies are those of `python -m ps_train tune`, with its samplers, pruners and state
 machine; only a job is replaced, by the same training in numpy, because 150 jobs of seconds for each study would take
-hours.  A study has found the optimum when a complete trial is among the best 0.5 % of what random proposals give: that
-value is measured beforehand, with 4000 proposals of another seed.  Optuna's TPE begins with 10 random proposals, so an
-optimum that random search finds as early would tell nothing.
+hours.  With --jobs these numbers are taken over from the last result, and a study of jobs that was interrupted goes on
+from its directory, runs/tune-jobs.
+
+A study has found the optimum when a complete trial is among the best 0.5 % of what random proposals give: that value is
+measured beforehand, with 4000 proposals of another seed.  Optuna's TPE begins with 10 random proposals, so an optimum
+that random search finds as early would tell nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +37,9 @@ from ps_train.commands.tuning.study import MINIMIZE, Settings, Study, TrialRecor
 TRIALS, EXECUTIONS, STEPS, EVALUATE = 50, 3, 200, 20
 MOST_TRIALS, PROPOSALS, SHARE, TARGET = 600, 4000, 0.005, 0.4
 STUDIES = (("random", "none"), ("tpe", "none"), ("tpe", "median"), ("tpe", "hyperband"))
+STUDIES_OF_JOBS = (("tpe", "median"), ("random", "none"))
+EVALUATE_JOBS = 100
+JOBS_DIRECTORY = pathlib.Path("runs/tune-jobs")
 
 
 class InProcess:
@@ -63,19 +68,37 @@ class InProcess:
 
 def run(options: argparse.Namespace) -> int:
     record: dict[str, Any] = {"date": results.today(), "machine": machine.machine(), "load": [machine.load_average()]}
-    record["found_below"] = found_below()
-    record["studies"] = [
-        study_of(sampler, pruner, seed, record["found_below"])
-        for seed in range(1, options.repeats + 1)
-        for sampler, pruner in STUDIES
-    ]
     if options.jobs:
-        record["jobs"] = study_of_jobs()
-    record["load"].append(machine.load_average())
+        record = _last_record(options.results)
+        record["jobs"] = {
+            "machine": machine.machine(),
+            "studies": [
+                study_of_jobs(sampler, pruner, seed, record["found_below"])
+                for seed in range(1, options.repeats + 1)
+                for sampler, pruner in STUDIES_OF_JOBS
+            ],
+        }
+    else:
+        record["found_below"] = found_below()
+        record["studies"] = [
+            study_of(sampler, pruner, seed, record["found_below"])
+            for seed in range(1, options.repeats + 1)
+            for sampler, pruner in STUDIES
+        ]
+        record["load"].append(machine.load_average())
     text = report(record)
     results.store("tune", record, text, "", options.results)
     print(text)
     return 0
+
+
+def _last_record(directory: str) -> dict[str, Any]:
+    """Returns the last result, which has the studies with executions of numpy."""
+    paths = sorted(pathlib.Path(directory).glob("*-tune.json"))
+    if not paths:
+        raise ContenderError(f"{directory} has no result of tune: run it without --jobs first.")
+    found: dict[str, Any] = json.loads(paths[-1].read_text())
+    return found
 
 
 def found_below() -> float:
@@ -131,28 +154,43 @@ def study_of(sampler: str, pruner: str, seed: int, below: float) -> dict[str, An
     }
 
 
-def study_of_jobs() -> dict[str, Any]:
-    """Runs a study of real jobs; returns its numbers."""
-    with tempfile.TemporaryDirectory() as name:
-        command = [
-            sys.executable, "-m", "ps_train", "tune", "--model=benchmarks.planted:Planted", "--objective=mse",
-            f"--trials={TRIALS}", f"--executions={EXECUTIONS}", f"--max_steps={STEPS}", f"--batch_size={planted.BATCH}",
-            "--optimizer=sgd", "--num_workers=1", "--parallel_trials=2", f"--study_dir={name}/study",
-            *(f"--space={text}" for text in planted.SPACE),
-        ]  # fmt: skip
-        began = time.monotonic()
+def study_of_jobs(sampler: str, pruner: str, seed: int, below: float) -> dict[str, Any]:
+    """Runs a study of real jobs, or goes on with it; returns its numbers."""
+    folder = JOBS_DIRECTORY / f"{sampler}-{pruner}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        sys.executable, "-m", "ps_train", "tune", "--model=benchmarks.planted:Planted", "--objective=mse",
+        f"--trials={TRIALS}", f"--executions={EXECUTIONS}", f"--max_steps={STEPS}", f"--batch_size={planted.BATCH}",
+        "--optimizer=sgd", "--num_workers=1", "--parallel_trials=2", f"--study_dir={folder}", f"--seed={seed * 1000}",
+        f"--sampler={sampler}", f"--pruner={pruner}", *(f"--space={text}" for text in planted.SPACE),
+        *([f"--save_steps={EVALUATE_JOBS}"] if pruner != "none" else []),
+    ]  # fmt: skip
+    began, path = time.monotonic(), folder / "secs"
+    before = float(path.read_text()) if path.exists() else 0.0
+    try:
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise ContenderError(f"tune ended with {done.returncode}: {done.stderr.strip()[-300:]}")
-        summary = json.loads((pathlib.Path(name) / "study" / "study.json").read_text())
-    best = next(trial for trial in summary["trials"] if trial["number"] == summary["best"])
-    states = [trial["state"] for trial in summary["trials"]]
+    finally:
+        secs = before + time.monotonic() - began
+        path.write_text(f"{secs:.0f}")
+    if done.returncode:
+        raise ContenderError(f"tune ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+    trials = json.loads((folder / "study.json").read_text())["trials"]
+    complete = [trial for trial in trials if trial["state"] == "complete"]
+    first = min((trial["number"] for trial in complete if trial["value"] <= below), default=None)
+    until = [trial for trial in trials if first is None or trial["number"] <= first]
+    best = min(complete, key=lambda trial: trial["value"])
+    jobs = sum(1 for _ in folder.glob("trials/*/*/model/run_id"))
     return {
-        "secs": time.monotonic() - began,
-        "trials": len(states),
-        "complete": states.count("complete"),
-        "failed": states.count("failed"),
-        "steps": sum(trial["steps"] for trial in summary["trials"]),
+        "sampler": sampler,
+        "pruner": pruner,
+        "seed": seed,
+        "found": first is not None,
+        "steps": sum(trial["steps"] for trial in until),
+        "trials": len(until),
+        "steps_of_50": sum(trial["steps"] for trial in trials),
+        "secs": secs,
+        "jobs": jobs,
+        "states": {state: sum(t["state"] == state for t in trials) for state in ("complete", "pruned", "failed")},
         "best": best["value"],
         "spread": best["spread"],
         "params": best["params"],
@@ -199,13 +237,42 @@ def report(record: dict[str, Any]) -> str:
         f"(target: {TARGET:.0%}, {'reached' if share <= TARGET else 'missed'}).",
     ]
     if jobs := record.get("jobs"):
-        lines += [
-            "",
-            f"A study of real jobs, two at a time: {jobs['trials']} trials of {EXECUTIONS} jobs in",
-            f"{jobs['secs']:.0f} s, {jobs['complete']} complete and {jobs['failed']} failed. The best test error is",
-            f"{jobs['best']:.4f} (standard deviation {jobs['spread']:.4f}) with {jobs['params']}.",
-        ]
+        lines += _report_of_jobs(jobs)
     return "\n".join([*lines, ""])
+
+
+def _report_of_jobs(jobs: dict[str, Any]) -> list[str]:
+    """Returns the lines about the studies of real jobs."""
+    head = ["sampler", "pruner", "seed", "until found", "trials", "50 trials", "jobs", "pruned", "failed", "best", "s"]
+    rows = [
+        [
+            one["sampler"], one["pruner"], str(one["seed"]), f"{one['steps']}{'' if one['found'] else '+'}",
+            str(one["trials"]), str(one["steps_of_50"]), str(one["jobs"]), str(one["states"]["pruned"]),
+            str(one["states"]["failed"]), f"{one['best']:.4f} +- {one['spread']:.4f}", f"{one['secs']:.0f}",
+        ]
+        for one in jobs["studies"]
+    ]  # fmt: skip
+    best = min(jobs["studies"], key=lambda one: one["best"])
+    lines = [
+        "",
+        "## Real jobs",
+        "",
+        f"{machine.text(jobs['machine'])}. {TRIALS} trials of {EXECUTIONS} whole jobs, two trials at a time, on",
+        f"a busy machine; with a pruner each job has an evaluator, and a checkpoint every {EVALUATE_JOBS} steps. Steps",
+        "count up to the first complete trial below the same test error; a `+` marks a study without one.",
+        "",
+        markdown(head, rows),
+        "",
+        f"The best one has {best['params']}.",
+    ]
+    seeds = sorted({one["seed"] for one in jobs["studies"]})
+    by_kind = [[one["steps"] for one in jobs["studies"] if one["sampler"] == kind] for kind in ("tpe", "random")]
+    if all(len(steps) == len(seeds) for steps in by_kind):
+        lines.append(
+            f"Over {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, TPE with the median pruner made "
+            f"{sum(by_kind[0]) / sum(by_kind[1]):.0%} of the steps of random search."
+        )
+    return lines
 
 
 def _steps(record: dict[str, Any], sampler: str, pruner: str) -> list[int]:
