@@ -33,6 +33,7 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import Schedule, check_tasks, parse
 from ps_train.config.job import Job
 from ps_train.config.paths import working_directory
+from ps_train.config.trackers import TRACK_PARENT, told_sources
 
 _OWN = (*HOST_LISTS, "job_name", "task_index", "num_ps", "num_workers", "cluster_file", "cluster_from", "hostfile")
 """Flags of a job that --hosts stands for."""
@@ -80,7 +81,9 @@ def _run(options: argparse.Namespace, given: Sequence[str], console: Console) ->
     passed |= {"model_dir": (parsed.job.model_dir and parsed.given["model_dir"]) or directory_name(job)}
     if console.live or faults:
         passed = {"log_secs": 0.2 if faults else 0.5, **passed}
-    remote = Remote(_words(options.ssh), options.python, options.cwd, _environment(options.env), options.timeout_secs)
+    told = {TRACK_PARENT: os.environ[TRACK_PARENT]} if os.environ.get(TRACK_PARENT) else {}
+    environ = {**told, **told_sources(job, os.environ), **_environment(options.env)}
+    remote = Remote(_words(options.ssh), options.python, options.cwd, environ, options.timeout_secs)
     start = functools.partial(_start, remote, [*flags.as_arguments(passed), "--cluster_from=none"])
     if options.dry_run:
         for task in tasks:

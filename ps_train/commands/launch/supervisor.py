@@ -82,7 +82,8 @@ class Supervisor(abc.ABC):
     def install_signals(self) -> None:
         """Makes SIGINT, SIGTERM and SIGHUP events."""
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(signum, lambda got, frame: self.post(self._forward_signal, got))
+            if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
+                signal.signal(signum, lambda got, frame: self.post(self._forward_signal, got))
 
     def is_signalled(self) -> bool:
         """Returns True if a signal came before the tasks started."""

@@ -22,6 +22,7 @@ from ps_train.commands.launch.fit_process import run_program
 from ps_train.commands.launch.sent_model import write_function
 from ps_train.commands.tuning.command import default_directory
 from ps_train.commands.tuning.reports import SUMMARY
+from ps_train.commands.tuning.space import quoted
 from ps_train.commands.tuning.study import TunedTrial
 from ps_train.config import flags
 
@@ -109,7 +110,7 @@ def tune(
         found = os.path.abspath(os.path.expanduser(study_dir)) if study_dir else ""
         if not found:
             found = os.path.abspath(default_directory(parse_flags(flags.as_arguments(values), os.environ).job))
-    return _result(found)
+    return _result(found, storage)
 
 
 def _texts(space: Space, directory: str, path: str) -> list[str]:
@@ -128,13 +129,13 @@ def _text(value: Any) -> str:
         return value
     if not isinstance(value, list | tuple):
         raise ConfigError(f"{value!r} (from tune()) is not a range or a list of values: use 'LOW..HIGH' or a list.")
-    return ",".join(str(one).lower() if isinstance(one, bool) else str(one) for one in value)
+    return ",".join(str(one).lower() if isinstance(one, bool) else quoted(str(one)) for one in value)
 
 
-def _result(directory: str) -> TuneResult:
+def _result(directory: str, storage: str) -> TuneResult:
     found = parse_json(read_text(os.path.join(directory, SUMMARY)), finite=False)
     trials = [TunedTrial(**trial) for trial in found["trials"]]
     best = next((trial for trial in trials if trial.number == found["best"]), None)
     if best is None:
         raise JobFailedError("no trial is complete: see the output.")
-    return TuneResult(best, trials, found["command"], directory, found["study"], found["storage"])
+    return TuneResult(best, trials, found["command"], directory, found["study"], storage or found["storage"])

@@ -45,7 +45,7 @@ from ps_train.commands.launch import command as launch
 from ps_train.commands.launch.fork import can_fork
 from ps_train.commands.launch.preflight import check_local_job
 from ps_train.commands.tuning import reports
-from ps_train.commands.tuning.executions import Jobs, end_leftovers
+from ps_train.commands.tuning.executions import Jobs, end_leftovers, put_aside_trials
 from ps_train.commands.tuning.search import Search
 from ps_train.commands.tuning.space import Space, Value, flag_of, parse_space
 from ps_train.commands.tuning.study import (
@@ -58,6 +58,7 @@ from ps_train.commands.tuning.study import (
     check_name,
     default_storage,
     import_optuna,
+    without_password,
 )
 from ps_train.config import flags
 from ps_train.config.error_report import report_error
@@ -69,6 +70,9 @@ from ps_train.modeling.file_check import check_model_file, model_parameters
 from ps_train.modeling.model import load_module
 
 _LOCK = "lock"
+_OF_STORAGES = ("sqlalchemy", "optuna", "redis")
+"""Packages whose errors are those of a storage."""
+
 _LOOK_SECS = 0.1
 _SHOWN_CAUSE = 200
 
@@ -80,17 +84,23 @@ def tune(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the progress and the best trials.
     """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # before the first job there is nothing to stop
     try:
         return _run(arguments, console)
     except PsTrainError as error:
-        if not report_error(error):
-            console.error(f"{ERROR_BEGINS}{error}")
-        return error.exit_code
+        found = error
     except OSError as error:  # such as a full disk
-        found = PsTrainError(f"{error}")
-        if not report_error(found):
-            console.error(f"{ERROR_BEGINS}{found}")
-        return EXIT_FAILED
+        found = TrainingError(f"{error}")
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _OF_STORAGES:
+            raise
+        cause = without_password(one_line(error))[:_SHOWN_CAUSE]
+        found = TrainingError(
+            f"the storage of the study failed ({cause}): the same command goes on when it works again."
+        )
+    if not report_error(found):
+        console.error(f"{ERROR_BEGINS}{found}")
+    return found.exit_code
 
 
 def default_directory(job: Job) -> str:
@@ -148,7 +158,10 @@ def _run(arguments: Sequence[str], console: Console) -> int:
         passed = {name: value for name, value in parsed.given.items() if name not in ("seed", "job_name")}
         if "job_name" in parsed.given:  # with host lists it says that all tasks are here
             passed["job_name"] = "local"
+        end_leftovers(directory, console)
         study = _study(given, job, space, functions, directory, [] if not has_hosts else rest, passed)
+        if study.is_new and (aside := put_aside_trials(directory)):
+            console.line(f"the study is new: jobs of an earlier one are in {aside}")
         jobs = Jobs(
             directory,
             given.objective,
@@ -158,10 +171,10 @@ def _run(arguments: Sequence[str], console: Console) -> int:
             evaluates=given.pruner != "none",
             forks=not functions,
             tracked_as=study.settings.name if job.track != NO_TRACKER else "",
+            sources=job.sources,
+            evaluator_arguments=tuple(launch.flags_of_job(rest)) if has_hosts else None,
         )
-        left = study.left()
-        end_leftovers(directory, left, console)
-        _say_begin(study, given, left, directory, console)
+        _say_begin(study, given, directory, console)
         if jobs.forks and can_fork():
             _import_for_jobs(job)
         return _search(study, jobs, given, directory, console)
@@ -210,12 +223,22 @@ def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Spac
             f"--pruner={given.pruner} needs evaluations while a job trains: add --save_steps=N, the steps between the "
             "checkpoints that an evaluator scores."
         )
-    fixed = [(job.ps_hosts or job.worker_hosts, "host lists"), (has_hosts, "--hosts")]
+    fixed = [
+        (job.ps_hosts or job.worker_hosts, "host lists"),
+        (has_hosts, "--hosts"),
+        ((job.status_port or 0) > 0, f"--status_port={job.status_port}"),
+    ]
     for is_fixed, name in fixed:
         if is_fixed and given.parallel_trials > 1:
             raise ConfigError(
                 f"--parallel_trials={given.parallel_trials} and {name} are both given, but two jobs cannot have the "
                 "same ports: use 1."
+            )
+    for name in ("max_steps", "save_steps"):
+        if given.pruner != "none" and name in [parameter.name for parameter in space.parameters]:
+            raise ConfigError(
+                f"{name} is in the space, but --pruner={given.pruner} compares trials at the same steps: give it a "
+                "fixed value, or use no pruner."
             )
     for parameter in space.parameters:
         name = parameter.name
@@ -290,12 +313,13 @@ def _study(
             "seed": job.seed,
             "flags": list(verb) or flags.as_arguments(passed),
         },
+        directory=directory if given.storage else "",
     )
     return Study(settings, space, functions)
 
 
-def _say_begin(study: Study, given: argparse.Namespace, left: Sequence[int], directory: str, console: Console) -> None:
-    finished = study.finished()
+def _say_begin(study: Study, given: argparse.Namespace, directory: str, console: Console) -> None:
+    finished, left = study.finished(), study.left()
     settings = study.settings
     console.line(
         f"study {settings.name} in {directory}: {settings.direction} {given.objective}, {study.size(given.trials)} "
@@ -306,6 +330,12 @@ def _say_begin(study: Study, given: argparse.Namespace, left: Sequence[int], dir
     if finished or left:
         begun = f", {len(left)} go on" if left else ""
         console.line(f"{len(finished)} trials have ended already{begun}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if given.parallel_trials > cores:
+        console.error(
+            f"ps_train: warning: --parallel_trials={given.parallel_trials} trials share {cores} cores: each takes "
+            "longer, and all of them together no less."
+        )
 
 
 @contextlib.contextmanager
@@ -347,7 +377,8 @@ class _Signals:
     def __init__(self) -> None:
         self.got: list[int] = []
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(signum, lambda number, frame: self.got.append(number))
+            if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
+                signal.signal(signum, lambda number, frame: self.got.append(number))
 
 
 def _search(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str, console: Console) -> int:
@@ -367,13 +398,8 @@ def _search(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str,
     try:
         while not signals.got and search.advance():
             time.sleep(_LOOK_SECS)
-    except BaseException as error:
+    except BaseException:
         _end_all(search, signals)
-        if type(error).__module__.partition(".")[0] in ("sqlalchemy", "optuna"):
-            raise TrainingError(
-                f"the storage {study.settings.storage} failed ({one_line(error)[:_SHOWN_CAUSE]}): the same command "
-                "goes on when it works again."
-            ) from None
         raise
     if signals.got:
         console.line(f"got {signal_name(signals.got[0])}: the trials that run are stopped")
@@ -403,7 +429,8 @@ def _report(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str,
         console.line(line)
     if command:
         console.line(f"to train the best one: {command}")
-    console.line(f"all trials: {os.path.join(directory, reports.PAGE)}; optuna-dashboard {study.settings.storage}")
+    shown = without_password(study.settings.storage)
+    console.line(f"all trials: {os.path.join(directory, reports.PAGE)}; optuna-dashboard {shown}")
 
 
 def _no_trial(study: Study, console: Console) -> int:

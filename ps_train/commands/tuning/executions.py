@@ -15,6 +15,8 @@ import contextlib
 import dataclasses
 import difflib
 import functools
+import glob
+import itertools
 import json
 import os
 import re
@@ -38,7 +40,9 @@ from ps_train.commands.launch.supervisor import GRACE_SECS
 from ps_train.commands.tuning.search import Ending
 from ps_train.commands.tuning.study import TrialRecord
 from ps_train.config.error_report import REPORT_VARIABLE
-from ps_train.config.trackers import TRACK_PARENT
+from ps_train.config.fields import item_key, repeated_fields
+from ps_train.config.job import Job
+from ps_train.config.trackers import SOURCES_VARIABLE, TRACK_PARENT
 
 TRIALS, MODEL, OUTPUT = "trials", "model", "output.log"
 _PROCESSES, _EVALUATOR_OUTPUT = "processes.json", "evaluator.log"
@@ -64,13 +68,13 @@ class _Process:
     """A job or its evaluator: the program with some arguments, whose output goes to a file."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], output: str, forks: bool) -> None:
-        self._signalled = 0
+        self._gate = -1
         if forks and can_fork():
             child = ForkedProcess(functools.partial(_program, list(arguments), output), environ, inherited=[])
             for stream in (child.stdout, child.stderr):
                 assert stream is not None
                 stream.close()
-            os.close(child.stdin)
+            self._gate = child.stdin
             self._process: ForkedProcess | subprocess.Popen[bytes] = child
         else:
             with open(output, "ab") as file:
@@ -84,6 +88,13 @@ class _Process:
                 )
         self.pid = self._process.pid
 
+    def let_begin(self) -> None:
+        """Lets a fork begin, whose identity is on the disk now; a new process takes longer than that to begin."""
+        if self._gate >= 0:
+            os.write(self._gate, b".")
+            os.close(self._gate)
+            self._gate = -1
+
     def poll(self) -> int | None:
         """Returns the exit code, or None while it runs."""
         return self._process.poll()
@@ -95,7 +106,9 @@ class _Process:
 
 
 def _program(arguments: list[str], output: str) -> int:
-    """Runs the program in a fork, which has imported TensorFlow."""
+    """Runs the program in a fork, which has imported TensorFlow; not if the tuner dies before `let_begin`."""
+    if not os.read(0, 1):
+        return EXIT_FAILED
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for number in (1, 2):
         os.dup2(file, number)
@@ -131,6 +144,8 @@ class JobExecution:
         self._evaluator = evaluator() if evaluator is not None else None
         processes = [one for one in (self._job, self._evaluator) if one is not None]
         _write_records(directory, [process.pid for process in processes])
+        for process in processes:
+            process.let_begin()
 
     def poll(self) -> Ending | None:
         """Returns the end of the job, or None while it runs; kills it if it does not stop in time."""
@@ -219,6 +234,8 @@ class Jobs:
       evaluates: True if an evaluator scores the checkpoints of each job.
       forks: True if jobs may be forks of this process.
       tracked_as: the study as a tracker knows it; "" if jobs are not tracked.
+      sources: the sources of the flags of all jobs.
+      evaluator_arguments: flags of all evaluators; None if they are those of the jobs.
     """
 
     directory: str
@@ -229,18 +246,26 @@ class Jobs:
     evaluates: bool = False
     forks: bool = False
     tracked_as: str = ""
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    evaluator_arguments: tuple[str, ...] | None = None
 
     def start(self, trial: TrialRecord, execution: int) -> JobExecution:
         """Starts an execution of a trial, or lets it go on from its checkpoint."""
         directory = self.directory_of(trial.number, execution)
         os.makedirs(directory, exist_ok=True)
         arguments = self.flags_of_trial(trial.flags, execution, os.path.join(directory, MODEL))
-        environ = self.environment_of_trial()
+        environ = self.environment_of_trial(trial)
         start = functools.partial(_Process, environ=environ, forks=self.forks)
         job = functools.partial(start, [*self.verb, *arguments], output=os.path.join(directory, OUTPUT))
         evaluator = None
         if self.evaluates:
             output = os.path.join(directory, _EVALUATOR_OUTPUT)
+            own = (
+                self
+                if self.evaluator_arguments is None
+                else dataclasses.replace(self, arguments=self.evaluator_arguments)
+            )
+            arguments = own.flags_of_trial(trial.flags, execution, os.path.join(directory, MODEL))
             evaluator = functools.partial(start, [*arguments, "--job_name=evaluator"], output=output)
         return JobExecution(directory, self.objective, job, evaluator)
 
@@ -255,11 +280,20 @@ class Jobs:
             own.append("--status_port=-1")
         return [*self.arguments, *flags, *own]
 
-    def environment_of_trial(self) -> dict[str, str]:
+    def environment_of_trial(self, trial: TrialRecord) -> dict[str, str]:
         """Returns the environment of a trial's job, which ends with this process."""
         kept = {name: value for name, value in os.environ.items() if name != REPORT_VARIABLE}
-        tracked = {TRACK_PARENT: self.tracked_as} if self.tracked_as else {}
+        tracked = {TRACK_PARENT: self.tracked_as, SOURCES_VARIABLE: self._sources_of(trial)} if self.tracked_as else {}
         return {**kept, **tracked, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+
+    def _sources_of(self, trial: TrialRecord) -> str:
+        """Returns the sources of the flags of a trial's job, as a tracker shows them."""
+        sources = {**self.sources, "seed": f"study {self.tracked_as}", "model_dir": f"study {self.tracked_as}"}
+        for flag in trial.flags:
+            name, _, value = flag.removeprefix("--").partition("=")
+            key = item_key(name, value) if name in repeated_fields(Job) else name
+            sources[key] = f"trial {trial.number} of study {self.tracked_as}"
+        return json.dumps(sources)
 
 
 def unknown_objective(objective: str, metrics: Mapping[str, Any]) -> str:
@@ -269,31 +303,40 @@ def unknown_objective(objective: str, metrics: Mapping[str, Any]) -> str:
     return f"--objective={objective} is not a metric of the model: {hint}use one of {', '.join(metrics)}."
 
 
-def end_leftovers(directory: str, trials: Sequence[int], console: Console) -> None:
+def end_leftovers(directory: str, console: Console) -> None:
     """Ends the processes that a dead tuner has left, which stop by themselves if they can.
 
     Args:
       directory: the directory of the study.
-      trials: numbers of the trials that have not ended.
       console: receives a line if there are any.
 
     Raises:
       ConfigError: they are on another host.
     """
     deadline = time.monotonic() + _STOP_SECS
-    for trial in trials:
-        folder = os.path.join(directory, TRIALS, f"{trial:04}")
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        for record in (record for name in names for record in _read_records(os.path.join(folder, name))):
+    for path in sorted(glob.glob(os.path.join(glob.escape(directory), TRIALS, "*", "*", _PROCESSES))):
+        folder = os.path.dirname(path)
+        trial = int(os.path.basename(os.path.dirname(folder)))
+        for record in _read_records(folder):
             if process_exited(record):
                 continue
             if record.host != socket.gethostname() or record.machine != host_identity():
                 raise ConfigError(
                     f"process {record.pid} of trial {trial} may still run on {record.host}: end it there, and remove "
-                    f"the files {_PROCESSES} in {folder}."
+                    f"{path}."
                 )
             console.line(f"waiting for process {record.pid} of trial {trial}, which an earlier tuner has left")
             _end(record, deadline)
+
+
+def put_aside_trials(directory: str) -> str:
+    """Renames the directory of trials that no study has; returns its new path, "" if there is none."""
+    path = os.path.join(directory, TRIALS)
+    if not os.path.isdir(path):
+        return ""
+    aside = next(name for number in itertools.count(1) if not os.path.exists(name := f"{path}.old-{number}"))
+    os.rename(path, aside)
+    return aside
 
 
 def _end(record: _Record, deadline: float) -> None:

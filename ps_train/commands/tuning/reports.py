@@ -22,7 +22,7 @@ from typing import Any
 from ps_train.base.console import duration
 from ps_train.base.errors import ConfigError
 from ps_train.commands.tuning.executions import MODEL, TRIALS, Jobs
-from ps_train.commands.tuning.study import Study, TunedTrial, import_optuna
+from ps_train.commands.tuning.study import Study, TunedTrial, import_optuna, without_password
 
 SUMMARY, PAGE = "study.json", "study.html"
 _REPORT = "report.html"
@@ -85,7 +85,7 @@ def summary_of(study: Study, objective: str, command: str) -> dict[str, Any]:
     finished, best = study.finished(), study.best(1)
     return {
         "study": study.settings.name,
-        "storage": study.settings.storage,
+        "storage": without_password(str(study.settings.storage)),
         "objective": objective,
         "direction": study.settings.direction,
         "best": best[0].number if best else None,

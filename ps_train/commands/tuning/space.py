@@ -6,7 +6,8 @@
 
 A range is `LOW..HIGH`, then `:log`, `:int` or the step.  It is one of whole numbers if both ends are whole and the flag
 is not a fraction.  A name alone is a function `NAME(trial)` in the model's module.  `=` may stand for the
-first colon.  It does not import Optuna: `suggest` calls the methods of a trial.
+first colon.  A choice with a comma or `..` stands in double quotes, and a quote within it twice, as in CSV.  It does
+not import Optuna: `suggest` calls the methods of a trial.
 """
 
 from __future__ import annotations
@@ -27,9 +28,14 @@ _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})((?::[^:]*)*)")
 _ENTRY = re.compile(r"(\w+)(?:\.([A-Za-z_]\w*))?[:=](.*)", re.DOTALL)
+_CHOICE = re.compile(r'(?:"((?:[^"]|"")*)"|([^",][^,]*)?),', re.DOTALL)
 _FUNCTION = re.compile(r"[A-Za-z_]\w*")
 _ARGUMENTS = ("model_arg", "optimizer_arg")
-_NEVER = ("model_dir", "seed", "dry_run", "cluster_file", "cluster_from", "ignore_checkpoints")
+_NEVER = (
+    "model_dir", "seed", "dry_run", "cluster_file", "cluster_from", "ignore_checkpoints", "export_dir", "log_dir",
+    "events_json", "inject_fault", "status_port", "status_host", "health_port", "port", "hostfile", "k8s_service",
+    "track",
+)  # fmt: skip
 """Flags that belong to a single execution, or to the whole study."""
 
 _FORMS = "use NAME:LOW..HIGH, with :log, :int or :STEP after it, NAME:A,B,C, or the name of a function"
@@ -201,6 +207,11 @@ def flag_of(name: str, value: Value) -> str:
     return f"--{flag}={argument}={text}" if dot else f"--{flag}={text}"
 
 
+def quoted(choice: str) -> str:
+    """Returns a choice as a text of `--space` has it."""
+    return '"' + choice.replace('"', '""') + '"' if "," in choice or ".." in choice or '"' in choice else choice
+
+
 def _parameter(text: str, fractions: Collection[str]) -> Parameter:
     entry = _ENTRY.fullmatch(text)
     if entry is None:
@@ -211,15 +222,21 @@ def _parameter(text: str, fractions: Collection[str]) -> Parameter:
     found = _RANGE.fullmatch(entry[3])
     if found:
         return _range(text, name, kind, found[1], found[2], found[3].split(":")[1:])
-    if ".." in entry[3]:
+    if ".." in entry[3] and '"' not in entry[3]:
         raise ConfigError(f"--space={shown(text)}: {shown(entry[3])} is not a range of numbers: {_FORMS}.")
-    words = entry[3].split(",")
+    choices = list(_CHOICE.finditer(entry[3] + ","))
+    if sum(len(choice[0]) for choice in choices) != len(entry[3]) + 1:
+        raise ConfigError(
+            f'--space={shown(text)}: {shown(entry[3])} has an open quote: use NAME:"A,B","C" for values with a comma, '
+            "and two quotes for one within a value."
+        )
+    words = [(choice[2] or "") if choice[1] is None else choice[1].replace('""', '"') for choice in choices]
     values = tuple(_value(word) for word in words)
     if not all(words) or len(set(words)) < 2:
         raise ConfigError(
             f"--space={shown(text)} has nothing to choose: give at least two values, or --{entry[1]} for a fixed one."
         )
-    if len(set(words)) < len(words):
+    if len(set(words)) < len(words) or len(set(values)) < len(values):  # to Optuna 1, 1.0 and true are equal
         raise ConfigError(f"--space={shown(text)} has a value twice: give each once.")
     return Choices(name, values)
 

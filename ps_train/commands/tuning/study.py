@@ -19,6 +19,7 @@ import json
 import logging
 import math
 import os
+import re
 import statistics
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ MAXIMIZE, MINIMIZE = "maximize", "minimize"
 
 _FLAGS, _VALUES, _STEPS, _SPREAD, _CAUSE = "flags", "values", "steps", "spread", "cause"
 _UNCOUNTED = "does_not_count"
-_COMMAND = "command"
+_COMMAND, _DIRECTORY = "command", "directory"
 
 
 def import_optuna() -> Any:
@@ -71,6 +72,7 @@ class Settings:
       max_steps: steps of a job.
       eval_steps: steps between two evaluations; 0 for none.
       command: what makes the values of two trials comparable, for JSON.
+      directory: the directory of the jobs, if other studies may use the storage; else "".
     """
 
     name: str
@@ -83,6 +85,7 @@ class Settings:
     max_steps: int
     eval_steps: int
     command: Mapping[str, Any]
+    directory: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +122,7 @@ class TrialRecord:
         self.number: int = trial.number
         self.flags: tuple[str, ...] = tuple(attributes.get(_FLAGS, ()))
         self.values: list[float] = list(attributes.get(_VALUES, ()))
-        self._steps: list[int] = list(attributes.get(_STEPS, ()))
+        self._steps: list[int] = list(attributes.get(_STEPS, ()))[: len(self.values)]  # a tuner may die in between
         self._reported: set[int] = set()
 
     def add_execution(self, value: float, steps: int) -> bool:
@@ -164,6 +167,7 @@ class TrialRecord:
         self._trial.set_user_attr(_CAUSE, cause)
         if not counts:
             self._trial.set_user_attr(_UNCOUNTED, True)
+            self._study.leave_grid(self._trial)
         self._study.tell(self._trial, "FAIL")
 
     def _report(self, place: int, value: float) -> bool:
@@ -193,20 +197,42 @@ class Study:
         self._optuna = import_optuna()
         self._grid = space.points() if settings.sampler == "grid" else {}
         try:
-            self._storage = self._optuna.storages.get_storage(settings.storage)
-            self.study = self._optuna.create_study(
-                storage=self._storage,
-                study_name=settings.name,
-                direction=settings.direction,
-                pruner=self._pruner(),
-                load_if_exists=True,
-            )
+            self._storage = self._opened_storage()
+            self.study = self._created()
         except Exception as error:  # of SQLAlchemy, its drivers, or Optuna
+            cause = without_password(one_line(error))[:200]
             raise ConfigError(
-                f"storage={settings.storage} cannot be used ({type(error).__name__}: {one_line(error)[:200]}): use a "
-                "URL as sqlite:///PATH."
+                f"storage={without_password(str(settings.storage))} cannot be used ({type(error).__name__}: {cause}): "
+                "use a URL as sqlite:///PATH, or NAME.log for a journal file."
             ) from None
         self._check_command()
+
+    def _opened_storage(self) -> Any:
+        """Returns Optuna's storage at a URL, or at the path of a journal file, as Optuna's own program takes them."""
+        given, storages = self.settings.storage, self._optuna.storages
+        if not isinstance(given, str):
+            return given
+        if given.startswith("redis"):
+            return storages.JournalStorage(storages.journal.JournalRedisBackend(given))
+        if "://" not in given and (given.endswith(".log") or os.path.isfile(given)):
+            os.makedirs(os.path.dirname(os.path.abspath(given)), exist_ok=True)
+            return storages.JournalStorage(storages.journal.JournalFileBackend(given))
+        return storages.get_storage(given)
+
+    def _created(self) -> Any:
+        """Returns Optuna's study, which may be there already."""
+        return self._optuna.create_study(
+            storage=self._storage,
+            study_name=self.settings.name,
+            direction=self.settings.direction,
+            pruner=self._pruner(),
+            load_if_exists=True,
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """True if the study has no trial yet."""
+        return not self.study.get_trials(deepcopy=False)
 
     def next_trial(self, running: Sequence[int]) -> TrialRecord:
         """Returns the trial that goes on next: one that an earlier process left, or a new one.
@@ -217,7 +243,7 @@ class Study:
         for found in self._trials("RUNNING"):
             if found.number in running:
                 continue
-            trial = self._opened(found.number)
+            trial = self._opened(found)
             if trial.flags:
                 return trial
             trial.fail("the tuner ended before the trial began", counts=False)
@@ -228,12 +254,18 @@ class Study:
         new.set_user_attr(_FLAGS, flags)
         return TrialRecord(self, new)
 
-    def _opened(self, number: int) -> TrialRecord:
-        """Returns a trial that runs, of this process or of an earlier one."""
-        storage = self._storage
-        study = storage.get_study_id_from_name(self.settings.name)
-        trial = storage.get_trial_id_from_study_id_trial_number(study, number)
-        return TrialRecord(self, self._optuna.Trial(self.study, trial))
+    def _opened(self, found: Any) -> TrialRecord:
+        """Returns a trial that runs in the storage, of an earlier process."""
+        self.study.sampler = self._optuna.samplers.RandomSampler()  # it proposes nothing
+        trial = self._optuna.Trial(self.study, found._trial_id)
+        if found.user_attrs.get(_UNCOUNTED):  # that process died as it failed the trial
+            trial.set_user_attr(_UNCOUNTED, False)
+        return TrialRecord(self, trial)
+
+    def leave_grid(self, trial: Any) -> None:
+        """Makes the point of a trial that does not count free for another trial of a grid."""
+        if self._grid:
+            self._storage.set_trial_system_attr(trial._trial_id, "search_space", {})
 
     def size(self, trials: int) -> int:
         """Returns the number of trials of the study: a grid may have fewer points."""
@@ -282,9 +314,10 @@ class Study:
         return self.study.get_trials(deepcopy=False, states=kinds)
 
     def _sampler(self) -> Any:
-        """Returns the sampler of the next trial; its seed is that of the study and the number of the trial."""
+        """Returns the sampler of the next trial; its seed is that of the study and the number of trials that count."""
         samplers = self._optuna.samplers
-        seed = (self.settings.seed * 1_000_003 + len(self.study.get_trials(deepcopy=False))) % (1 << 31)
+        count = sum(not trial.user_attrs.get(_UNCOUNTED) for trial in self.study.get_trials(deepcopy=False))
+        seed = (self.settings.seed * 1_000_003 + count) % (1 << 31)
         with _quiet():
             if self.settings.sampler == "random":
                 return samplers.RandomSampler(seed=seed)
@@ -310,21 +343,37 @@ class Study:
         return pruners.NopPruner()
 
     def _check_command(self) -> None:
-        """Remembers the command, or refuses one whose values could not be compared with those of the study."""
-        command = json.loads(json.dumps(self.settings.command))
-        known = self.study.user_attrs.get(_COMMAND)
-        if known == command:
-            return
-        if known is not None and any(trial.state != "failed" for trial in self.finished()):
-            names = sorted(key for key in {*known, *command} if known.get(key) != command.get(key))
-            changes = ", ".join(f"{name}: {_shown(known.get(name))}, now {_shown(command.get(name))}" for name in names)
+        """Remembers the command and the directory, or refuses those whose trials this study must not mix."""
+        settings, shown = self.settings, without_password(str(self.settings.storage))
+        command = json.loads(json.dumps(settings.command))
+        known, directory = self.study.user_attrs.get(_COMMAND), self.study.user_attrs.get(_DIRECTORY, "")
+        if known is None and not self.is_new:
             raise ConfigError(
-                f"the study {self.settings.name} in {self.settings.storage} is of another command ({changes}): repeat "
-                "that command, or use another --study_dir or --study."
+                f"the study {settings.name} in {shown} is not of this program: use another --study for its name."
             )
-        for left in self._trials("RUNNING"):  # its flags are those of a mistake
-            self._opened(left.number).fail("the command changed", counts=False)
-        self.study.set_user_attr(_COMMAND, command)
+        if directory and settings.directory and directory != settings.directory:
+            raise ConfigError(
+                f"the study {settings.name} in {shown} has its jobs in {directory}: use that --study_dir, or another "
+                "--study for its name."
+            )
+        if known is not None and known != command:
+            if any(trial.state != "failed" for trial in self.finished()) or any(
+                trial.user_attrs.get(_VALUES) for trial in self._trials("RUNNING")
+            ):
+                names = sorted(key for key in {*known, *command} if known.get(key) != command.get(key))
+                changes = ", ".join(
+                    f"{name}: {_shown(known.get(name))}, now {_shown(command.get(name))}" for name in names
+                )
+                raise ConfigError(
+                    f"the study {settings.name} in {shown} is of another command ({changes}): repeat that command, or "
+                    "use another --study_dir or --study."
+                )
+            # Nothing but mistakes.  Optuna never changes the direction of a study, or the choices of a name.
+            self._optuna.delete_study(study_name=settings.name, storage=self._storage)
+            self.study = self._created()
+        if self.study.user_attrs.get(_COMMAND) != command:
+            self.study.set_user_attr(_DIRECTORY, settings.directory)
+            self.study.set_user_attr(_COMMAND, command)
 
 
 @contextlib.contextmanager
@@ -338,6 +387,11 @@ def _quiet() -> Iterator[None]:
 def _shown(value: Any) -> str:
     text = " ".join(value) if isinstance(value, list) else str(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def without_password(url: str) -> str:
+    """Returns a text with a URL without its password."""
+    return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:***@", url)
 
 
 def default_storage(directory: str) -> str:

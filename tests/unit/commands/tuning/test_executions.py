@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import types
 
 import pytest
 
@@ -15,7 +16,16 @@ from ps_train.base.console import Console
 from ps_train.base.errors import ConfigError
 from ps_train.base.process_ids import host_identity, start_time
 from ps_train.commands.tuning import executions
-from ps_train.commands.tuning.executions import Jobs, _cause, _last_step, end_leftovers, unknown_objective
+from ps_train.commands.tuning.executions import (
+    Jobs,
+    _cause,
+    _last_step,
+    end_leftovers,
+    put_aside_trials,
+    unknown_objective,
+)
+from ps_train.config.job import Job
+from ps_train.config.trackers import flag_sources
 from tests.support.processes import is_alive
 
 
@@ -39,23 +49,23 @@ def test_a_process_that_is_left_is_ended_at_the_deadline(tmp_path, sleeper, monk
     monkeypatch.setattr(executions, "_STOP_SECS", 0.2)
     leave(tmp_path, sleeper.pid)
     said = io.StringIO()
-    end_leftovers(str(tmp_path), [3, 4], Console(said))
+    end_leftovers(str(tmp_path), Console(said))
     assert not is_alive(sleeper.pid) and f"process {sleeper.pid} of trial 3" in said.getvalue()
 
 
 def test_another_process_of_the_same_number_lives_on(tmp_path, sleeper):
     leave(tmp_path, sleeper.pid, started="1")
-    end_leftovers(str(tmp_path), [3], Console(io.StringIO()))
+    end_leftovers(str(tmp_path), Console(io.StringIO()))
     assert is_alive(sleeper.pid)
 
 
 def test_a_process_of_another_host_is_refused_and_a_damaged_record_is_ignored(tmp_path, sleeper):
     leave(tmp_path, sleeper.pid, host="elsewhere")
     with pytest.raises(ConfigError, match=f"process {sleeper.pid} of trial 3 may still run on elsewhere"):
-        end_leftovers(str(tmp_path), [3], Console(io.StringIO()))
+        end_leftovers(str(tmp_path), Console(io.StringIO()))
     for text in ("", "[{}]", "{", "[1]", '[{"pid": -1}]'):
         (tmp_path / "trials/0003/0/processes.json").write_text(text)
-        end_leftovers(str(tmp_path), [3], Console(io.StringIO()))
+        end_leftovers(str(tmp_path), Console(io.StringIO()))
 
 
 def test_a_job_has_the_flags_of_the_study_of_its_trial_and_of_its_execution(monkeypatch):
@@ -67,10 +77,28 @@ def test_a_job_has_the_flags_of_the_study_of_its_trial_and_of_its_execution(monk
     shown = dataclasses.replace(jobs, arguments=("--status_port=0",))
     assert "--status_port=-1" not in shown.flags_of_trial([], 0, "/m")
     monkeypatch.setenv("PS_TRAIN_FIT_ERRORS", "/file")
-    assert "PS_TRAIN_TRACK_PARENT" not in jobs.environment_of_trial()
-    tracked = dataclasses.replace(jobs, tracked_as="clicks").environment_of_trial()
+    trial = types.SimpleNamespace(number=4, flags=["--learning_rate=0.1", "--model_arg=hidden=8"])
+    assert "PS_TRAIN_TRACK_PARENT" not in jobs.environment_of_trial(trial)
+    sources = {"max_steps": "job.flags:2"}
+    tracked = dataclasses.replace(jobs, tracked_as="clicks", sources=sources).environment_of_trial(trial)
+    job = Job(model="net:Net", learning_rate=0.1, model_arg=("hidden=8",))
+    assert flag_sources(job, tracked) == {
+        "max_steps": "job.flags:2",
+        "seed": "study clicks",
+        "model_dir": "study clicks",
+        "learning_rate": "trial 4 of study clicks",
+        "model_arg.hidden": "trial 4 of study clicks",
+    }
     assert tracked["PS_TRAIN_TRACK_PARENT"] == "clicks" and tracked["PS_TRAIN_FIT_PARENT"] == str(os.getpid())
     assert "PS_TRAIN_FIT_ERRORS" not in tracked  # a failed trial is no error of the call
+
+
+def test_trials_that_no_study_has_are_put_aside(tmp_path):
+    assert put_aside_trials(str(tmp_path)) == ""
+    for number in (1, 2):
+        (tmp_path / "trials" / "0000").mkdir(parents=True)
+        assert put_aside_trials(str(tmp_path)) == str(tmp_path / f"trials.old-{number}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trials.old-1", "trials.old-2"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from ps_train.base.errors import ConfigError
 from ps_train.commands.tuning.search import Ending, Search
 from ps_train.commands.tuning.space import parse_space
-from ps_train.commands.tuning.study import Settings, Study, check_name
+from ps_train.commands.tuning.study import Settings, Study, check_name, without_password
 
 optuna = pytest.importorskip("optuna")
 
@@ -218,6 +218,64 @@ def test_another_command_is_refused_once_there_are_values(tmp_path):
     run(study_of(tmp_path, command={"flags": ["b"]}), lambda trial, execution: done(1.0), trials=1)
     with pytest.raises(ConfigError, match=r"is of another command \(flags: b, now c\)"):
         study_of(tmp_path, command={"flags": ["c"]})
+
+
+def test_a_mistake_leaves_nothing_in_the_study(tmp_path):
+    grid = {"space": ["batch_size:8,16"], "sampler": "grid"}
+    wrong = study_of(tmp_path, **grid, direction="maximize", command={"flags": ["wrong"]})
+    with pytest.raises(ConfigError):
+        run(wrong, lambda trial, execution: Scripted(Ending(2, cause="no")), trials=2)
+    again = study_of(tmp_path, **grid, direction="maximize", command={"flags": ["wrong"]})  # the model was wrong
+    with pytest.raises(ConfigError):
+        run(
+            again, lambda trial, execution: Scripted(Ending(1, cause="x") if trial.number == 1 else Ending(2)), trials=2
+        )
+    assert not again.is_new
+    right = study_of(tmp_path, ["batch_size:8,16,32"], sampler="grid")  # Optuna changes neither choices nor direction
+    assert right.is_new
+    run(right, lambda trial, execution: done(0.5), trials=3)
+    assert right.study.direction.name == "MINIMIZE" and len({trial.flags for trial in right.finished()}) == 3
+
+
+def test_a_point_of_a_grid_whose_trial_does_not_count_is_tried_again(tmp_path):
+    grid = {"space": ["batch_size:8,16,32"], "sampler": "grid"}
+    with pytest.raises(ConfigError):
+        run(study_of(tmp_path, **grid), lambda trial, execution: Scripted(Ending(2, cause="no")), trials=3)
+    left = study_of(tmp_path, **grid)
+    left.study.ask()  # a tuner that dies here has told no flags
+    run(study_of(tmp_path, **grid), lambda trial, execution: done(0.5), trials=3)
+    assert len({trial.flags for trial in study_of(tmp_path, **grid).finished()}) == 3
+
+
+def test_a_tuner_that_dies_between_two_writes_leaves_a_trial_that_goes_on(tmp_path):
+    study = study_of(tmp_path, executions=2)
+    trial = study.next_trial([])
+    trial._trial.set_user_attr("steps", [100])  # before the value of the execution
+    trial._trial.set_user_attr("does_not_count", True)  # before the end of a trial with a mistake
+    again = study_of(tmp_path, executions=2)
+    assert run(again, lambda trial, execution: done(0.5), trials=1) == [(0, 0), (0, 1)]
+    assert [(found.state, found.steps) for found in again.finished()] == [("complete", 200)]
+
+
+def test_a_storage_has_several_studies_and_each_its_own_directory(tmp_path):
+    url = str(tmp_path / "journal.log")
+    run(study_of(tmp_path, storage=url, directory="/a"), lambda trial, execution: done(0.5), trials=1)
+    assert len(study_of(tmp_path, storage=url, directory="/a").finished()) == 1
+    with pytest.raises(ConfigError, match="has its jobs in /a: use that --study_dir, or another --study"):
+        study_of(tmp_path, storage=url, directory="/b")
+    assert study_of(tmp_path, storage=url, directory="/b", name="other").finished() == []
+    found = optuna.load_study(study_name="s", storage=study_of(tmp_path, storage=url, directory="/a")._storage)
+    found.set_user_attr("command", None)
+    with pytest.raises(ConfigError, match="is not of this program"):
+        study_of(tmp_path, storage=url, directory="/a")
+
+
+def test_a_password_is_not_shown(tmp_path):
+    assert without_password("mysql://me:secret@host/db") == "mysql://me:***@host/db"
+    assert without_password("sqlite:////a:b/c@d.db") == "sqlite:////a:b/c@d.db"
+    with pytest.raises(ConfigError) as caught:
+        study_of(tmp_path, storage="mysql+nodriver://me:secret@x/y")
+    assert "secret" not in str(caught.value)
 
 
 def test_a_storage_that_cannot_be_used_is_refused(tmp_path):

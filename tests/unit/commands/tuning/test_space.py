@@ -45,6 +45,8 @@ class Middle:
         ("model_arg.deep=true,false", Choices("model_arg.deep", (True, False))),
         ("model:a:B,c.d:E", Choices("model", ("a:B", "c.d:E"))),
         ("model_arg.code=007,08", Choices("model_arg.code", ("007", "08"))),
+        ('model_arg.widths="64,32",128', Choices("model_arg.widths", ("64,32", 128))),
+        ('model_arg.text:"a""b","1..2"', Choices("model_arg.text", ('a"b', "1..2"))),
     ],
 )
 def test_a_text_is_a_range_or_choices(text, expected):
@@ -82,6 +84,9 @@ def test_an_argument_that_is_a_float_has_no_range_of_whole_numbers():
         (["optimizer:"], "has nothing to choose"),
         (["optimizer:adam,,sgd"], "has nothing to choose"),
         (["optimizer:adam,sgd,adam"], "has a value twice"),
+        (["model_arg.x:1,true"], "has a value twice"),
+        (['model_arg.x:"64,32'], "has an open quote"),
+        (["export_dir:a,b"], "export_dir cannot be tuned"),
         (["optimizer:adam,sgd", "optimizer=sgd,adam"], "optimizer is in the space already"),
         (["learning rate:1,2"], "is not understood"),
         ([""], "is not understood"),
