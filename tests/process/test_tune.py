@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tests.support.processes import Processes, eventually, is_alive
+from tests.support.processes import Processes, eventually, free_ports, is_alive
 
 pytest.importorskip("optuna")
 pytest.importorskip("plotly")
@@ -115,7 +115,7 @@ def test_a_killed_study_goes_on_and_repeats_no_trial(processes: Processes) -> No
         (("--space=batch_size:0,16",), "batch_size=0 (from --space) is not valid"),
         (("--space=model_arg.hiden:8,16",), "model_arg hiden"),
         (("--space=batch_size:8,16", "--model_dir=m"), "--model_dir has no place in tune"),
-        (("--space=batch_size:8,16", "--job_name=worker", "--task_index=0"), "tune starts whole jobs"),
+        (("--space=batch_size:8,16", "--job_name=evaluator"), "the chief's process starts one for each job"),
         (("--space=batch_size:8..16", "--sampler=grid", "--study_dir=/proc/x"), "cannot be written to"),
     ],
 )
@@ -218,3 +218,79 @@ def test_a_script_tunes_its_own_class(processes: Processes) -> None:
     assert run.wait(200) == 0, run.output
     (line,) = [line for line in run.lines if line.startswith("RESULT")]
     assert "'optimizer'" in line and "} 2 python -m ps_train" in line and run.descendants() == []
+
+
+def tasks_of_a_cluster() -> dict[str, dict[str, str]]:
+    """The environment of each task of a cluster with TF_CONFIG."""
+    ps, *workers = (f"127.0.0.1:{port}" for port in free_ports(3))
+    tasks = {"ps:0": ("ps", 0), "worker:0": ("worker", 0), "worker:1": ("worker", 1)}
+    cluster = {"ps": [ps], "worker": workers}
+    return {
+        name: {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
+        for name, (kind, index) in tasks.items()
+    }
+
+
+@pytest.mark.long
+@pytest.mark.timeout(480)
+def test_each_task_of_tf_config_runs_the_same_command_and_may_be_killed(processes: Processes) -> None:
+    model(processes)
+    flags = (flag for flag in STUDY if "num_workers" not in flag)
+    command = (*flags, "--space=model_arg.secs:0.02,0.03", "--sampler=grid", "--executions=2", "--save_steps=5")
+    tasks = tasks_of_a_cluster()
+    runs = {name: processes.run(*command, env=environ) for name, environ in tasks.items()}
+    folder = processes.directory / "s" / "trials"
+    eventually(lambda: list(folder.glob("0000/0/model/result.json")), 150)
+    eventually(lambda: list(folder.glob("0000/1/model/*.index")), 150)
+    for name in ("worker:0", "worker:1"):
+        runs[name].send(signal.SIGKILL)
+        runs[name] = processes.run(*command, env=tasks[name])
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("*/*/model/result.json")}
+    for name, run in runs.items():
+        assert run.wait(300) == 0, (name, run.output)
+    assert [trial["state"] for trial in summary(processes)["trials"]] == ["complete"] * 2
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    assert not processes.orphans()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_mistake_ends_the_processes_of_all_tasks(processes: Processes) -> None:
+    model(processes)
+    flags = (*(flag for flag in STUDY if "num_workers" not in flag), "--objective=mes", "--space=batch_size:8,16")
+    runs = [processes.run(*flags, env=environ) for environ in tasks_of_a_cluster().values()]
+    for run in runs:
+        assert run.wait(200) == 2, run.output
+        assert "--objective=mes is not a metric of the model: did you mean mse?" in run.lines[-1]
+    assert not processes.orphans()
+
+
+SSH = """#!/bin/sh
+echo "$*" >> "$COMMANDS"
+shift
+exec sh -c "$*"
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_trials_on_hosts_are_evaluated_and_tracked(processes: Processes) -> None:
+    model(processes)
+    (processes.directory / "ssh").write_text(SSH)
+    (processes.directory / "ssh").chmod(0o755)
+    (processes.directory / "job.flags").write_text("--max_steps=20\n")
+    commands = processes.directory / "commands"
+    run = processes.run(
+        "tune", "--model=net:Net", "--optimizer=sgd", "--learning_rate=0.05", "--flagfile=job.flags",
+        "--objective=mse", "--study_dir=s", "--space=batch_size:8,16", "--trials=2", "--pruner=median",
+        "--save_steps=10", "--track=tensorboard-hparams", "--hosts=a=127.0.0.1:ps,b=127.0.0.1:worker",
+        f"--port={free_ports(1)[0]}", f"--ssh={processes.directory}/ssh", env={"COMMANDS": str(commands)},
+    )  # fmt: skip
+    assert run.wait(200) == 0, run.output
+    assert [trial["state"] for trial in summary(processes)["trials"]] == ["complete"] * 2
+    log = (processes.directory / "s/trials/0000/0/evaluator.log").read_text()
+    assert "evaluation at step 20" in log, log
+    sent = commands.read_text()
+    assert "PS_TRAIN_TRACK_PARENT=s" in sent
+    assert '"max_steps": "job.flags:1"' in sent and '"batch_size": "trial 1 of study s"' in sent
+    assert not processes.orphans()

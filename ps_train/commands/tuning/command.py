@@ -40,6 +40,7 @@ from ps_train.base.remote_files import scheme_of
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.user_code import user_code
 from ps_train.cluster.addresses import environment
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch import command as launch
 from ps_train.commands.launch.fork import can_fork
@@ -60,6 +61,7 @@ from ps_train.commands.tuning.study import (
     import_optuna,
     without_password,
 )
+from ps_train.commands.tuning.turns import Turns, follow
 from ps_train.config import flags
 from ps_train.config.error_report import report_error
 from ps_train.config.fields import job_fields
@@ -145,20 +147,21 @@ def _run(arguments: Sequence[str], console: Console) -> int:
     rest += list(arguments)[cut + 1 :]
     check_name("sampler", given.sampler, SAMPLERS)
     check_name("pruner", given.pruner, PRUNERS)
-    import_optuna()
-    reports.check_plotly()
     has_hosts = any(re.match(r"--?hosts\b", argument) for argument in rest)
     parsed = parse_flags(launch.flags_of_job(rest) if has_hosts else rest, os.environ)
     job = parsed.job
-    space = parse_space(given.space, _fractions(job.model))
-    _check_job(parsed, given, space, has_hosts)
+    followers = _followers(parsed, given, has_hosts)
     directory = os.path.abspath(os.path.expanduser(given.study_dir or default_directory(job)))
+    if followers is None:
+        return _follow(parsed, directory, console)
+    import_optuna()
+    reports.check_plotly()
+    space = parse_space(given.space, _fractions(job.model))
+    _check_job(parsed, given, space, has_hosts, is_task=bool(followers))
     with _locked(directory):
         functions = _functions(job, space)
-        passed = {name: value for name, value in parsed.given.items() if name not in ("seed", "job_name")}
-        if "job_name" in parsed.given:  # with host lists it says that all tasks are here
-            passed["job_name"] = "local"
-        end_leftovers(directory, console)
+        passed = _passed(parsed)
+        end_leftovers(directory, console, may_move=bool(followers))
         study = _study(given, job, space, functions, directory, [] if not has_hosts else rest, passed)
         if study.is_new and (aside := put_aside_trials(directory)):
             console.line(f"the study is new: jobs of an earlier one are in {aside}")
@@ -172,12 +175,78 @@ def _run(arguments: Sequence[str], console: Console) -> int:
             forks=not functions,
             tracked_as=study.settings.name if job.track != NO_TRACKER else "",
             sources=job.sources,
-            evaluator_arguments=tuple(launch.flags_of_job(rest)) if has_hosts else None,
+            evaluator_arguments=_flags_of_evaluator(rest, passed, has_hosts, followers),
+            turns=Turns(directory, followers, job.recovery_timeout_secs) if followers else None,
         )
         _say_begin(study, given, directory, console)
         if jobs.forks and can_fork():
             _import_for_jobs(job)
-        return _search(study, jobs, given, directory, console)
+        try:
+            code = _search(study, jobs, given, directory, console)
+        except Exception as error:
+            if jobs.turns is not None:
+                jobs.turns.over(error.exit_code if isinstance(error, PsTrainError) else EXIT_FAILED, one_line(error))
+            raise
+        if jobs.turns is not None and code < exit_code_of_signal(0):  # after a signal the same command goes on
+            jobs.turns.over(code, "")
+        return code
+
+
+def _passed(parsed: flags.ParsedFlags) -> dict[str, Any]:
+    """Returns the given flags that each job, or each task of it, gets."""
+    passed = {name: value for name, value in parsed.given.items() if name not in ("seed", "job_name")}
+    if "job_name" in parsed.given:  # "local" with host lists says that all tasks are here
+        passed["job_name"] = parsed.task.job_name
+    return passed
+
+
+def _flags_of_evaluator(
+    rest: Sequence[str], passed: dict[str, Any], has_hosts: bool, followers: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Returns the flags of all jobs as an evaluator takes them; None if they are the same."""
+    if followers:
+        return tuple(
+            flags.as_arguments({name: passed[name] for name in passed if name not in ("job_name", "task_index")})
+        )
+    return tuple(launch.flags_of_job(rest)) if has_hosts else None
+
+
+def _followers(parsed: flags.ParsedFlags, given: argparse.Namespace, has_hosts: bool) -> list[str] | None:
+    """Returns the names of the other tasks if this process is the chief of a cluster, else [].
+
+    Returns:
+      None if this process is one of the other tasks.
+    """
+    job, task = parsed.job, parsed.task
+    if task.job_name == "local":
+        return []
+    if has_hosts or task.job_name == "evaluator":
+        other = "and --hosts starts all tasks" if has_hosts else "and the chief's process starts one for each job"
+        raise ConfigError(f"this process is {task.job_name} of a cluster, {other}: leave the task out.")
+    task, cluster = flags.with_task(task), Cluster.of(job)
+    cluster.address(task)
+    if given.parallel_trials > 1:
+        raise ConfigError(
+            f"--parallel_trials={given.parallel_trials}, but this process is {task} of a cluster, which runs one job "
+            "at a time: use 1."
+        )
+    return [name for name in cluster.tasks() if name != str(task)] if task == cluster.chief else None
+
+
+def _follow(parsed: flags.ParsedFlags, directory: str, console: Console) -> int:
+    """Runs this process's task in each job of the chief's study; returns the exit code of the study."""
+    job, name = parsed.job, str(flags.with_task(parsed.task))
+    signals = _Signals()
+    jobs = Jobs(directory, "", tuple(flags.as_arguments(_passed(parsed))), forks=True)
+    try:
+        end_leftovers(directory, console, os.path.relpath(jobs.directory_of_task(name), directory), may_move=True)
+    except OSError as error:
+        raise ConfigError(f"study_dir={directory} cannot be written to ({error.strerror}): use another one.") from None
+    console.line(f"{name} follows the tuner of {Cluster.of(job).chief} in {directory}")
+    if can_fork():
+        _import_for_jobs(job)
+    start = functools.partial(jobs.start_task, name)
+    return follow(name, directory, start, job.startup_timeout_secs, signals.got, console)
 
 
 def _check_flags(arguments: Sequence[str], parser: CommandParser) -> None:
@@ -202,14 +271,11 @@ def _fractions(model: str) -> list[str]:
     return [f"model_arg.{name}" for name, annotation in found if "float" in annotation]
 
 
-def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Space, has_hosts: bool) -> None:
+def _check_job(
+    parsed: flags.ParsedFlags, given: argparse.Namespace, space: Space, has_hosts: bool, is_task: bool
+) -> None:
     """Refuses jobs that would be refused, or could not be told apart, before any of them starts."""
-    job, task = parsed.job, parsed.task
-    if task.job_name != "local":
-        raise ConfigError(
-            f"this process is {task.job_name} of a cluster, but tune starts whole jobs: leave --job_name and the task "
-            "of TF_CONFIG out, or use --hosts for several hosts."
-        )
+    job = parsed.job
     for name in ("model_dir", "export_dir", "log_dir", "dry_run", "inject_fault", "events_json"):
         if name in parsed.given:
             raise ConfigError(
@@ -245,7 +311,7 @@ def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Spac
         arguments = job.model_arguments() if name.startswith("model_arg.") else job.optimizer_arguments()
         if name in parsed.given or ("." in name and name.partition(".")[2] in arguments):
             raise ConfigError(f"{name} is in the space and has a fixed value too: drop one of them.")
-    if not has_hosts:
+    if not has_hosts and not is_task:
         check_local_job(_checked(parsed, {}) if space.functions else job, has_job_name="job_name" in parsed.given)
     first = {parameter.name: parameter.ends()[0] for parameter in space.parameters}
     for parameter in space.parameters:

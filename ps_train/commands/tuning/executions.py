@@ -37,8 +37,9 @@ from ps_train.commands.launch.child_process import PARENT_VARIABLE, describe_exi
 from ps_train.commands.launch.fork import ForkedProcess, can_fork
 from ps_train.commands.launch.output import TaskOutput
 from ps_train.commands.launch.supervisor import GRACE_SECS
-from ps_train.commands.tuning.search import Ending
+from ps_train.commands.tuning.search import Ending, Execution
 from ps_train.commands.tuning.study import TrialRecord
+from ps_train.commands.tuning.turns import FOLDER, TurnExecution, Turns
 from ps_train.config.error_report import REPORT_VARIABLE
 from ps_train.config.fields import item_key, repeated_fields
 from ps_train.config.job import Job
@@ -64,11 +65,11 @@ class _Record:
     started: str
 
 
-class _Process:
-    """A job or its evaluator: the program with some arguments, whose output goes to a file."""
+class ProgramProcess:
+    """A job, its evaluator or one task of a job: the program with some arguments, whose output goes to a file."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], output: str, forks: bool) -> None:
-        self._gate = -1
+        self._gate, self._output = -1, output
         if forks and can_fork():
             child = ForkedProcess(functools.partial(_program, list(arguments), output), environ, inherited=[])
             for stream in (child.stdout, child.stderr):
@@ -104,6 +105,10 @@ class _Process:
         if self.poll() is None:
             self._process.send_signal(signum)
 
+    def cause(self, code: int) -> str:
+        """Returns the cause of a failure, from the output."""
+        return _cause(self._output, code)
+
 
 def _program(arguments: list[str], output: str) -> int:
     """Runs the program in a fork, which has imported TensorFlow; not if the tuner dies before `let_begin`."""
@@ -133,7 +138,11 @@ class JobExecution:
     """
 
     def __init__(
-        self, directory: str, objective: str, job: Callable[[], _Process], evaluator: Callable[[], _Process] | None
+        self,
+        directory: str,
+        objective: str,
+        job: Callable[[], ProgramProcess],
+        evaluator: Callable[[], ProgramProcess] | None,
     ) -> None:
         self._directory, self._objective = directory, objective
         self._evaluated: set[int] = set()
@@ -236,6 +245,7 @@ class Jobs:
       tracked_as: the study as a tracker knows it; "" if jobs are not tracked.
       sources: the sources of the flags of all jobs.
       evaluator_arguments: flags of all evaluators; None if they are those of the jobs.
+      turns: the turns of the cluster's other tasks, if this process is the chief of one.
     """
 
     directory: str
@@ -248,43 +258,65 @@ class Jobs:
     tracked_as: str = ""
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
     evaluator_arguments: tuple[str, ...] | None = None
+    turns: Turns | None = None
 
-    def start(self, trial: TrialRecord, execution: int) -> JobExecution:
+    def start(self, trial: TrialRecord, execution: int) -> Execution:
         """Starts an execution of a trial, or lets it go on from its checkpoint."""
         directory = self.directory_of(trial.number, execution)
         os.makedirs(directory, exist_ok=True)
-        arguments = self.flags_of_trial(trial.flags, execution, os.path.join(directory, MODEL))
+        own = self.own_flags(trial.flags, execution, os.path.join(directory, MODEL))
         environ = self.environment_of_trial(trial)
-        start = functools.partial(_Process, environ=environ, forks=self.forks)
-        job = functools.partial(start, [*self.verb, *arguments], output=os.path.join(directory, OUTPUT))
+        start = functools.partial(ProgramProcess, environ=environ, forks=self.forks)
+        job = functools.partial(start, [*self.verb, *self.arguments, *own], output=os.path.join(directory, OUTPUT))
         evaluator = None
         if self.evaluates:
             output = os.path.join(directory, _EVALUATOR_OUTPUT)
-            own = (
-                self
-                if self.evaluator_arguments is None
-                else dataclasses.replace(self, arguments=self.evaluator_arguments)
-            )
-            arguments = own.flags_of_trial(trial.flags, execution, os.path.join(directory, MODEL))
-            evaluator = functools.partial(start, [*arguments, "--job_name=evaluator"], output=output)
-        return JobExecution(directory, self.objective, job, evaluator)
+            shared = self.arguments if self.evaluator_arguments is None else self.evaluator_arguments
+            evaluator = functools.partial(start, [*shared, *own, "--job_name=evaluator"], output=output)
+        begin = functools.partial(JobExecution, directory, self.objective, job, evaluator)
+        if self.turns is None:
+            return begin()
+        return TurnExecution(self.turns, os.path.relpath(directory, self.directory), own, begin)
+
+    def start_task(self, name: str, where: str, arguments: Sequence[str]) -> ProgramProcess:
+        """Starts a task of a job, in a turn of the chief.
+
+        Args:
+          name: name of the task.
+          where: directory of the execution.
+          arguments: the flags of the trial.
+        """
+        output = os.path.join(where, name.replace(":", "-") + ".log")
+        process = ProgramProcess([*self.arguments, *arguments], self._environment(), output, self.forks)
+        _write_records(self.directory_of_task(name), [process.pid])
+        process.let_begin()
+        return process
+
+    def directory_of_task(self, name: str) -> str:
+        """Returns the directory of a task that follows turns; makes it."""
+        path = os.path.join(self.directory, FOLDER, name.replace(":", "-"))
+        os.makedirs(path, exist_ok=True)
+        return path
 
     def directory_of(self, trial: int, execution: int) -> str:
         """Returns the directory of an execution."""
         return os.path.join(self.directory, TRIALS, f"{trial:04}", str(execution))
 
-    def flags_of_trial(self, flags: Sequence[str], execution: int, model_dir: str) -> list[str]:
-        """Returns the flags of a trial's job: those of all jobs, those of the trial, and those of the execution."""
-        own = [f"--seed={self.seed + execution}", f"--model_dir={model_dir}"]
+    def own_flags(self, flags: Sequence[str], execution: int, model_dir: str) -> list[str]:
+        """Returns the flags of an execution beside those of all jobs: those of its trial, and its own."""
+        own = [*flags, f"--seed={self.seed + execution}", f"--model_dir={model_dir}"]
         if not any(argument.startswith("--status_port") for argument in self.arguments):
             own.append("--status_port=-1")
-        return [*self.arguments, *flags, *own]
+        return own
 
     def environment_of_trial(self, trial: TrialRecord) -> dict[str, str]:
         """Returns the environment of a trial's job, which ends with this process."""
-        kept = {name: value for name, value in os.environ.items() if name != REPORT_VARIABLE}
         tracked = {TRACK_PARENT: self.tracked_as, SOURCES_VARIABLE: self._sources_of(trial)} if self.tracked_as else {}
-        return {**kept, **tracked, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        return {**self._environment(), **tracked}
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name != REPORT_VARIABLE}
+        return {**kept, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
 
     def _sources_of(self, trial: TrialRecord) -> str:
         """Returns the sources of the flags of a trial's job, as a tracker shows them."""
@@ -303,29 +335,32 @@ def unknown_objective(objective: str, metrics: Mapping[str, Any]) -> str:
     return f"--objective={objective} is not a metric of the model: {hint}use one of {', '.join(metrics)}."
 
 
-def end_leftovers(directory: str, console: Console) -> None:
+def end_leftovers(directory: str, console: Console, pattern: str = f"{TRIALS}/*/*", may_move: bool = False) -> None:
     """Ends the processes that a dead tuner has left, which stop by themselves if they can.
 
     Args:
       directory: the directory of the study.
       console: receives a line if there are any.
+      pattern: the directories of the processes.
+      may_move: True if the tuner may have run on a host that is gone with all its processes, as a pod.
 
     Raises:
       ConfigError: they are on another host.
     """
     deadline = time.monotonic() + _STOP_SECS
-    for path in sorted(glob.glob(os.path.join(glob.escape(directory), TRIALS, "*", "*", _PROCESSES))):
+    for path in sorted(glob.glob(os.path.join(glob.escape(directory), pattern, _PROCESSES))):
         folder = os.path.dirname(path)
-        trial = int(os.path.basename(os.path.dirname(folder)))
+        name = os.path.relpath(folder, directory)
         for record in _read_records(folder):
             if process_exited(record):
                 continue
             if record.host != socket.gethostname() or record.machine != host_identity():
+                if may_move:
+                    continue
                 raise ConfigError(
-                    f"process {record.pid} of trial {trial} may still run on {record.host}: end it there, and remove "
-                    f"{path}."
+                    f"process {record.pid} of {name} may still run on {record.host}: end it there, and remove {path}."
                 )
-            console.line(f"waiting for process {record.pid} of trial {trial}, which an earlier tuner has left")
+            console.line(f"waiting for process {record.pid} of {name}, which an earlier tuner has left")
             _end(record, deadline)
 
 

@@ -50,7 +50,7 @@ def test_a_process_that_is_left_is_ended_at_the_deadline(tmp_path, sleeper, monk
     leave(tmp_path, sleeper.pid)
     said = io.StringIO()
     end_leftovers(str(tmp_path), Console(said))
-    assert not is_alive(sleeper.pid) and f"process {sleeper.pid} of trial 3" in said.getvalue()
+    assert not is_alive(sleeper.pid) and f"process {sleeper.pid} of trials/0003/0" in said.getvalue()
 
 
 def test_another_process_of_the_same_number_lives_on(tmp_path, sleeper):
@@ -61,7 +61,7 @@ def test_another_process_of_the_same_number_lives_on(tmp_path, sleeper):
 
 def test_a_process_of_another_host_is_refused_and_a_damaged_record_is_ignored(tmp_path, sleeper):
     leave(tmp_path, sleeper.pid, host="elsewhere")
-    with pytest.raises(ConfigError, match=f"process {sleeper.pid} of trial 3 may still run on elsewhere"):
+    with pytest.raises(ConfigError, match=f"process {sleeper.pid} of trials/0003/0 may still run on elsewhere"):
         end_leftovers(str(tmp_path), Console(io.StringIO()))
     for text in ("", "[{}]", "{", "[1]", '[{"pid": -1}]'):
         (tmp_path / "trials/0003/0/processes.json").write_text(text)
@@ -70,12 +70,14 @@ def test_a_process_of_another_host_is_refused_and_a_damaged_record_is_ignored(tm
 
 def test_a_job_has_the_flags_of_the_study_of_its_trial_and_of_its_execution(monkeypatch):
     jobs = Jobs("/s", "auc", ("--model=net:Net", "--max_steps=9"), seed=5)
-    assert jobs.flags_of_trial(["--learning_rate=0.1"], 2, "/s/trials/0000/2/model") == [
-        "--model=net:Net", "--max_steps=9", "--learning_rate=0.1", "--seed=7",
-        "--model_dir=/s/trials/0000/2/model", "--status_port=-1",
-    ]  # fmt: skip
+    assert jobs.own_flags(["--learning_rate=0.1"], 2, "/s/trials/0000/2/model") == [
+        "--learning_rate=0.1",
+        "--seed=7",
+        "--model_dir=/s/trials/0000/2/model",
+        "--status_port=-1",
+    ]
     shown = dataclasses.replace(jobs, arguments=("--status_port=0",))
-    assert "--status_port=-1" not in shown.flags_of_trial([], 0, "/m")
+    assert "--status_port=-1" not in shown.own_flags([], 0, "/m")
     monkeypatch.setenv("PS_TRAIN_FIT_ERRORS", "/file")
     trial = types.SimpleNamespace(number=4, flags=["--learning_rate=0.1", "--model_arg=hidden=8"])
     assert "PS_TRAIN_TRACK_PARENT" not in jobs.environment_of_trial(trial)
