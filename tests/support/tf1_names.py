@@ -89,12 +89,24 @@ ROWS = [
     ),
     Row("`contrib.layers.{layer_norm, embed_sequence}`", SAME, "contrib_layers"),
     Row(
+        "`contrib.tpu.{TPUEstimator, TPUEstimatorSpec, RunConfig, TPUConfig, InputPipelineConfig}`",
+        "the same with `use_tpu=False`; an Estimator, whose settings of TPUs have no effect",
+        "without_tpus",
+    ),
+    Row("`contrib.training.{HParams, parse_values}`", SAME, "hyperparameters"),
+    Row(
+        "`estimator.experimental.{stop_if_*_hook, make_early_stopping_hook, make_stop_at_checkpoint_step_hook, "
+        "dnn_logit_fn_builder, linear_logit_fn_builder, call_logit_fn}`",
+        "the same; the last three with the extra `estimator`",
+        "experimental_estimators",
+    ),
+    Row(
         "`contrib.crf.{crf_log_likelihood, crf_log_norm, crf_sequence_score, crf_decode, viterbi_decode}`",
         SAME,
         "conditional_random_field",
     ),
     Row(
-        "`contrib.slim`, and what is not listed of `contrib.{layers, losses, metrics, framework}`",
+        "`contrib.slim`, `contrib.slim.nets`, and what is not listed of `contrib.{layers, losses, metrics, framework}`",
         "those of tf-slim, with tf-slim and tf-keras: `pip install tf-slim`",
         "slim",
     ),
@@ -118,7 +130,7 @@ ROWS = [
         "library_layers",
     ),
     Row(
-        "`contrib.tpu`, `contrib.distribute`, `keras.estimator.model_to_estimator`, and all others",
+        "`contrib.tpu` with TPUs, `contrib.distribute`, `keras.estimator.model_to_estimator`, and all others",
         "one line says what to use",
         "absent_modules",
     ),

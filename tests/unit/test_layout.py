@@ -94,6 +94,7 @@ COVERED_BY = {
     "compat/tf1/contrib_learn.py": "tests/support/tf1_programs/experiments.py",
     "compat/tf1/contrib_metrics.py": "tests/support/tf1_programs/streaming_metrics.py",
     "compat/tf1/contrib_predictor.py": "tests/support/tf1_programs/experiments.py",
+    "compat/tf1/contrib_tpu.py": "tests/support/tf1_programs/without_tpus.py",
     "compat/tf1/contrib_rnn.py": "tests/support/tf1_programs/recurrent_networks.py",
     "compat/tf1/old_names.py": "tests/support/tf1_programs/old_names.py",
 }

@@ -19,6 +19,13 @@ from ps_train.compat.estimator.spec.stock_package import VERSION, StockPackage, 
 
 _TPU = "ps_train does not train on TPUs: use Estimator and RunConfig"
 _REASONS = {
+    "InMemoryEvaluatorHook": "it evaluates in the process that trains: use train_and_evaluate with an EvalSpec",
+    "KMeans": "it updates its centers with operations of its own: write a model_fn",
+    "LinearSDCA": "it keeps a state for each example: use tf.train.FtrlOptimizer in a LinearClassifier",
+    "RNNClassifier": "its layers are those of Keras 2: write a model_fn with tf.nn.dynamic_rnn",
+    "RNNEstimator": "its layers are those of Keras 2: write a model_fn with tf.nn.dynamic_rnn",
+    "SavedModelEstimator": "it needs exports of training graphs: keep the checkpoint, or use warm_start_from",
+    "build_raw_supervised_input_receiver_fn": "graphs of training are not exported: use export_saved_model",
     "model_to_estimator": "a Keras model does not become an Estimator: build the layers in a model_fn, or describe the "
     "model as ps_train.Model",
     "tpu": _TPU,

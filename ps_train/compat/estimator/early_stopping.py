@@ -56,6 +56,19 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., dict[str, Any]]) 
     return Estimator(model_fn, estimator.model_dir, estimator.config, warm_start_from=estimator.warm_start_settings)
 
 
+def make_stop_at_checkpoint_step_hook(
+    estimator: Estimator, last_step: int, wait_after_file_check_secs: float = 30
+) -> Any:
+    """Returns the hook that ends the training at exactly a step, which the last checkpoint has.
+
+    Args:
+      estimator: an Estimator.
+      last_step: the global step.
+      wait_after_file_check_secs: not used; workers do not wait for a file.
+    """
+    return v1.train.StopAtStepHook(last_step=last_step)
+
+
 _QUEUE = "signal_early_stopping"
 
 _Values = list[tuple[int, float]]

@@ -20,6 +20,7 @@ from ps_train.base.deprecations import limit_deprecations
 from ps_train.base.errors import ConfigError, headline
 from ps_train.base.hidden_modules import watch
 from ps_train.commands.launch.child_process import die_with_launcher
+from ps_train.compat.scripts.python2 import advice
 
 
 def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: bool = False) -> int:
@@ -53,8 +54,9 @@ def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: b
         return error.exit_code
     except BaseException as error:
         sys.excepthook(*sys.exc_info())
-        if has_launcher:  # which tells the cause; a thread may print after this
-            print(f"{ERROR_BEGINS}{headline(error)}", file=sys.stderr)
+        of_python_2 = advice(error)
+        if has_launcher or of_python_2:  # a launcher tells the cause; a thread may print after this
+            print(f"{ERROR_BEGINS}{of_python_2 or headline(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -14,6 +14,8 @@ Files:
     contrib.py                The modules of `tf.contrib`, with the functions that programs for clusters use
     contrib_crf.py            The functions of `tf.contrib.crf`: a conditional random field over the tags of a sequence
     contrib_data.py           The functions of `tf.contrib.data` that `tf.data` has under other names
+    contrib_hparams.py        The names of `tf.contrib.training` for hyperparameters: `HParams`, and the reader of
+                                their texts
     contrib_layers.py         The functions of `tf.contrib.layers` that programs for clusters use
     contrib_learn.py          The names of `tf.contrib.learn` that run an Estimator of `tf.estimator`: Experiment,
                                 learn_runner and RunConfig
@@ -26,6 +28,8 @@ Files:
                                 directions, and two cells
     contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
                                 recurrent network
+    contrib_tpu.py            The names of `tf.contrib.tpu` for programs that can also train without TPUs:
+                                `TPUEstimator(use_tpu=False)`
     estimator_modules.py      The modules of TensorFlow 1's Estimators, which libraries import one by one
     facade.py                 A facade of TensorFlow 1: a script's own `import tensorflow as tf` finds the names that
                                 it was written for

@@ -2,7 +2,7 @@
 
 contrib = make_contrib()
 contrib.layers.l2_regularizer(1e-4)
-contrib.tpu                             # AttributeError: what to use instead
+contrib.distribute                      # AttributeError: what to use instead
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.tf1 import (
     contrib_crf,
     contrib_data,
+    contrib_hparams,
     contrib_layers,
     contrib_learn,
     contrib_lookup,
     contrib_metrics,
     contrib_predictor,
     contrib_rnn,
+    contrib_tpu,
     legacy,
     mnist_input,
     old_names,
@@ -75,7 +77,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         module = estimator()
         return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
 
-    hparam = ContribModule(f"{_NAME}.training.hparam", {"HParams": HParams})
+    hparam = ContribModule(f"{_NAME}.training.hparam", public_names(contrib_hparams))
     parts: dict[str, tuple[Mapping[str, Any], Callable[[str], Any] | None]] = {
         "crf": (public_names(contrib_crf), None),
         "data": (public_names(contrib_data), _first_of(v1.data.experimental, v1.data)),
@@ -92,7 +94,8 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "metrics": (contrib_metrics.METRICS, functools.partial(legacy.slim, part="metrics")),
         "predictor": (public_names(contrib_predictor), None),
         "rnn": (_rnn(), functools.partial(legacy.name, "rnn_cell")),
-        "training": ({"HParams": HParams, "hparam": hparam}, None),
+        "tpu": (public_names(contrib_tpu), None),
+        "training": (public_names(contrib_hparams) | {"hparam": hparam}, None),
         "util": (_util(), None),
     }
     modules = {name: ContribModule(f"{_NAME}.{name}", *part) for name, part in parts.items()}
@@ -100,29 +103,6 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     for name, module in modules.items():  # a program may name the folders of contrib: contrib.layers.python.layers
         vars(module)["python"] = ContribModule(f"{_NAME}.{name}.python", {name: module})
     return ContribModule(_NAME, modules, _slim_itself)
-
-
-class HParams:
-    """Hyperparameters as attributes, as `tf.contrib.training.HParams`.
-
-    Args:
-      **values: the hyperparameters.
-    """
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
-
-    def add_hparam(self, name: str, value: Any) -> None:
-        """Adds a hyperparameter."""
-        setattr(self, name, value)
-
-    def values(self) -> dict[str, Any]:
-        """Returns all hyperparameters by name."""
-        return dict(self.__dict__)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns a hyperparameter, or `default` if there is none of this name."""
-        return self.__dict__.get(name, default)
 
 
 def public_names(module: Any) -> dict[str, Any]:
@@ -219,4 +199,14 @@ def _learn() -> ContribModule:
 def _slim_itself(name: str) -> Any:
     if name != "slim":
         raise AttributeError(name)
-    return legacy.slim()
+    legacy.slim()  # or it says what to install
+    return _slim()
+
+
+@functools.cache
+def _slim() -> ContribModule:
+    """Returns `tf.contrib.slim`, whose networks are imported as they are reached."""
+    nets = ContribModule(f"{_NAME}.slim.nets", {}, functools.partial(legacy.slim, part="nets"))
+    module = ContribModule(f"{_NAME}.slim", {"nets": nets}, legacy.slim)
+    vars(module)["python"] = ContribModule(f"{_NAME}.slim.python", {"slim": module})
+    return module

@@ -63,7 +63,10 @@ def _dnn_logit_fn_builder(
 
 _OWN: dict[str, Mapping[str, Any]] = {
     "canned.dnn": {"_dnn_logit_fn_builder": _dnn_logit_fn_builder},
-    "early_stopping": _of(early_stopping, set(experimental.__all__)),
+    "early_stopping": _of(
+        early_stopping, [name for name in experimental.__all__ if name.startswith(("make_e", "stop_"))]
+    ),
+    "hooks.hooks": _of(early_stopping, ["make_stop_at_checkpoint_step_hook"]),
     "estimator": {**_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]), "EstimatorV2": names.Estimator},
     "estimator_export": {"estimator_export": estimator_export},
     "estimator_lib": {**public_names(names), "export": export, "inputs": inputs},

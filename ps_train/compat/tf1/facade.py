@@ -58,7 +58,7 @@ class Facade(types.ModuleType):
             return _estimator()
         for home in (v1, tf):
             if hasattr(home, name):
-                return getattr(home, name)
+                return _with_advice(self, name, getattr(home, name))
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(refusal(f"{_NAME}.{name}"))
@@ -83,9 +83,9 @@ class _ScriptModules(importlib.abc.MetaPathFinder):
         try:
             found = getattr(parent, name)
         except AttributeError as error:
-            if isinstance(parent, ContribModule):
-                raise ModuleNotFoundError(str(error)) from None
             found = parent.submodule(name) if isinstance(parent, Namespace) else None
+            if found is None and not isinstance(parent, Facade):
+                raise ModuleNotFoundError(str(error)) from None
         if not isinstance(found, types.ModuleType):
             return None
         return importlib.machinery.ModuleSpec(fullname, _AliasLoader(found))
@@ -133,8 +133,27 @@ class _AliasLoader(importlib.abc.Loader):
         pass
 
 
+_PUBLIC = (
+    "tensorflow._api.",
+    "tensorflow.compat.v1.",
+    "tensorflow.python.platform.flags",
+    "tf_keras.api.",
+    "keras.api.",
+)
+"""The begins of the names of the public modules of TensorFlow and Keras."""
+
+
+def _with_advice(owner: types.ModuleType, name: str, value: Any) -> Any:
+    """Returns a value of a module; a public module becomes a Namespace, which refuses absent names with advice."""
+    if not isinstance(value, types.ModuleType) or not value.__name__.startswith(_PUBLIC):
+        return value
+    found = Namespace(f"{owner.__name__}.{name}", {}, value)
+    setattr(owner, name, found)
+    return found
+
+
 class Namespace(types.ModuleType):
-    """A module that has its own names, and those of another for the rest.
+    """A module that has its own names, and those of another for the rest; an absent one is refused with what to use.
 
     Args:
       name: of the module.
@@ -153,7 +172,12 @@ class Namespace(types.ModuleType):
             return [each for each in dir(self) if not each.startswith("_")]
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._other, name)
+        try:
+            return _with_advice(self, name, getattr(self._other, name))
+        except AttributeError as error:
+            if "has no attribute" not in str(error):  # it says more itself
+                raise
+        raise AttributeError(refusal(f"{self.__name__}.{name}"))
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *dir(self._other)})

@@ -70,4 +70,9 @@ def slim(name: str = "", part: str = "") -> Any:
         sys.modules.setdefault(f"{_KERAS}.legacy_tf_layers{module}", found)
     importlib.import_module(_SLIM)
     home = importlib.import_module(f"{_SLIM}.{part}" if part else _SLIM)
-    return getattr(home, name) if name else home
+    if not name or hasattr(home, name):
+        return getattr(home, name) if name else home
+    try:
+        return importlib.import_module(f"{home.__name__}.{name}")  # such as a network
+    except ModuleNotFoundError:
+        raise AttributeError(name) from None

@@ -4,7 +4,7 @@ from tensorflow.python.keras.layers import Layer        # of tf-keras
 from tensorflow.python.distribute import estimator_training
 from tensorflow.python.util.tf_export import estimator_export
 
-A private module that is gone, or that only a fork of TensorFlow has, is refused in one line.
+A module that is gone, or that only a fork of TensorFlow has, is refused in one line.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _AbsentModules(importlib.abc.MetaPathFinder):
-    """The last finder: it refuses a private module of TensorFlow that no other finder has.
+    """The last finder: it refuses a module of TensorFlow that no other finder has.
 
     Args:
       prefix: the name of TensorFlow's package and a dot.
@@ -143,8 +143,8 @@ class _AbsentModules(importlib.abc.MetaPathFinder):
         self._prefix = prefix
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        """Raises ModuleNotFoundError for a module below `tensorflow.python`."""
-        if fullname.startswith(f"{self._prefix}python."):
+        """Raises ModuleNotFoundError for a module below `tensorflow`."""
+        if fullname.startswith(self._prefix):
             raise ModuleNotFoundError(refusal(fullname))
 
 

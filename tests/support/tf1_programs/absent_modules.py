@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests.support.tf1_refusals import refused
 
 ADVICE = {
-    "contrib.tpu": "use tf.estimator.Estimator",
+    "contrib.tpu.CrossShardOptimizer": "use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
     "contrib.distribute": "the tasks of TF_CONFIG train together without it",
     "contrib.cluster_resolver": "use TF_CONFIG",
     "contrib.eager": "remove it",
@@ -13,11 +13,11 @@ ADVICE = {
     "contrib.seq2seq": "write it in the script, with tf.nn, tf.layers and tf.get_variable",
 }
 for module, advice in ADVICE.items():
-    name = module.rpartition(".")[2]
+    package, _, name = module.rpartition(".")
     lines = {
         refused(f"tf.{module}", tf=tf),
         refused(f"import tensorflow.{module}"),
-        refused(f"from tensorflow.contrib import {name}"),
+        refused(f"from tensorflow.{package} import {name}"),
         refused(f"from tensorflow.{module} import Something").replace(f"{module}.Something", module),
     }
     assert len(lines) == 1, lines
@@ -42,3 +42,14 @@ for module, advice in FORKS.items():
     if package != "python.somewhere":
         assert refused(f"from tensorflow.{package} import {name}").endswith(advice), module
     assert refused(f"from tensorflow.{module} import Something").endswith(advice), module
+
+OF_MODULES = {
+    "keras.utils.multi_gpu_model": "the tasks of TF_CONFIG train together, and each uses its own GPUs.",
+    "nn.seq2seq": "with the cells of tf.nn.rnn_cell and tf.nn.static_rnn.",
+    "models.rnn": "copy the module beside the script.",
+    **dict.fromkeys(("nn.gone", "keras.layers.Gone", "logging.gone", "data.experimental.gone"), "of tf.compat.v1."),
+}
+for name, advice in OF_MODULES.items():
+    module, _, last = name.rpartition(".")
+    for code in (f"tf.{name}", f"import tensorflow.{name}", f"from tensorflow.{module} import {last}"):
+        assert refused(code, tf=tf).endswith(advice), code

@@ -5,7 +5,9 @@ import tensorflow as tf
 import tensorflow.contrib.slim as slim
 from tensorflow.contrib import slim as same
 from tensorflow.contrib.slim.nets import resnet_v1
+from tensorflow.contrib.slim.python.slim.nets import vgg
 
+assert slim.nets.vgg is vgg and slim.nets.resnet_v1 is resnet_v1
 assert slim.arg_scope is same.arg_scope is tf.contrib.slim.arg_scope and resnet_v1.resnet_v1_50
 
 images = np.random.RandomState(0).normal(size=[4, 6, 6, 1]).astype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1.contrib import HParams, make_contrib
+from ps_train.compat.tf1.contrib import make_contrib
 
 
 class Estimator:
@@ -51,16 +51,15 @@ def test_the_global_step_is_tensorflows(run):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("", "tpu"), ("layers", "no_such_layer"), ("estimator", "SVM"), ("data", "no_such_transformation")],
+    [
+        ("", "distribute"),
+        ("tpu", "CrossShardOptimizer"),
+        ("layers", "no_such_layer"),
+        ("estimator", "SVM"),
+        ("data", "no_such_transformation"),
+    ],
 )
 def test_an_absent_name_is_refused_in_one_line(module, name):
     owner = getattr(CONTRIB, module) if module else CONTRIB
     with pytest.raises(AttributeError, match=rf"^tf\.contrib\.({module}\.)?{name} is not in this TensorFlow.*: .*\.$"):
         getattr(owner, name)
-
-
-def test_hyperparameters_are_attributes():
-    found = HParams(rate=0.1)
-    found.add_hparam("units", 3)
-    assert found.values() == {"rate": 0.1, "units": 3}
-    assert (found.rate, found.get("units"), found.get("x", 5)) == (0.1, 3, 5)

@@ -73,7 +73,7 @@ def refused(kind, code):
         raise AssertionError(code)
 refused(ImportError, "import tensorflow.contrib.distribute")
 refused(ImportError, "from tensorflow.contrib import distribute")
-refused(ImportError, "from tensorflow.contrib.tpu import TPUEstimator")
+refused(ImportError, "from tensorflow.contrib.tpu import CrossShardOptimizer")
 refused(ImportError, "import tensorflow.examples.tutorials.word2vec")
 refused(AttributeError, "tf.contrib.opt.LazyAdamOptimizer")
 refused(AttributeError, "tf.contrib.layers.no_such_layer")
