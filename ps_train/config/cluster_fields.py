@@ -53,6 +53,14 @@ class ClusterFields:
     )
     hostfile: str = job_field("", "cluster", "Hostfile of mpirun, for --cluster_from=mpi.")
     k8s_service: str = job_field("", "cluster", "Headless service of the pods, for --cluster_from=kubernetes.")
+    ps_on_workers: bool = job_field(
+        False,
+        "cluster",
+        "No ps of their own: each worker also holds its share of the variables.  Give worker_hosts (and chief_hosts) "
+        "without ps_hosts.  See docs/TUNING.md.",
+        shared=True,
+        common=True,
+    )
     min_workers: int = job_field(1, "cluster", "End the job with an error when fewer workers remain.", at_least(1))
     max_workers: int = job_field(
         0,
@@ -63,7 +71,9 @@ class ClusterFields:
         shared=True,
     )
 
-    num_ps: int | None = job_field(None, "local mode", "Number of ps. [1]", optional(at_least(1)), common=True)
+    num_ps: int | None = job_field(
+        None, "local mode", "Number of ps; 0: as --ps_on_workers. [1]", optional(at_least(0)), common=True
+    )
     num_workers: int | None = job_field(
         None,
         "local mode",

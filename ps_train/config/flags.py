@@ -21,7 +21,7 @@ from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, 
 from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job, Task
 from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
-from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
+from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers, from_tf_config, read_cluster_file
 
 _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
 _REPEATED = repeated_fields(Job)
@@ -281,7 +281,7 @@ def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
                 "drop one of them."
             )
         values.pop(name, None)
-    found = read_cluster_file(path)
+    found = read_cluster_file(path, asks_for_ps_on_workers(values))
     values.update(found)
     sources.update(dict.fromkeys(found, f"cluster_file {path}"))
 

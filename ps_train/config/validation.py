@@ -39,6 +39,7 @@ def validate_combinations(job: JobValues) -> None:
     _check_sharding(job, named)
     _check_event_cuts(job, named)
     _check_elastic(job, named)
+    _check_ps_on_workers(job, named)
     if job.towers != "all" and int(job.towers) > job.min_batch_size:
         raise ConfigError(
             f"{named('towers')} is more than {named('batch_size')}: each device needs an example, "
@@ -122,4 +123,18 @@ def _check_elastic(job: JobValues, named: Callable[[str], str]) -> None:
         raise ConfigError(
             f"{named('max_workers')} is not possible with {named('epochs')} and {named('sharding')}: "
             "the workers in the host lists read all of an epoch between them, use --sharding=dynamic."
+        )
+
+
+def _check_ps_on_workers(job: JobValues, named: Callable[[str], str]) -> None:
+    if not job.ps_on_workers:
+        return
+    asked = named("num_ps" if job.num_ps == 0 else "ps_on_workers")
+    for name in ("ps_hosts", "num_ps"):
+        if getattr(job, name):
+            raise ConfigError(f"{named(name)} is not possible with {asked}: the workers are the ps, leave one out.")
+    if job.is_elastic:
+        raise ConfigError(
+            f"{named('max_workers')} is not possible with {asked}: each worker holds a share of the variables, so none "
+            "may join or leave; leave one of them out."
         )

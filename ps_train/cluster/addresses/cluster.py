@@ -76,6 +76,7 @@ class Cluster:
       chief_host: of the chief, where one is named; else None, and worker 0 is the chief.
       num_workers: the number of declared workers, with which the job begins.
       max_workers: the largest number of workers at a time; above `num_workers` only in an elastic job.
+      ps_on_workers: True if the process of each replica is also the ps of its replica index.
     """
 
     ps: tuple[Address, ...]
@@ -83,6 +84,7 @@ class Cluster:
     chief_host: Address | None
     num_workers: int
     max_workers: int
+    ps_on_workers: bool = False
 
     @classmethod
     def of(cls, job: Job) -> Cluster:
@@ -90,8 +92,11 @@ class Cluster:
         ps = tuple(Address.parse(text, _flag_of_addresses(job, "ps_hosts")) for text in job.ps_hosts)
         workers, sparse = _by_task_index(job.worker_hosts, _flag_of_addresses(job, "worker_hosts"))
         chiefs = [Address.parse(text, _flag_of_addresses(job, "chief_hosts")) for text in job.chief_hosts]
-        if not ps:
-            raise ConfigError("ps_hosts is empty: name at least one ps, for example --ps_hosts=a:2222.")
+        if not ps and not job.ps_on_workers:
+            raise ConfigError(
+                "ps_hosts is empty: name at least one ps, for example --ps_hosts=a:2222, or let the workers hold the "
+                "variables with --ps_on_workers."
+            )
         if not workers and not chiefs:
             raise ConfigError("worker_hosts is empty: name at least one worker, for example --worker_hosts=b:2222.")
         if len(chiefs) > 1:
@@ -102,14 +107,17 @@ class Cluster:
         max_workers = _max_workers(job, workers, num_workers)
         if max_workers > _MOST_WORKERS:
             raise ConfigError(f"the job has {max_workers} workers, which is out of range: use at most {_MOST_WORKERS}.")
-        cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers)
+        if job.ps_on_workers:
+            ps = (*chiefs, *_all_workers(job, workers, num_workers))
+        cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers, job.ps_on_workers)
         cluster._refuse_duplicates()
         cluster._refuse_settings_for_more_workers(job)
         return cluster
 
     def tasks(self) -> dict[str, Address]:
-        """Returns all known tasks, `{"ps:0": Address, ...}`."""
-        found = {f"ps:{index}": address for index, address in enumerate(self.ps)}
+        """Returns all known tasks, `{"ps:0": Address, ...}`; a ps on a worker is not a task of its own."""
+        own = () if self.ps_on_workers else self.ps
+        found = {f"ps:{index}": address for index, address in enumerate(own)}
         if self.chief_host:
             found["chief:0"] = self.chief_host
         return found | {f"worker:{index}": address for index, address in sorted(self.workers.items())}
@@ -228,6 +236,17 @@ def _num_workers(job: Job, workers: Mapping[int, Address], sparse: bool) -> int:
             f"use 0 to {job.num_workers - 1}, or --max_workers for workers that join."
         )
     return job.num_workers
+
+
+def _all_workers(job: Job, workers: Mapping[int, Address], num_workers: int) -> list[Address]:
+    """Returns the addresses of all workers; raises ConfigError where one is unknown, since each is a ps."""
+    missing = [str(index) for index in range(num_workers) if index not in workers]
+    if missing:
+        raise ConfigError(
+            f"{described(job, 'ps_on_workers')} needs the address of every worker, but "
+            f"{_flag_of_addresses(job, 'worker_hosts')} lacks worker {', '.join(missing[:5])}: list all workers."
+        )
+    return [workers[index] for index in range(num_workers)]
 
 
 def _max_workers(job: Job, workers: Mapping[int, Address], declared: int) -> int:

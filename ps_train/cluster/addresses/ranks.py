@@ -11,7 +11,7 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.config.cluster_fields import HOST_LISTS
-from ps_train.config.tf_config import FoundCluster
+from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers
 from ps_train.config.validators import is_number
 
 
@@ -43,13 +43,13 @@ def cluster_of_ranks(addresses: Sequence[str], rank: int, given: Mapping[str, An
     Args:
       addresses: address of each rank.
       rank: of this process.
-      given: the flags; `num_ps` ranks are ps, 1 if it is not given.
+      given: the flags; `num_ps` ranks are ps, 1 if it is not given, and none if the workers hold the variables.
       source: the origin of the ranks, for error texts.
 
     Raises:
       ConfigError: the numbers do not fit.
     """
-    num_ps, size = given.get("num_ps") or 1, len(addresses)
+    num_ps, size = 0 if asks_for_ps_on_workers(given) else given.get("num_ps") or 1, len(addresses)
     if rank >= size:
         raise ConfigError(f"the rank {rank} (from {source}) is out of range: use 0 to {size - 1}.")
     if num_ps >= size:
@@ -57,6 +57,7 @@ def cluster_of_ranks(addresses: Sequence[str], rank: int, given: Mapping[str, An
             f"{source} has {size} task{'s' if size > 1 else ''}, of which {num_ps} would be ps, so no worker is left: "
             "start more tasks, or use a smaller --num_ps."
         )
-    job = {"ps_hosts": tuple(addresses[:num_ps]), "worker_hosts": tuple(addresses[num_ps:])}
+    ps_hosts = {"ps_hosts": tuple(addresses[:num_ps])} if num_ps else {}
+    job = {**ps_hosts, "worker_hosts": tuple(addresses[num_ps:])}
     name, index = ("ps", rank) if rank < num_ps else ("worker", rank - num_ps)
     return FoundCluster(job, {"job_name": name, "task_index": index}, source)

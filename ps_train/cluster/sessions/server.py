@@ -90,8 +90,10 @@ def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
 def session_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
     """Returns a session's view: all ps and the task itself.  It neither needs nor waits for any other worker."""
     config = _device_config(job)
-    own = {task.job_name: {task.task_index: str(cluster.address(task))}}
-    spec = v1.train.ClusterSpec({"ps": [str(address) for address in cluster.ps], **own})
+    jobs = {"ps": {index: str(address) for index, address in enumerate(cluster.ps)}}
+    job_name, index = _session_task(task, cluster)
+    jobs.setdefault(job_name, {})[index] = str(cluster.address(task))
+    spec = v1.train.ClusterSpec(jobs)
     config.cluster_def.CopyFrom(spec.as_cluster_def())
     config.share_cluster_devices_in_session = True
     config.allow_soft_placement = job.towers != "1"  # a model's strings have no place on a GPU
@@ -107,9 +109,29 @@ def own_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
     return session_config(dataclasses.replace(cluster, ps=()), task, job)
 
 
-def device_of(task: Task) -> str:
-    """Returns the TensorFlow device name of a task."""
-    return f"/job:{task.job_name}/replica:0/task:{task.task_index}"
+def device_of(task: Task, cluster: Cluster | None = None) -> str:
+    """Returns the TensorFlow device name of a task.
+
+    Args:
+      task: the task.
+      cluster: the cluster; None stands for one whose ps are processes of their own.
+    """
+    job_name, index = _session_task(task, cluster)
+    name = f"/job:{job_name}/replica:0/task:{index}"
+    if job_name == task.job_name or tf.config.list_physical_devices("GPU"):
+        return name
+    return f"{name}/device:CPU:1"  # TensorFlow would take CPU:0, which is the ps's (`engine/variables/variables.py`)
+
+
+def _session_task(task: Task, cluster: Cluster | None) -> tuple[str, int]:
+    """Returns job name and task index of a task in sessions.
+
+    TensorFlow knows a process by one name.  A worker that is also a ps has that of the ps in all sessions, its own too,
+    so it reaches its own share without any message.
+    """
+    if cluster is not None and cluster.ps_on_workers and task.job_name != "ps":
+        return "ps", cluster.replica_index(task)
+    return task.job_name, task.task_index or 0
 
 
 def _device_config(job: Job) -> v1.ConfigProto:

@@ -137,7 +137,7 @@ def _state_bytes(
     """Returns the bytes of all variables on each ps, of those in a checkpoint, and of those that it does not copy."""
     one_step = dataclasses.replace(job, steps_per_run="1")  # more steps share these variables
     replica = Replica.of(cluster, cluster.chief)
-    spec = GraphSpec(one_step, model, source, variables, plan, replica, device_of(cluster.chief))
+    spec = GraphSpec(one_step, model, source, variables, plan, replica, device_of(cluster.chief, cluster))
     step = build_train_step(spec)
     held: dict[tuple[int, str], int] = {}
     for op in step.graph.get_operations():

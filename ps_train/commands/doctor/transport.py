@@ -244,7 +244,7 @@ def _throughput(
     """Returns the bytes a second from a ps and to it."""
     task = Task(own.task.partition(":")[0], int(own.task.partition(":")[2]))
     alone = dataclasses.replace(cluster, ps=(one.address,))
-    here, there = device_of(task), device_of(Task("ps", 0))
+    here, there = device_of(task, alone), device_of(Task("ps", 0), alone)
     with tf.Graph().as_default() as graph:
         count = v1.placeholder(tf.int32, [], "count")
         calls = {

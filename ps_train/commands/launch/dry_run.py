@@ -41,10 +41,10 @@ def dry_run(job: Job, console: Console) -> int:
         return EXIT_DONE
     chief = cluster.chief
     plan = make_plan(variables.specs(), len(cluster.ps))
-    spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief))
+    spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief, cluster))
     step = build_train_step(spec)
     with step.graph.as_default():
-        warm = found.made(job, step.ps.entries, device_of(chief))
+        warm = found.made(job, step.ps.entries, device_of(chief, cluster))
     for line in warm.report().splitlines():
         console.line(line)
     return EXIT_DONE

@@ -99,10 +99,11 @@ def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> t
     """Returns the job and arguments with host lists: the given ones, or free ports of this machine."""
     if job.ps_hosts or job.worker_hosts:
         return job, arguments
-    ps = tuple(ports.reserve() for _ in range(job.num_ps or 1))
+    ps = tuple(ports.reserve() for _ in range(0 if job.ps_on_workers else job.num_ps or 1))
     workers = tuple(ports.reserve() for _ in range(job.num_workers or 2))
     arguments = [a for a in arguments if not a.startswith(("--num_ps=", "--num_workers="))]
-    arguments += [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}"]
+    arguments += ["--ps_on_workers"] if job.ps_on_workers else [f"--ps_hosts={','.join(ps)}"]
+    arguments.append(f"--worker_hosts={','.join(workers)}")
     return dataclasses.replace(job, ps_hosts=ps, worker_hosts=workers), arguments
 
 

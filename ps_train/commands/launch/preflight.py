@@ -46,7 +46,7 @@ def flags_without_effect(job: Job, task: Task) -> list[str]:
         has_indices = any("=" in host for host in job.worker_hosts)
         numbers = () if job.cluster_from not in ("auto", "none", "tf_config") else ("num_ps", "num_workers")
         for name in ("max_restarts", *(name for name in numbers if name == "num_ps" or not has_indices)):
-            if name in job.sources:
+            if name in job.sources and getattr(job, name) != 0:
                 lines.append(
                     f"{described(job, name)} has no effect on {task.job_name}: it is for a cluster that one command "
                     "starts on this machine."
@@ -80,7 +80,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
             raise _no_task(job, hosts[0])
         _refuse_remote(cluster)
         for name in ("num_ps", "num_workers"):
-            if getattr(job, name) is not None:
+            if getattr(job, name):
                 raise ConfigError(f"{described(job, name)} and host lists are both given: use one of them.")
     else:
         cluster = local_cluster(job)
@@ -139,7 +139,7 @@ def local_cluster(job: Job) -> Cluster:
     for name in ("num_ps", "num_workers"):
         if (getattr(job, name) or 0) > _MOST_TASKS:
             raise ConfigError(f"{described(job, name)} is too much for one machine: use at most {_MOST_TASKS}.")
-    num_ps, num_workers = job.num_ps or 1, job.num_workers or 2
+    num_ps, num_workers = 0 if job.ps_on_workers else job.num_ps or 1, job.num_workers or 2
     return Cluster.of(
         dataclasses.replace(
             job,

@@ -51,7 +51,7 @@ from ps_train.engine.checkpoint.run_checkpoints import (
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.variables.old_rows import OldRows
-from ps_train.engine.variables.variables import CheckpointEntry, ps_device
+from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import layouts_text
@@ -172,7 +172,7 @@ class Checkpoints:
         self.run, self.shown_directory = ("", ""), directory
         self._keep = keep
         self._entries, self._layouts = entries, layouts_text(tables) if tables else ""
-        with tf.device(device + "/device:CPU:0"):
+        with on_worker(device), tf.device("/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
             # The step is fed because other workers may continue: the file's content must agree with its name.
             self._step_saved = v1.placeholder(tf.int64, [], "checkpoint_step")

@@ -26,7 +26,7 @@ from ps_train.engine.checkpoint.warm_start.writing import Target, write
 from ps_train.engine.variables.initialization import CHUNK_BYTES
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace
-from ps_train.engine.variables.variables import CheckpointEntry, ps_device, slice_spec
+from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, slice_spec
 from ps_train.modeling.tables.given_rows import indices_at
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.row_allocator import scatter_rows
@@ -50,7 +50,7 @@ class InitialValues:
         self, model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], device: str, seed: int
     ) -> None:
         self._seed = seed
-        with tf.device(device), tf.device("/device:CPU:0"):
+        with on_worker(device), tf.device("/device:CPU:0"):
             self._tables = [
                 _GivenRows(variable, plan.slices_of(name), variables)
                 for name, variable in model_variables.variables.items()

@@ -39,7 +39,7 @@ from ps_train.engine.variables.global_step import overriding_global_step, pulled
 from ps_train.engine.variables.plan import Plan
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.user_variables import ModelBuild
-from ps_train.engine.variables.variables import make_variables, ps_device
+from ps_train.engine.variables.variables import make_variables, on_worker, ps_device
 from ps_train.modeling.model import Model
 
 BATCH = 512
@@ -137,7 +137,7 @@ def build_eval_graph(
         after = [_no_dependency(ps) for ps in range(plan.num_ps)]
         with tf.device(ps_device(0)):
             update_count = v1.train.create_global_step()
-        with tf.device(worker_device):
+        with on_worker(worker_device):
             with tf.device("/device:CPU:0"):
                 batches, count = named_batches(source, data, shard), make_count()
             copies = _Copies()

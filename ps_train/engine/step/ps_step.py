@@ -32,7 +32,7 @@ from ps_train.engine.updates.shard_ownership import OwnershipTable
 from ps_train.engine.updates.shard_progress import ShardProgress
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
-from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, shared_entries
+from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, on_worker, shared_entries
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.table import Table
 
@@ -76,7 +76,7 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     shards = _shards(state, optimizers, progress, learning_rate_divisor(spec.job, spec.replica.declared))
     ops = update.build(shards, worker.received, spec.replica)
     ops = dataclasses.replace(ops, train=[*ops.train, *worker.kept])
-    with tf.device(spec.device):
+    with on_worker(spec.device):
         apply = [optimizer.apply_residuals for optimizer in optimizers]
         residuals = Residuals(worker.encodings, apply, update.scaled) if worker.encodings else None
     ownership = _make_ownership(worker.assigned, progress, state.global_step, spec)

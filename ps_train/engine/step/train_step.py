@@ -26,6 +26,7 @@ from ps_train.engine.updates import make_update
 from ps_train.engine.updates.base import StepOps
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables
+from ps_train.engine.variables.variables import on_worker
 from ps_train.engine.variables.worker_state import LocalState, collect_local_state
 
 
@@ -82,7 +83,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     update = make_update(job, replica.declared)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
-        with tf.device(spec.device), tf.device(spec.towers.home):
+        with on_worker(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state)
         ps, ops = build_ps_step(spec, update, state, worker)
         calls = UnrolledCalls(ops.train, worker.examples, spec.plan.num_ps, job.longest_call, worker.ahead)

@@ -29,7 +29,7 @@ from ps_train.base.private_tf import extensible
 from ps_train.engine.step.copied_nodes import GET_NEXT, LOCK, READ_GATE, Gate, Template, device_of_op, ps_of, pull_gate
 from ps_train.engine.step.effects import has_side_effect
 from ps_train.engine.step.front import Front, KeptPull
-from ps_train.engine.variables.variables import ps_device
+from ps_train.engine.variables.variables import on_worker, ps_device
 
 _PUSH, _WORK = "ps_train_gate/push_{}", "ps_train_gate/work"
 """Placeholder input names of the gates in the copied GraphDef: before changing a ps, and before work on the worker."""
@@ -85,7 +85,7 @@ class UnrolledCalls:
         self._ends: dict[int, list[tf.Operation]] = {}
         if ahead is not None:
             self._front = self._template.front(ahead)
-            with tf.device(ahead.begun.device):
+            with on_worker(ahead.begun.device):
                 self._kept = KeptPull(self._front.found, ahead.begun)
             self.steps(1)
 
@@ -272,4 +272,4 @@ def _ends(placed: _Placed | None, ps: int) -> list[tf.Operation]:
 
 
 def _is_on_worker(op: tf.Operation) -> bool:
-    return device_of_op(op).job not in (None, "ps")
+    return device_of_op(op).job is not None and ps_of(op) is None

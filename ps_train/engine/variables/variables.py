@@ -30,6 +30,40 @@ def ps_device(ps: int) -> str:
     return f"/job:ps/replica:0/task:{ps}/device:CPU:0"
 
 
+def is_ps_device(device: tf.DeviceSpec) -> bool:
+    """Returns True for a device of `ps_device`.
+
+    In the process of a worker that is also a ps, the other devices are the worker's.
+    """
+    return device.job == "ps" and device.device_type == "CPU" and device.device_index == 0
+
+
+def on_worker(device: str) -> Any:
+    """Returns the device scope of a worker's operations.
+
+    A worker that is also a ps has one CPU device more than others, because CPU:0 is the ps's.  There, CPU:0 in the body
+    stands for CPU:1, and so on.  Only datasets and iterators stay on CPU:0, where alone their functions can run.
+
+    Args:
+      device: the worker's device (`cluster/sessions/server.py`).
+    """
+    own = tf.DeviceSpec.from_string(device)
+    if own.job != "ps":
+        return v1.device(device)
+
+    def place(op: tf.Operation) -> str:
+        inner = tf.DeviceSpec.from_string(op.device)
+        if inner.job is not None or op.graph.building_function:  # a function runs where it is called
+            return str(op.device)
+        if "Dataset" in op.type or "Iterator" in op.type:
+            inner = tf.DeviceSpec(device_type="CPU", device_index=0)
+        elif inner.device_type == "CPU":
+            inner = inner.replace(device_index=(inner.device_index or 0) + 1)
+        return str(own.make_merged_spec(inner).to_string())
+
+    return v1.device(place)
+
+
 def read_in_one(variable: Any) -> tf.Tensor:
     """Reads a variable on its ps, in one operation; `read_value` makes two."""
     with tf.device(variable.device):

@@ -30,6 +30,7 @@ _PRECEDENCE = ("compute", "update", "push", "pull", "wait", "input", "other")
 _EDGE = re.compile(r"edge_\d+_(.*) from (\S+) to (\S+)$")
 _LABEL = re.compile(r"(?:\[[^]]*\] )?\S+ = (\w+)\(")  # large outputs: "[cpu 2.1MB 2.1MB] name = MatMul(a, b)"
 _DEVICE = re.compile(r"/job:(\w+)/.*task:(\d+)")
+_OF_WORKER = re.compile(r"CPU:[1-9]|GPU:")
 _COPY = re.compile(r"(?:\w+Optimizer/|ConstantFolding\w*/)?(step_\d+(?:_\d+)?)/")
 _HOST_TO_DEVICE = re.compile(r"memcpyh(?:to|2)d", re.IGNORECASE)
 """Copies, as TensorFlow's tracer of GPUs names them."""
@@ -95,9 +96,9 @@ def _op_of(label: str) -> str:
 
 
 def _task_of(device: str, task: str) -> str:
-    """Returns the name of a ps; any other device is the worker's own."""
+    """Returns the name of a ps; any other device is the worker's own, also CPU:1 of a worker that is a ps."""
     found = _DEVICE.search(device)
-    return f"ps:{found[2]}" if found and found[1] == "ps" else task
+    return f"ps:{found[2]}" if found and found[1] == "ps" and not _OF_WORKER.search(device) else task
 
 
 def _with_sends(spans: list[Span]) -> list[Span]:

@@ -25,6 +25,7 @@ Files:
                            the test data each
     health_port.py       The health endpoint of a task, for probes such as those of Kubernetes: the process runs, and is
                            not stopped
+    hosted_ps.py         The duties of a ps in the process of a worker, under `--ps_on_workers`
     job_end.py           The end of a job for one training task: the outcome that it publishes, and its exit code
     join.py              The joining of a training task: it connects to every ps, acquires its lease, and shows that it
                            lives

@@ -81,6 +81,7 @@ class ChiefTraining(WorkerTraining):
       prepared: the task.
       joined: its connections to the job, its monitor of the replicas, and its observer.
       console: where it writes.
+      server: see `WorkerTraining`.
     """
 
     joined: JoinedAsChief
@@ -88,8 +89,10 @@ class ChiefTraining(WorkerTraining):
     _gave_up = ""
     """The tasks that the chief has given up waiting for, as the reason of an end below max_steps; "" for none."""
 
-    def __init__(self, prepared: Prepared, joined: JoinedAsChief, console: Console) -> None:
-        super().__init__(prepared, joined, console)
+    def __init__(
+        self, prepared: Prepared, joined: JoinedAsChief, console: Console, server: v1.train.Server | None = None
+    ) -> None:
+        super().__init__(prepared, joined, console, server)
         self._console = console
         self.save_steps = prepared.job.save_steps
         self._start: tuple[float, int, float] | None = None
@@ -117,7 +120,7 @@ class ChiefTraining(WorkerTraining):
         self._tracking = make_tracking(job, joined.observer.board, self._progress.add_summary)
         joined.observer.tracking, self._progress.track = self._tracking, self._tracking.add
         self._listeners = SaveListeners(self.prepared.model.saving_listeners(), self.model_hooks.end_training)
-        device = device_of(self.prepared.task)
+        device = device_of(self.prepared.task, self.prepared.cluster)
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
         self._checkpoints.shown_directory = joined.model_directory.name
         self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, self._save_secs())

@@ -62,7 +62,8 @@ class _ShardGraphs:
 
     def build(self, shard: DataShard, slices: Slices | None) -> EvalGraph | None:
         task = self._prepared
-        return build_eval_graph(task.model, self.source, task.variables, task.plan, device_of(task.task), shard, slices)
+        device = device_of(task.task, task.cluster)
+        return build_eval_graph(task.model, self.source, task.variables, task.plan, device, shard, slices)
 
     def slices(self, limit: EvalLimit) -> Slices | None:
         """Returns the parts of the test data that have metrics of their own; None for none."""

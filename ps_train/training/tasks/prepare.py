@@ -93,7 +93,7 @@ class Prepared:
             self.variables,
             self.plan,
             self.replica,
-            device_of(self.task),
+            device_of(self.task, self.cluster),
             self.towers,
         )
         gc_control.collect_if_disabled()  # the graphs of trace and check

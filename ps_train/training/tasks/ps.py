@@ -124,12 +124,12 @@ def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThr
     items: dict[str, str] = {}
     telemetry, due = TelemetrySource(), 0.0
     while True:
-        items = _read_records(store, items)
+        items = read_records(store, items)
         if time.monotonic() >= due:
             due = time.monotonic() + HEARTBEAT_SECS
-            _send(store, telemetry)
+            send_telemetry(store, telemetry)
         if records.OUTCOME in items:
-            _wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
+            wait_for_acknowledgements(store, {str(replica) for replica in Cluster.of(job).replicas()})
             return _end(Outcome.from_json(items[records.OUTCOME]))
         if (reason := scripts.update(items, time.monotonic())) != "":
             log.info("%s ends: %s", task, reason)
@@ -157,7 +157,7 @@ def is_done(job: Job) -> bool:
     return step is not None and job.last_step is not None and step >= job.last_step
 
 
-def _send(store: KeyValueStore, telemetry: TelemetrySource) -> None:
+def send_telemetry(store: KeyValueStore, telemetry: TelemetrySource) -> None:
     """Writes the measurements of this process into its store."""
     try:
         store.set(records.TELEMETRY, json.dumps(telemetry.read()))
@@ -165,7 +165,7 @@ def _send(store: KeyValueStore, telemetry: TelemetrySource) -> None:
         log.debug("%s", error)
 
 
-def _read_records(store: KeyValueStore, before: dict[str, str]) -> dict[str, str]:
+def read_records(store: KeyValueStore, before: dict[str, str]) -> dict[str, str]:
     """Returns the records of the store; the previous ones if this process is too busy to answer."""
     try:
         return store.items()
@@ -185,12 +185,18 @@ def _ask_to_stop(store: KeyValueStore, stop: StopRequest) -> bool:
     return True
 
 
-def _wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None:
+def wait_for_acknowledgements(store: KeyValueStore, replicas: set[str]) -> None:
+    """Waits until all replicas have read the outcome from a store, and no longer than `LINGER_SECS`.
+
+    Args:
+      store: this process's own store.
+      replicas: the names of the training tasks to wait for.
+    """
     items: dict[str, str] = {}
 
     def all_are_leaving() -> bool:
         nonlocal items
-        items = _read_records(store, items)
+        items = read_records(store, items)
         statuses = task_statuses(items)
         expected = replicas | {status.task for status in statuses}
         return expected <= {status.task for status in statuses if status.state in (TaskState.LEAVING, TaskState.LEFT)}

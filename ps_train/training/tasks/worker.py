@@ -24,9 +24,10 @@ from ps_train.config.trackers import check_tracker
 from ps_train.engine.checkpoint.export import prepare_export
 from ps_train.modeling.model import load_model
 from ps_train.training.tasks.chief_training import ChiefTraining
+from ps_train.training.tasks.hosted_ps import hosted_ps
 from ps_train.training.tasks.job_end import exit_code, is_config, stop_job
 from ps_train.training.tasks.join import Joined, JoinedAsChief, join
-from ps_train.training.tasks.model_directory import directory_of_chief, end_upload
+from ps_train.training.tasks.model_directory import ModelDirectory, directory_of_chief, end_upload
 from ps_train.training.tasks.prepare import Prepared, check_as_chief, prepare, with_warm_start
 from ps_train.training.tasks.worker_training import WorkerTraining
 
@@ -58,18 +59,24 @@ def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -
     with directory_of_chief(job, task) if task == cluster.chief else contextlib.nullcontext() as directory:
         if directory is not None and job.export_dir:
             prepare_export(job.export_dir)
-        prepared = given or prepare(job, task, model)
-        if directory is not None:
-            check_as_chief(prepared)
-            prepared = with_warm_start(prepared, directory.path)
-        with join(prepared, directory, console) as joined:
-            if isinstance(joined, JoinedAsChief):
-                with contextlib.closing(ChiefTraining(prepared, joined, console)) as chief:
-                    code = _train_as_chief(chief)
-                end_upload(joined.model_directory, is_done=code == EXIT_DONE)
-                return code
-            with contextlib.closing(WorkerTraining(prepared, joined, console)) as training:
-                return _supervise(training)
+        with hosted_ps(job, task, cluster) as server:
+            prepared = given or prepare(job, task, model)
+            if directory is not None:
+                check_as_chief(prepared)
+                prepared = with_warm_start(prepared, directory.path)
+            return _join_and_train(prepared, directory, console, server)
+
+
+def _join_and_train(prepared: Prepared, directory: ModelDirectory | None, console: Console, server: Any) -> int:
+    """Trains as a member of the job; returns the exit code."""
+    with join(prepared, directory, console) as joined:
+        if isinstance(joined, JoinedAsChief):
+            with contextlib.closing(ChiefTraining(prepared, joined, console, server)) as chief:
+                code = _train_as_chief(chief)
+            end_upload(joined.model_directory, is_done=code == EXIT_DONE)
+            return code
+        with contextlib.closing(WorkerTraining(prepared, joined, console, server)) as training:
+            return _supervise(training)
 
 
 def _train_as_chief(chief: ChiefTraining) -> int:
@@ -120,7 +127,7 @@ def _supervise(training: WorkerTraining) -> int:
         if events.signum is not None and not stop_requested:
             stop_requested = True
             log.warning("%s got signal %d: the chief saves, then the job stops", prepared.task, events.signum)
-            if not training.begun and chief is None:
+            if not training.begun and chief is None and not prepared.cluster.ps_on_workers:
                 return exit_code_of_signal(events.signum)  # there is no model yet to save
             _request_stop(joined, StopRequest(str(prepared.task), events.signum))
         stop = joined.heartbeat.stop_request

@@ -86,6 +86,7 @@ class WorkerTraining:
       prepared: the task.
       joined: its connections to the job.
       console: where the chief writes.
+      server: the server of this process if it is also a ps; None: one is started.
 
     Attributes:
       shard_client: the client of dynamic sharding; None under static sharding, and before the graph is built.
@@ -100,8 +101,10 @@ class WorkerTraining:
     joined: Joined
     save_steps = summary_steps = 0
 
-    def __init__(self, prepared: Prepared, joined: Joined, console: Console) -> None:
-        self.prepared, self.joined = prepared, joined
+    def __init__(
+        self, prepared: Prepared, joined: Joined, console: Console, server: v1.train.Server | None = None
+    ) -> None:
+        self.prepared, self.joined, self._server = prepared, joined, server
         self.session: v1.Session | None = None
         self.loop: TrainingLoop | None = None
         self._generation = Generation("", "", 0.0)
@@ -126,7 +129,7 @@ class WorkerTraining:
         prepared = self.prepared
         job, cluster, task, replica = prepared.job, prepared.cluster, prepared.task, prepared.replica
         self.agree()
-        server = start_server(cluster.address(task), job, prepared.towers.cpus)
+        server = self._server or start_server(cluster.address(task), job, prepared.towers.cpus)
         self.step, secs = prepared.step()
         self._preparation_secs = preparation_secs_of(secs)
         self._input = Input(

@@ -19,7 +19,7 @@ from ps_train.engine.checkpoint.files import CHUNK_BYTES
 from ps_train.engine.checkpoint.warm_start.choices import Choice
 from ps_train.engine.checkpoint.warm_start.routes import Array, parts_of
 from ps_train.engine.checkpoint.warm_start.source import Source
-from ps_train.engine.variables.variables import CheckpointEntry, variable_bytes
+from ps_train.engine.variables.variables import CheckpointEntry, on_worker, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
 
 
@@ -61,7 +61,7 @@ class _Slice:
         self.begin = int(entry.slice_spec.rpartition(" ")[2].split(",")[0]) if entry.slice_spec else 0
         self.rows = shape[0] if shape else 1
         self.rows_at_once = max(1, CHUNK_BYTES * self.rows // max(1, variable_bytes(variable)))
-        with tf.device(device), tf.device("/device:CPU:0"):
+        with on_worker(device), tf.device("/device:CPU:0"):
             self._rows = v1.placeholder(tf.int64, [None], "warm_start_rows")
             self._values = v1.placeholder(dtype, [None, *shape[1:]] if shape else [], "warm_start_values")
             with tf.device(variable.device):

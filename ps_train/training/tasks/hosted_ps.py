@@ -1,0 +1,69 @@
+"""The duties of a ps in the process of a worker, under `--ps_on_workers`.
+
+    with hosted_ps(cluster, task, job, server):
+        ...                             # other tasks find this process as ps i, i the replica index of the task
+
+The worker's server holds the variables and the store of a ps.  A thread writes the ps's measurements.  The process
+stays, as a ps does, until every other training task has read the outcome of the job from its store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+
+import tensorflow.compat.v1 as v1
+
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.kv_store import KeyValueStore
+from ps_train.cluster.membership.presence import HEARTBEAT_SECS
+from ps_train.cluster.membership.telemetry import TelemetrySource
+from ps_train.cluster.sessions.server import start_server
+from ps_train.config.job import Job, Task
+from ps_train.engine.step.towers import find_towers
+from ps_train.training.tasks.ps import read_records, send_telemetry, wait_for_acknowledgements
+
+log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Server | None]:
+    """Serves this worker's share of the variables for the body.
+
+    Args:
+      job: the job.
+      task: this task, a worker or the chief.
+      cluster: the cluster.
+
+    Yields:
+      The server of this process, which is also the worker's; None where the ps are processes of their own.
+
+    Raises:
+      ConfigError: TensorFlow cannot serve at the address of the task.
+    """
+    if not cluster.ps_on_workers:
+        yield None
+        return
+    address, ps = cluster.address(task), Task("ps", cluster.replica_index(task))
+    server = start_server(address, job, find_towers(job).cpus + 1)
+    store = KeyValueStore(server.target, f"{ps} ({address})")
+    store.set(records.IDENTITY, records.new_identity(str(ps), job.shared_fields()).to_json())
+    log.info("%s holds the variables of %s on %s", task, ps, address)
+    ended = threading.Event()
+    threading.Thread(target=_measure, args=(store, ended), daemon=True, name="hosted ps").start()
+    try:
+        yield server
+    finally:
+        ended.set()
+        if records.OUTCOME in read_records(store, {}):
+            wait_for_acknowledgements(store, {str(one) for one in cluster.replicas()} - {str(task)})
+
+
+def _measure(store: KeyValueStore, ended: threading.Event) -> None:
+    telemetry = TelemetrySource()
+    while not ended.is_set():
+        send_telemetry(store, telemetry)
+        ended.wait(HEARTBEAT_SECS)
