@@ -59,7 +59,6 @@ class ClusterFields:
         "No ps of their own: each worker also holds its share of the variables.  Give worker_hosts (and chief_hosts) "
         "without ps_hosts.  See docs/TUNING.md.",
         shared=True,
-        common=True,
     )
     min_workers: int = job_field(1, "cluster", "End the job with an error when fewer workers remain.", at_least(1))
     max_workers: int = job_field(

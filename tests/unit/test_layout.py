@@ -21,7 +21,6 @@ LARGE = 40
 """Lines with a statement from which on a module has a test file of its own, or is in COVERED_BY."""
 
 COVERED_BY = {
-    "training/tasks/hosted_ps.py": "tests/process/test_ps_on_workers.py",
     # Parts of readers, judged by what is read.
     "data/bad_records.py": "tests/unit/data/test_record_parser.py",
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",

@@ -50,6 +50,7 @@ _NOT_YET = (
     "export_dir",
     "compute_dtype",
     "towers",
+    "ps_on_workers",
 )
 
 

@@ -55,7 +55,7 @@ def test_a_job_cannot_be_changed():
         ("epochs", -1, "at least 0"),
         ("shuffle_buffer", -1, "at least 0"),
         ("seed", -1, "at least 0"),
-        ("num_ps", 0, "at least 1"),
+        ("num_ps", -1, "at least 0"),
         ("num_workers", 0, "at least 1"),
         ("learning_rate", 0.0, "above 0"),
         ("learning_rate", float("nan"), "above 0"),
