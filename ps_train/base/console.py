@@ -16,7 +16,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 _GAP = "  "
@@ -205,9 +205,7 @@ class Progress:
       staleness: the mean staleness over the run so far; None where it is not measured.
       waiting: the share of the steps' time spent waiting for other workers over the run so far, from 0 to 1; None
         where it is not measured.
-      batch_size: the present size of batches; None where it is fixed.
-      max_steps_ahead: the present lead of workers; None where it is fixed.
-      backup_workers: the present number of backup workers; None where it is fixed.
+      adapted: a word to the present value of each flag that follows measurements.
     """
 
     step: int
@@ -217,9 +215,7 @@ class Progress:
     examples_per_sec: float
     staleness: float | None = None
     waiting: float | None = None
-    batch_size: int | None = None
-    max_steps_ahead: int | None = None
-    backup_workers: int | None = None
+    adapted: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def read(cls, line: str) -> Progress | None:
@@ -242,9 +238,7 @@ class Progress:
         ]
         parts += [] if self.staleness is None else [f"staleness {self.staleness:.2f}"]
         parts += [] if self.waiting is None else [f"waiting {self.waiting:.0%}"]
-        parts += [] if self.batch_size is None else [f"batch {self.batch_size}"]
-        parts += [] if self.max_steps_ahead is None else [f"ahead {self.max_steps_ahead}"]
-        parts += [] if self.backup_workers is None else [f"backups {self.backup_workers}"]
+        parts += [f"{word} {value}" for word, value in self.adapted.items()]
         if self.max_steps is not None:
             left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
             parts.append(f"ETA {duration(left)}")

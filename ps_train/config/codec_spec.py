@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ps_train.config.validators import Check, is_parsed_by
+from ps_train.config.validators import AUTO, Check, is_parsed_by
 
 NONE = "none"
 CASTS = ("bfloat16", "float16")
 INT8, TOP_K = "int8", "top_k"
+AUTO_CODECS = (NONE, "bfloat16", INT8)
+"""The codecs of `auto`, from the first to the one with the fewest bytes."""
 
 
 _INT8_BYTES = 1 + 4 / 256
@@ -29,12 +31,12 @@ class CodecSpec(NamedTuple):
 
 
 def parse_codec(text: str) -> list[CodecSpec]:
-    """Returns the codecs in the order of their encoding; an empty list for none.
+    """Returns the codecs in the order of their encoding; an empty list for none, and for auto, which begins with it.
 
     Raises:
       ValueError: the text is not valid.
     """
-    if text == NONE:
+    if text in (NONE, AUTO):
         return []
     if text != text.strip():
         raise ValueError(text)
@@ -67,7 +69,7 @@ def _parse_one(text: str) -> CodecSpec:
 
 
 push_codec = Check(
-    "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, or top_k:SHARE,int8 (or bfloat16, "
-    "float16)",
+    "auto, none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, or top_k:SHARE,int8 (or "
+    "bfloat16, float16)",
     is_parsed_by(parse_codec),
 )

@@ -9,7 +9,8 @@ from ps_train.config.cluster_fields import ClusterFields
 from ps_train.config.fields import source_of
 from ps_train.config.metric_rule import parse_export
 from ps_train.config.output_fields import OutputFields
-from ps_train.config.training_fields import AUTO, TrainingFields
+from ps_train.config.training_fields import TrainingFields
+from ps_train.config.validators import AUTO
 
 NO_LIMIT = 2_000_000_000
 """The max_steps of a job that trains until its input ends, and the keep_checkpoints of one that keeps all."""

@@ -8,11 +8,10 @@ from ps_train.config.batch_sizes import BatchSizes, batch_size
 from ps_train.config.codec_spec import CASTS, INT8, NONE, push_codec
 from ps_train.config.fields import job_field
 from ps_train.config.optimizer_arguments import ARGUMENTS
-from ps_train.config.validators import above, at_least, integer_or, one_of, optional
+from ps_train.config.validators import AUTO, above, at_least, integer_or, one_of, optional
 from ps_train.config.wait_limits import WaitLimits, backup_workers, max_steps_ahead
 
 OPTIMIZERS = tuple(ARGUMENTS)
-AUTO = "auto"
 
 _UPDATES = ("async", "bounded", "sync")
 _OF_STALE_GRADIENTS = ("async", "bounded")
@@ -201,7 +200,8 @@ class TrainingFields:
         NONE,
         "transport",
         "Encoding of gradients on their way to a ps: bfloat16, float16, int8, or top_k:0.01 for the largest hundredth "
-        "of the values.  The next gradient adds what a push leaves out.",
+        "of the values; auto: none, bfloat16 or int8, following the network.  The next gradient adds what a push "
+        "leaves out.",
         push_codec,
         shared=True,
     )

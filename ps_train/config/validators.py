@@ -12,6 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+AUTO = "auto"
+"""The value of a flag that leaves the choice to the job."""
+
 HEALTH_RULES = (
     "sync_share", "device_secs", "conflict_rate", "staleness", "input_share", "ps_cpu", "ps_network", "balance",
     "ps_memory", "skipped", "dropped", "unsaved_secs", "hold_share", "slow_worker", "lag_growth",

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ps_train.config.validators import Check, is_parsed_by, number_or_bounds
-
-AUTO = "auto"
+from ps_train.config.validators import AUTO, Check, is_parsed_by, number_or_bounds
 
 
 class WaitLimits(NamedTuple):
@@ -52,6 +50,11 @@ class WaitLimits(NamedTuple):
         if ".." in str(value):
             raise ValueError(value)
         return cls(*number_or_bounds(value))
+
+    @property
+    def values(self) -> range:
+        """The possible numbers."""
+        return range(self.lower, self.upper + 1)
 
     @property
     def is_range(self) -> bool:

@@ -32,7 +32,7 @@ def test_batches_grow_where_packets_are_late(tmp_path: pathlib.Path, processes: 
             network, update, 60, "--model=tests.support.models:Linear", "--batch_size=8..64", "--max_steps=1000000"
         )
         job.start_all()
-        job.chief.wait_for("batch size 64 from step ", within_secs=240)
+        job.chief.wait_for("batch_size=64 from step ", within_secs=240)
         job.chief.send(signal.SIGTERM)
         job.end(job.tasks, 60)
         assert [job.now[task].wait() for task in job.tasks] == [143] * len(job.tasks), job.story()

@@ -26,11 +26,11 @@ def test_batches_grow_and_a_resumed_job_begins_with_the_size_that_it_had(
     directory = processes.directory / "m"
     common = [*FLAGS, *flags, "--batch_size=8..64", f"--model_dir={directory}"]
     run = processes.run(*common, "--max_steps=100000000")
-    run.wait_for("batch size 16 from step ", within_secs=150)
+    run.wait_for("batch_size=16 from step ", within_secs=150)
     run.send(signal.SIGTERM)
     assert run.wait(60) != 0
     (saved,) = re.findall(r"saved .*model\.ckpt-(\d+)", run.output)[-1:]
-    changes = re.findall(r"batch size (\d+) from step (\d+) on", run.output)
+    changes = re.findall(r"batch_size=(\d+) from step (\d+) on", run.output)
     resumed = processes.run(*common, f"--max_steps={int(saved) + 200}")
     assert resumed.wait(150) == 0, resumed.output
     sizes = [int(size) for size in _SIZE.findall(resumed.output)]

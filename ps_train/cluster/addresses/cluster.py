@@ -15,8 +15,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.fields import source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import is_number
-from ps_train.config.wait_limits import AUTO
+from ps_train.config.validators import AUTO, is_number
 
 _MOST_WORKERS = 100_000
 _LONGEST_NAME = 253

@@ -23,6 +23,7 @@ from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
 from ps_train.engine.updates import make_update
+from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.base import StepOps
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables
@@ -53,6 +54,12 @@ class TrainStep:
     local: LocalState
     lockstep: bool
     is_endless: bool
+
+    @property
+    def adapted(self) -> list[AdaptedValue]:
+        """Returns the values that follow measurements."""
+        values = [self.worker.batch_size.schedule, self.ops.wait_limit, self.worker.push_codec]
+        return [value for value in values if value is not None and not value.is_fixed]
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
         """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.

@@ -11,8 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.private_tf import add_control_inputs
+from ps_train.config.codec_spec import AUTO_CODECS
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
+from ps_train.config.validators import AUTO
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.pipeline import Batches, training_batches
@@ -29,6 +31,8 @@ from ps_train.engine.transport.push_encoding import PushEncoding
 from ps_train.engine.transport.received_push import ReceivedPush, empty_push
 from ps_train.engine.transport.row_exchange import RowExchange, RowPush
 from ps_train.engine.transport.sparse_mask import apply_masks, mask_name
+from ps_train.engine.updates.adaptation_policy import BYTES, Ladder
+from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.base import Replica, UpdateMode
 from ps_train.engine.updates.batch_size_control import BatchSize, batch_size_of
 from ps_train.engine.updates.momentum_correction import momenta_of
@@ -57,6 +61,7 @@ class WorkerStep:
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
       ahead: what a worker needs to pull ahead; None if it does not.
       batch_size: the size of the batches.
+      push_codec: the place in AUTO_CODECS of the codec of pushes; fixed unless it follows the network.
       loss_scale: float32 scalar, the present loss scale of the worker; None unless the loss is scaled.
     """
 
@@ -71,6 +76,7 @@ class WorkerStep:
     momenta: dict[str, Momentum]
     ahead: Ahead | None
     batch_size: BatchSize
+    push_codec: AdaptedValue
     loss_scale: tf.Tensor | None
 
 
@@ -84,7 +90,10 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     """
     job = spec.job
     momenta = momenta_of(job, spec.model, spec.variables.with_gradient())
-    coding = coding_of(job, spec.replica.index, momenta)
+    codec = AdaptedValue("push_codec", Ladder(range(len(AUTO_CODECS) if job.push_codec == AUTO else 1), BYTES))
+    codec.make()
+    chosen = codec.pulled(state.versions[0])
+    coding = coding_of(job, spec.replica.index, momenta, chosen)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
     size = batch_size_of(job, ahead=not update.lockstep)
     assigned, batches = _batches(spec, update, size.of_input)
@@ -96,6 +105,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     scale = LossScale() if job.scales_loss else None
     step = pulled_step(state.global_step, state.versions[0])
     read = [*transport.pulled, *state.versions, step, *size.follow(step, batches)]
+    read += [] if chosen is None else [chosen]
     inputs = PulledInputs(
         values,
         state.variables,
@@ -112,7 +122,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     ahead = Ahead(read, _rows(spec, exchange), transport.begun_anew(calls_begun)) if _pulls_ahead(spec) else None
     return WorkerStep(
         batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value(), transport.kept,
-        [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead, size,
+        [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead, size, codec,
         None if scale is None else scale.present,
     )  # fmt: skip
 

@@ -12,10 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import tensorflow as tf
 
-from ps_train.config.codec_spec import CASTS, INT8, CodecSpec, parse_codec
+from ps_train.config.codec_spec import AUTO_CODECS, CASTS, INT8, CodecSpec, parse_codec
 from ps_train.config.job import Job
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.transport.codecs.cast import Cast
+from ps_train.engine.transport.codecs.chosen import Chosen
 from ps_train.engine.transport.codecs.codec import Chain, Codec
 from ps_train.engine.transport.codecs.feedback import Momentum
 from ps_train.engine.transport.codecs.int8 import Int8
@@ -27,7 +28,7 @@ from ps_train.engine.variables.plan import Slice
 
 
 def codec_of(text: str) -> Codec | None:
-    """Returns the codec of a valid --push_codec; None for none."""
+    """Returns the codec of a valid --push_codec other than auto; None for none."""
     codecs = [_codec(spec) for spec in parse_codec(text)]
     return Chain(*codecs) if len(codecs) > 1 else next(iter(codecs), None)
 
@@ -122,10 +123,20 @@ class Coding:
 NO_CODING = Coding()
 
 
-def coding_of(job: Job, replica: int, momenta: Mapping[str, Momentum]) -> Coding:
-    """Returns the encoding that the job asks for, of one replica."""
+def coding_of(job: Job, replica: int, momenta: Mapping[str, Momentum], number: tf.Tensor | None = None) -> Coding:
+    """Returns the encoding that the job asks for, of one replica.
+
+    Args:
+      job: the job.
+      replica: index of the replica.
+      momenta: variable name to momentum, for variables whose velocity the worker adds up.
+      number: int64 scalar, the place in AUTO_CODECS of the codec of this step's push; None: push_codec names one.
+    """
     pulled = codec_of(job.pull_codec)
     pull_encoding = PullEncoding(pulled, derived_seed(job.seed, "pull")) if pulled else None
     seed = derived_seed(job.seed, "codec", replica)
     kept_as = tf.as_dtype(job.compute_dtype)
+    if number is not None:
+        chosen = Chosen([codec_of(text) for text in AUTO_CODECS], number)
+        return Coding(pull_encoding, kept_as, chosen, chosen, momenta, seed)
     return Coding(pull_encoding, kept_as, codec_of(job.push_codec), row_codec_of(job.push_codec), momenta, seed)

@@ -6,22 +6,24 @@ message.
 
 Data structures: `UpdateMode` (`base.py`) is the interface, `StepOps` what a mode gives to a step, `ParameterShard`
 one ps's part of the model.  `RoundState` is a round of `sync`, `ReplicaClocks` the steps of each replica under
-`bounded`.  A `StaleGradientRule` changes, slows or drops stale gradients under `async` and `bounded`.  A `BatchSize`
-is fixed or follows the network, a `WaitLimit` is fixed or follows the stragglers.  `RunCounters` count for the whole
-run, on ps 0.
+`bounded`.  A `StaleGradientRule` changes, slows or drops stale gradients under `async` and `bounded`.  A `BatchSize`,
+like any `AdaptedValue`, is fixed or follows measurements, by one `Adaptation`.  `RunCounters` count for the whole run,
+on ps 0.
 
 A new mode is one file here, a new rule one class.  Transforms of gradients (clipping, L2) run on the worker before the
 push.  No module here knows how values travel.
 
 Files:
 
+    adaptation.py            The chief's hook that measures a job and changes the values that follow the measurements
+    adaptation_policy.py     The choice of values that follow measurements: batch size, wait limits, push codec
+    adapted_value.py         A number in the graph of a step that follows measurements, in a variable on ps 0; or a
+                               fixed one
     apply_gradients.py       Application of gradients on one ps, by the optimizers that the model asks for
     asynchronous.py          Asynchronous updates: every gradient is applied when it arrives, independently of other
                                replicas
     base.py                  Common interface of all update modes
-    batch_size_control.py    A batch size that follows the network: its variable on ps 0, its way to the workers, and
-                               the chief's hook
-    batch_size_policy.py     The choice of a batch size from the measured cost of synchronisation
+    batch_size_control.py    A batch size that follows the network: its variable on ps 0, and its way to the workers
     bounded.py               Bounded staleness (stale synchronous parallel): asynchronous updates with a limited lead
                                over the slowest replica
     counter_values.py        Values of the counters of a run, which are the variables of `updates.base.RunCounters`
@@ -48,10 +50,6 @@ Files:
                                replica of its round
     token_gate.py            Gate on a ps at which replicas wait for a number there to grow
     transforms.py            Gradient clipping: by value, by each variable's norm, by the global norm
-    wait_limit.py            The number of steps or workers that an update mode goes on without: fixed, or following
-                               the stragglers
-    wait_policy.py           The choice of how far a job goes on without its slowest worker, from the measured time
-                               that workers wait
     wait_time.py             Time that steps wait for other replicas, measured on ps 0 by its own clock
 """
 
@@ -64,19 +62,19 @@ from ps_train.engine.updates.base import UpdateMode
 
 def make_update(job: Job, replicas: int) -> UpdateMode:
     """Returns the update mode that the job asks for; `replicas` is their number at the start."""
+    from ps_train.engine.updates.adaptation_policy import STRAGGLERS, Ladder
+    from ps_train.engine.updates.adapted_value import AdaptedValue
     from ps_train.engine.updates.asynchronous import Asynchronous
     from ps_train.engine.updates.bounded import Bounded
     from ps_train.engine.updates.stale_gradients import stale_gradient_rules
     from ps_train.engine.updates.synchronous import Synchronous
-    from ps_train.engine.updates.wait_limit import WaitLimit
 
     may_be_empty = job.may_skip or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
     if job.update == "sync":
-        return Synchronous(
-            may_be_empty or job.epochs > 0, job.max_steps, WaitLimit("backup_workers", job.backup_limits(replicas))
-        )
+        backups = AdaptedValue("backup_workers", Ladder(job.backup_limits(replicas).values, STRAGGLERS))
+        return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, backups)
     rules = stale_gradient_rules(job)
     if job.update == "bounded":
-        lead = WaitLimit("max_steps_ahead", job.steps_ahead_limits)
+        lead = AdaptedValue("max_steps_ahead", Ladder(job.steps_ahead_limits.values, STRAGGLERS))
         return Bounded(lead, may_be_empty, job.max_steps, rules)
     return Asynchronous(may_be_empty, job.max_steps, rules)

@@ -17,9 +17,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Task
 from ps_train.engine.transport.received_push import Header, ReceivedPush
+from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.run_counters import RunCounters
 from ps_train.engine.updates.shard_progress import ShardProgress
-from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.variables.variables import ps_device
 
 
@@ -145,7 +145,7 @@ class StepOps:
     reset: tf.Operation | None = None
     push_counters: Sequence[Any] = ()
     step_gate: str | None = None
-    wait_limit: WaitLimit | None = None
+    wait_limit: AdaptedValue | None = None
 
 
 class UpdateMode(abc.ABC):

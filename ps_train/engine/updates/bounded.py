@@ -17,11 +17,11 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.asynchronous import Asynchronous
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps
 from ps_train.engine.updates.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.token_gate import NEVER, TokenGate
-from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.updates.wait_time import now_on_ps, record
 from ps_train.engine.variables.mutex import with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -76,13 +76,13 @@ class Bounded(Asynchronous):
 
     def __init__(
         self,
-        lead: int | WaitLimit,
+        lead: int | AdaptedValue,
         may_be_empty: bool = False,
         max_steps: int = NEVER,
         rules: Sequence[StaleGradientRule] = (),
     ) -> None:
         super().__init__(may_be_empty, max_steps, rules)
-        self._lead = WaitLimit.of("max_steps_ahead", lead)
+        self._lead = AdaptedValue.of("max_steps_ahead", lead)
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the versions as `UpdateMode` does, and the time at which the step starts."""

@@ -8,16 +8,15 @@ values.staleness_report()["mean"]
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ps_train.engine.updates import staleness, wait_time
+from ps_train.engine.updates.adaptation import shown
 from ps_train.engine.updates.run_counters import RunCounters
-
-ADAPTED = ("batch_size", "max_steps_ahead", "backup_workers")
-"""The flags whose value may follow measurements."""
 
 
 def counter_tensors(counters: RunCounters) -> dict[str, tf.Tensor]:
@@ -42,9 +41,7 @@ class RunCounterValues:
       dropped: number of dropped gradients.
       staleness: int64 [replicas, bins].
       waiting: float64 [replicas, 2], seconds.
-      batch_size: the present size of batches, where it follows the network; None where it is fixed.
-      max_steps_ahead: the present lead of `bounded`, where it follows the stragglers; None where it is fixed.
-      backup_workers: the same of `sync`.
+      adapted: the present values of the flags that follow measurements, by flag.
     """
 
     update: str
@@ -55,14 +52,11 @@ class RunCounterValues:
     dropped: int
     staleness: np.ndarray[Any, Any]
     waiting: np.ndarray[Any, Any]
-    batch_size: int | None = None
-    max_steps_ahead: int | None = None
-    backup_workers: int | None = None
+    adapted: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def adapted(self) -> dict[str, int]:
-        """Returns the present values of the flags that follow the network or the stragglers."""
-        found = {name: getattr(self, name) for name in ADAPTED}
-        return {name: int(value) for name, value in found.items() if value is not None}
+    def shown(self) -> dict[str, int | str]:
+        """Returns the present values of the flags that follow measurements as users see them, by flag."""
+        return {name: shown(name, value) for name, value in self.adapted.items()}
 
     def staleness_report(self) -> dict[str, Any] | None:
         """Returns the report on staleness; None under synchronous updates, where no gradient is stale."""

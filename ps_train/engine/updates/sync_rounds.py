@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.base import ParameterShard, Replica
 from ps_train.engine.updates.gradient_accumulator import GradientAccumulator
 from ps_train.engine.updates.quorum import (
@@ -33,7 +34,6 @@ from ps_train.engine.updates.quorum import (
 )
 from ps_train.engine.updates.shard_progress import RoundProgress
 from ps_train.engine.updates.token_gate import TokenGate
-from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -166,7 +166,7 @@ class CoordinatorShard(RoundShard):
         replica: Replica,
         may_be_empty: bool,
         max_steps: int,
-        backups: WaitLimit,
+        backups: AdaptedValue,
     ) -> None:
         # All declared replicas are members from the beginning, so no first step is wasted.
         state = np.array([replica.each(MEMBER, LEFT), [0] * replica.count], np.int64)

@@ -17,10 +17,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.engine.updates.follower_shard import FollowerShard
 from ps_train.engine.updates.sync_rounds import CoordinatorShard
-from ps_train.engine.updates.wait_limit import WaitLimit
 from ps_train.engine.updates.wait_time import now_on_ps, record
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -40,9 +40,9 @@ class Synchronous(UpdateMode):
     lockstep = True
     scaled = True
 
-    def __init__(self, may_be_empty: bool, max_steps: int, backups: int | WaitLimit = 0) -> None:
+    def __init__(self, may_be_empty: bool, max_steps: int, backups: int | AdaptedValue = 0) -> None:
         super().__init__(may_be_empty)
-        self._max_steps, self._backups = max_steps, WaitLimit.of("backup_workers", backups)
+        self._max_steps, self._backups = max_steps, AdaptedValue.of("backup_workers", backups)
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the round of each ps as its version, and the time at which the step starts."""

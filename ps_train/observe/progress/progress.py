@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Progress
 from ps_train.config.job import Job
+from ps_train.engine.updates.adaptation import ADAPTED
 from ps_train.engine.updates.counter_values import RunCounterValues
 from ps_train.engine.variables.precision import FIRST
 
@@ -225,12 +226,12 @@ class ProgressHook(v1.train.SessionRunHook):
         stale, waiting = counters.staleness_report(), counters.waiting_report()
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None
-        adapted = counters.adapted()
-        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, **adapted), counters)
+        adapted = {ADAPTED[name]: value for name, value in counters.shown().items()}
+        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, adapted), counters)
         values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
         if self.loss is not None:
             values["loss"] = self.loss
-        values |= adapted
+        values |= counters.adapted
         with self._lock:
             self._pending = functools.partial(self._write, step, values, stale, waiting)
         if self._is_due(now) or step >= self._job.max_steps:

@@ -24,7 +24,8 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
-from ps_train.engine.updates.counter_values import ADAPTED, RunCounterValues
+from ps_train.engine.updates.adaptation import ADAPTED
+from ps_train.engine.updates.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.health import Limits, findings
@@ -228,7 +229,7 @@ def _of_counters(counters: RunCounterValues | None) -> dict[str, Any]:
     return {
         "skipped": int(counters.skipped),
         "dropped": int(counters.dropped),
-        **{name: counters.adapted().get(name) for name in ADAPTED},
+        **{name: counters.shown().get(name) for name in ADAPTED},
         "staleness": counters.staleness_report(),
         "waiting": counters.waiting_report(),
     }

@@ -54,6 +54,13 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
         ("dropped_gradients_total", "dropped", "counter", "Gradients that came too late."),
     ):
         yield name, kind, help, [({}, status[key])]
+    codec = status["push_codec"]
+    yield (
+        "push_codec",
+        "gauge",
+        "1 for the present codec of pushes, where it follows the network.",
+        [({"codec": codec}, 1 if codec else None)],
+    )
     stale, waiting = status["staleness"] or {}, status["waiting"] or {}
     yield "staleness_p95", "gauge", "95th percentile of the staleness.", [({}, stale.get("p95"))]
     yield "conflict_rate", "gauge", "Share of updates with any staleness.", [({}, stale.get("conflict_rate"))]

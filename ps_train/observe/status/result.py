@@ -79,7 +79,7 @@ class RunSummary:
             "cluster": {"ps": list(job.ps_hosts), "chief": list(job.chief_hosts), "worker": list(job.worker_hosts)},
             "skipped": int(self.counters.skipped),
             "dropped": int(self.counters.dropped),
-            **self.counters.adapted(),
+            **self.counters.shown(),
             **({"loss_scale": self.loss_scale} if self.loss_scale is not None else {}),
             **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},

@@ -20,7 +20,7 @@ from collections import deque
 from typing import NamedTuple
 
 from ps_train.config.job import Job
-from ps_train.config.training_fields import AUTO
+from ps_train.config.validators import AUTO
 
 BURST_SECS = 0.2
 _HOOKS_SECS = 1.0

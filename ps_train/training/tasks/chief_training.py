@@ -39,6 +39,7 @@ from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
 from ps_train.engine.step.label_values import LabelValuesHook
 from ps_train.engine.step.summaries import summaries_of
+from ps_train.engine.updates.adaptation import AdaptationHook
 from ps_train.engine.updates.counter_values import RunCounterValues, counter_tensors
 from ps_train.observe.progress.early_stop import early_stop_hooks
 from ps_train.observe.progress.progress import ProgressHook, StepFetches
@@ -137,10 +138,8 @@ class ChiefTraining(WorkerTraining):
             joined.model_directory.set_aside, self._warm_starting(device),
         )  # fmt: skip
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
-        ps, tracer = self.step.ps, self.profile.tracer
-        adapting = self.step.worker.batch_size.hooks(ps.global_step, ps.counters.examples, tracer)
-        if (limit := self.step.ops.wait_limit) is not None:
-            adapting += limit.hooks(ps.global_step, ps.counters)
+        ps, values = self.step.ps, self.step.adapted
+        adapting = [AdaptationHook(values, ps.global_step, ps.counters, self.profile.tracer)] if values else []
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *adapting]
 
@@ -171,11 +170,10 @@ class ChiefTraining(WorkerTraining):
 
         return begin
 
-    def _count(self) -> dict[str, tf.Tensor]:
+    def _count(self) -> dict[str, Any]:
         """Returns tensors with the present counters of the run."""
-        limit = self.step.ops.wait_limit
-        adapted = self.step.worker.batch_size.newest() | ({} if limit is None else limit.newest())
-        return counter_tensors(self.step.ps.counters) | adapted
+        adapted = {value.name: value.newest() for value in self.step.adapted}
+        return counter_tensors(self.step.ps.counters) | ({"adapted": adapted} if adapted else {})
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._console.progress(progress.text())

@@ -10,6 +10,7 @@ A codec does not know variables, ps or steps.
 Files:
 
     cast.py      Cast: float32 travels as a dtype of 16 bits, rounded to the nearest value
+    chosen.py    One of several codecs, chosen anew in each step
     codec.py     The interface of a codec, and the chain of two
     feedback.py  Error feedback: what a push leaves out is kept on the worker and added to the next one
     int8.py      int8 with one scale for each block of 256 values, and unbiased rounding

@@ -21,6 +21,10 @@ class Codec(abc.ABC):
     dtypes: tuple[tf.DType, ...]
     multiple = 1
 
+    def is_exact(self) -> tf.Tensor | None:
+        """Returns True (bool scalar) in the steps in which every vector arrives as it was; None: in no step."""
+        return None
+
     def is_lossless_for(self, dtype: tf.DType) -> bool:
         """Returns whether a vector whose values are all of this dtype arrives as it was."""
         return False

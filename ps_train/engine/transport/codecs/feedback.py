@@ -4,6 +4,9 @@ Seide et al. 2014, "1-Bit Stochastic Gradient Descent"; Karimireddy et al. 2019,
 momentum correction the worker adds up velocities in place of gradients, and forgets the velocity of a value that it has
 sent (Lin et al. 2018, "Deep Gradient Compression").
 
+The residual is in the units of gradients, whatever the codec.  Where codecs change during a run, the next one takes it
+over, and a push without a codec sends all of it.
+
     feedback = ErrorFeedback("ps_train/residual/0", codec, length)
     parts, done = feedback.encode(vector, seed, is_used)
     sum of all decoded pushes + feedback.residual          # the sum of all vectors
@@ -14,6 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.codecs.codec import Codec
 from ps_train.engine.variables.worker_state import local_variable
@@ -47,6 +51,8 @@ class ErrorFeedback:
         self._codec, self._momentum = codec, momentum
         self.residual = local_variable(name, [length])
         self._velocity = local_variable(f"{name}_velocity", [length]) if momentum else None
+        if codec.is_exact() is not None:
+            self._has_residual = local_variable(f"{name}_kept", [], tf.bool)
 
     def encode(
         self, vector: tf.Tensor, seed: tf.Tensor, is_used: tf.Tensor
@@ -62,6 +68,24 @@ class ErrorFeedback:
         Returns:
           The encoded vector, and the operation that keeps the new residual.
         """
+        exact = self._codec.is_exact()
+        if exact is None:
+            return self._encoded(vector, seed, is_used)
+
+        def with_residual() -> tuple[tf.Tensor, ...]:
+            parts, done = self._encoded(vector, seed, is_used)
+            kept = self._has_residual.assign(~(exact & is_used), read_value=False)
+            with tf.control_dependencies([done, kept]):
+                return (*parts, tf.constant(True))
+
+        # Nothing to add and nothing to keep: four passes over the vector are saved.
+        is_plain = exact & ~self._has_residual.read_value()
+        *parts, done = v1.cond(is_plain, lambda: (*self._codec.encode(vector, seed), tf.constant(True)), with_residual)
+        return tuple(parts), done.op
+
+    def _encoded(
+        self, vector: tf.Tensor, seed: tf.Tensor, is_used: tf.Tensor
+    ) -> tuple[tuple[tf.Tensor, ...], tf.Operation]:
         residual = self.residual.read_value()
         total, velocity = self._total(vector, residual)
         total = _chosen(is_used, total, vector)

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 def to_bytes(vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Joins vectors into one of bytes: first the size of each, int32, then the vectors; a single uint8 [n]."""
-    parts = [_bytes_of(vector) for vector in vectors]
+    parts = [bytes_of(vector) for vector in vectors]
     sizes = tf.stack([tf.size(part) for part in parts])
-    return tf.concat([_bytes_of(sizes), *parts], 0)
+    return tf.concat([bytes_of(sizes), *parts], 0)
 
 
 def from_bytes(wire: tf.Tensor, dtypes: Sequence[tf.DType]) -> list[tf.Tensor]:
@@ -23,7 +23,7 @@ def from_bytes(wire: tf.Tensor, dtypes: Sequence[tf.DType]) -> list[tf.Tensor]:
     head = 4 * len(dtypes)
     sizes = tf.bitcast(tf.reshape(wire[:head], [-1, 4]), tf.int32)
     parts = tf.split(wire[head:], sizes, num=len(dtypes))
-    return [_of_bytes(part, dtype) for part, dtype in zip(parts, dtypes, strict=True)]
+    return [of_bytes(part, dtype) for part, dtype in zip(parts, dtypes, strict=True)]
 
 
 def as_one(parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -36,10 +36,12 @@ def from_one(wire: tf.Tensor, dtypes: Sequence[tf.DType]) -> list[tf.Tensor]:
     return [wire] if len(dtypes) == 1 else from_bytes(wire, dtypes)
 
 
-def _bytes_of(vector: tf.Tensor) -> tf.Tensor:
+def bytes_of(vector: tf.Tensor) -> tf.Tensor:
+    """Returns a vector as bytes, uint8 [n]; nothing is copied."""
     return vector if vector.dtype == tf.uint8 else tf.reshape(tf.bitcast(vector, tf.uint8), [-1])
 
 
-def _of_bytes(part: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+def of_bytes(part: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Returns the vector of a dtype that `bytes_of` made bytes of."""
     shape = [-1] if dtype.size == 1 else [-1, dtype.size]
     return tf.bitcast(tf.reshape(part, shape), dtype)

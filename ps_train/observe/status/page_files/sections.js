@@ -78,6 +78,7 @@ function showHeader(status) {
     ],
     ["Steps ahead, at most", count(status.max_steps_ahead)],
     ["Backup workers", count(status.backup_workers)],
+    ["Push codec", status.push_codec ?? undefined],
     ["Updates skipped", count(status.skipped)],
     ["Gradients dropped", count(status.dropped)],
     ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ps_train.engine.updates.counter_values import ADAPTED, RunCounterValues
+from ps_train.engine.updates.adaptation import ADAPTED
+from ps_train.engine.updates.counter_values import RunCounterValues
 
 
-def values(update: str, **fields: int) -> RunCounterValues:
+def values(update: str, **adapted: int) -> RunCounterValues:
     waiting = np.array([[1.0, 4.0], [3.0, 4.0], [0.0, 0.0]])
     names = ["worker:0", "worker:1", "worker:2"]
-    return RunCounterValues(update, names, 2, 8.0, 0, 0, np.zeros([3, 24], np.int64), waiting, **fields)
+    return RunCounterValues(update, names, 2, 8.0, 0, 0, np.zeros([3, 24], np.int64), waiting, adapted)
 
 
 def test_a_worker_that_may_still_join_is_in_no_report() -> None:
@@ -20,6 +21,7 @@ def test_a_worker_that_may_still_join_is_in_no_report() -> None:
 
 
 def test_only_what_follows_measurements_is_among_the_adapted() -> None:
-    assert values("sync").adapted() == {}
-    assert values("bounded", max_steps_ahead=np.int64(3)).adapted() == {"max_steps_ahead": 3}
-    assert set(values("sync", **dict.fromkeys(ADAPTED, 1)).adapted()) == set(ADAPTED)
+    assert values("sync").shown() == {}
+    assert values("bounded", max_steps_ahead=np.int64(3)).shown() == {"max_steps_ahead": 3}
+    assert values("async", push_codec=np.int64(2)).shown() == {"push_codec": "int8"}
+    assert set(values("sync", **dict.fromkeys(ADAPTED, 1)).shown()) == set(ADAPTED)

@@ -29,8 +29,10 @@ class Reported:
 
     report: Any
 
-    def adapted(self) -> dict[str, int]:
-        return {}
+    adapted: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def shown(self) -> dict[str, int]:
+        return self.adapted
 
     def staleness_report(self) -> Any:
         return self.report

@@ -1,0 +1,211 @@
+"""The choice of values that follow measurements: batch size, wait limits, push codec.  Pure.
+
+    policy = Adaptation({"batch_size": Ladder((64, 128, 256, 512), synchronisation(0.2))})
+    policy.next_change({"batch_size": 64}, Measured(900.0, {SYNCHRONISATION: 0.7}))  # Change("batch_size", 128, …)
+
+Each value has a ladder: a larger value costs something (memory, staleness, lost work, CPU time) and lowers a share of a
+step's time.  While that share is too large, the next value is tried.  Every change is a trial, which the next
+measurement confirms or takes back.  Only one value is on trial at a time, so two changes never blur each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+SYNCHRONISATION, WAITING, PUSHING = "synchronisation", "waiting", "pushing"
+"""Shares of a step's time that are measured."""
+
+_COSTS = {
+    SYNCHRONISATION: "synchronisation took {:.0%} of a step",
+    WAITING: "workers waited {:.0%} of their time",
+    PUSHING: "pushes took {:.0%} of a step",
+}
+
+_CALM = 3
+"""Consecutive measurements with a small share after which a smaller value is tried."""
+
+_FIRST_PATIENCE, _MOST_PATIENCE = 4, 64
+"""Measurements after a useless trial until the next one in that direction; doubled each time."""
+
+_OTHER_JOB = 0.7
+"""Ratio of the examples per second, either way, from which on an old trial says nothing about the present."""
+
+
+class Rule(NamedTuple):
+    """The rule by which a value is changed, in shares and ratios.
+
+    Attributes:
+      cost: the share that a larger value lowers.
+      limit: a larger value is tried while the share exceeds it.
+      calm: a smaller value is tried after some measurements with a share below it; 1: now and then in any case.
+      gain: smallest ratio of the examples/s with a larger value to those before that keeps it.
+      relief: largest ratio of the share with a larger value to that before that keeps it.
+      loss: smallest ratio of the examples/s with a smaller value to those before that keeps it.
+    """
+
+    cost: str
+    limit: float
+    calm: float
+    gain: float
+    relief: float
+    loss: float
+
+
+def synchronisation(limit: float) -> Rule:
+    """Returns the rule of a batch size: synchronisation may take `limit` of a step, and growth must bring speed."""
+    return Rule(SYNCHRONISATION, limit, limit / 4, gain=1.05, relief=math.inf, loss=0.9)
+
+
+STRAGGLERS = Rule(WAITING, limit=0.05, calm=0.025, gain=0.97, relief=0.9, loss=0.97)
+"""The rule of a lead or of backup workers: growth must shorten the waiting, and may not cost speed."""
+
+BYTES = Rule(PUSHING, limit=0.1, calm=1.0, gain=1.03, relief=math.inf, loss=0.97)
+"""The rule of a codec, whose only use is speed: a push of half of the bytes saves at most half of its time."""
+
+
+class Ladder(NamedTuple):
+    """The possible values of a flag, from the first to the largest, and its rule."""
+
+    values: Sequence[int]
+    rule: Rule
+
+
+class Measured(NamedTuple):
+    """A measurement over some seconds.
+
+    Attributes:
+      examples_per_sec: the examples per second of the whole job.
+      shares: the measured shares of a step's time, 0..1; a share that is not known is missing.
+    """
+
+    examples_per_sec: float
+    shares: Mapping[str, float]
+
+
+class Change(NamedTuple):
+    """A change of a value, with its reason in words."""
+
+    name: str
+    value: int
+    reason: str
+
+
+class Adaptation:
+    """A state machine that chooses the next change.
+
+    Args:
+      ladders: name of a flag to its ladder.
+    """
+
+    def __init__(self, ladders: Mapping[str, Ladder]) -> None:
+        self._ladders = {name: _Climber(name, ladder) for name, ladder in ladders.items()}
+        self._trial: _Trial | None = None
+
+    def next_change(self, values: Mapping[str, int], measured: Measured) -> Change | None:
+        """Returns the change to make now; None for none.
+
+        Args:
+          values: the present value of each flag, with which the following was measured.
+          measured: the measurement.
+        """
+        trial, self._trial = self._trial, None
+        for climber in self._ladders.values():
+            climber.pass_by(measured)
+        first = None
+        if trial is not None and values[trial.name] == trial.after:  # else another process has chosen this value
+            first = self._ladders[trial.name]
+            if (back := first.taken_back(trial, measured)) is not None:
+                return back
+        for climber in sorted(self._ladders.values(), key=lambda one: one is not first):
+            value = values[climber.name]
+            chosen = climber.next_value(value, measured)
+            if chosen != value:
+                self._trial = _Trial(climber.name, value, chosen, measured)
+                return Change(climber.name, chosen, climber.cost_text(measured))
+        return None
+
+
+class _Trial(NamedTuple):
+    name: str
+    before: int
+    after: int
+    measured: Measured
+
+
+class _Climber:
+    """The state of one ladder."""
+
+    def __init__(self, name: str, ladder: Ladder) -> None:
+        self.name, self._values, self._rule = name, tuple(ladder.values), ladder.rule
+        self._grow, self._shrink = _Patience(), _Patience()
+        self._reach = 1
+        self._calm = 0
+
+    def pass_by(self, measured: Measured) -> None:
+        """Takes in that a measurement was made."""
+        self._grow.pass_by(measured.examples_per_sec)
+        self._shrink.pass_by(measured.examples_per_sec)
+
+    def taken_back(self, trial: _Trial, measured: Measured) -> Change | None:
+        """Returns the change back if a trial did not bring what it must; None keeps the value."""
+        rule, before, after = self._rule, trial.measured, measured
+        ratio = after.examples_per_sec / before.examples_per_sec if before.examples_per_sec > 0 else math.inf
+        share, share_before = after.shares.get(rule.cost, 0.0), before.shares.get(rule.cost, 0.0)
+        has_grown = self._values.index(trial.after) > self._values.index(trial.before)
+        if has_grown:
+            is_useless = ratio < rule.gain or share > rule.relief * share_before
+        else:
+            is_useless = ratio < rule.loss or share > max(rule.limit, rule.calm)
+        if is_useless:
+            (self._grow if has_grown else self._shrink).wait(before.examples_per_sec)
+            self._reach += has_grown  # one value alone may not help, as one backup worker for two stragglers
+            return Change(
+                self.name, trial.before, f"{self.cost_text(after)}, no gain over {before.examples_per_sec:.0f}"
+            )
+        if has_grown:
+            self._reach, self._grow, self._shrink = 1, _Patience(), _Patience()
+            self._shrink.wait(after.examples_per_sec)
+        return None
+
+    def next_value(self, value: int, measured: Measured) -> int:
+        """Returns a value to try, or the present one."""
+        share, rule = measured.shares.get(self._rule.cost), self._rule
+        if share is None or value not in self._values:
+            return value
+        place = self._values.index(value)
+        self._calm = self._calm + 1 if share < rule.calm or rule.calm == 1.0 else 0
+        if share > rule.limit and place + 1 < len(self._values) and self._grow.is_over:
+            self._calm = 0
+            return self._values[min(place + self._reach, len(self._values) - 1)]
+        if self._calm >= _CALM and place > 0 and self._shrink.is_over:
+            self._calm = 0
+            return self._values[place - 1]
+        return value
+
+    def cost_text(self, measured: Measured) -> str:
+        """Returns the measurement in words."""
+        share = _COSTS[self._rule.cost].format(measured.shares.get(self._rule.cost, 0.0))
+        return f"{share} at {measured.examples_per_sec:.0f} examples/s"
+
+
+class _Patience:
+    """Measurements to wait for, more after each useless trial; none once the job has become another one."""
+
+    def __init__(self) -> None:
+        self._left, self._next = 0, _FIRST_PATIENCE
+        self._rate = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return self._left == 0
+
+    def pass_by(self, rate: float) -> None:
+        if self._left and not _OTHER_JOB * self._rate <= rate <= self._rate / _OTHER_JOB:
+            self._left, self._next = 1, _FIRST_PATIENCE
+        self._left = max(0, self._left - 1)
+
+    def wait(self, rate: float) -> None:
+        self._left, self._next = self._next, min(2 * self._next, _MOST_PATIENCE)
+        self._rate = rate
