@@ -69,7 +69,7 @@ def _parse_one(text: str) -> CodecSpec:
 
 
 push_codec = Check(
-    "auto, none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, or top_k:SHARE,int8 (or "
-    "bfloat16, float16)",
+    "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, top_k:SHARE,int8 (or bfloat16, "
+    "float16), or auto",
     is_parsed_by(parse_codec),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ps_train.base.remote_files import scheme_of
 from ps_train.commands.doctor.findings import FAIL, OK, WARN, Finding
@@ -71,6 +71,27 @@ def _trip(one: PsMeasurement, subject: str) -> Finding:
             WARN, "transport", text, "every step waits for it; bring the machines closer or use larger batches"
         )
     return Finding(OK, "transport", text)
+
+
+def table_of_ways(found: Iterable[PsMeasurement], is_here: Callable[[str], bool]) -> str:
+    """Returns the measured ways to the ps as a table: bandwidth, delay and CPU share; "" without any.
+
+    Args:
+      found: the measurements.
+      is_here: returns True for the name or address of this machine.
+    """
+    rows = [["way", "direction", "bandwidth", "delay", "CPU share"]]
+    for one in found:
+        if one.round_trip is None or not one.pull or not one.push:
+            continue
+        way = "inside this host" if is_here(one.address.host) else f"to {one.address.host}"
+        delay = f"{1e3 * one.round_trip / 2:.2f} ms"
+        for direction, rate, cpu in (("pull", one.pull, one.pull_cpu), ("push", one.push, one.push_cpu)):
+            rows.append([f"TCP {way}, {one.name}", direction, f"{human_bytes(rate)}/s", delay, f"{cpu or 0:.2f} cores"])
+    if len(rows) == 1:
+        return ""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _clock(one: PsMeasurement, subject: str) -> Finding:

@@ -14,7 +14,7 @@ import socket
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -80,6 +80,7 @@ class PsMeasurement:
       round_trip: seconds, the least of several calls.
       clock_offset: seconds by which its clock is ahead of the one here.
       pull, push: bytes a second from it and to it.
+      pull_cpu, push_cpu: CPU time of this process for each second of these transfers, in cores.
       problem: a measurement that failed, in words.
     """
 
@@ -94,6 +95,8 @@ class PsMeasurement:
     clock_offset: float | None = None
     pull: float | None = None
     push: float | None = None
+    pull_cpu: float | None = None
+    push_cpu: float | None = None
     problem: str = ""
 
 
@@ -220,7 +223,7 @@ def _measure(one: PsMeasurement, job: Job, cluster: Cluster, own: DoctorRecord, 
     try:
         one.round_trip, one.clock_offset = ping(one.address)
         if server is not None and one.record is not None and not one.refused:
-            one.pull, one.push = _throughput(one, job, cluster, own, server)
+            (one.pull, one.pull_cpu), (one.push, one.push_cpu) = _throughput(one, job, cluster, own, server)
         if one.record is not None:
             KeyValueStore(one.address.target, one.name, _CALL_SECS).set(f"{RECORD}/{own.task}", own.to_json())
     except (tf.errors.OpError, LostTaskError, RuntimeError) as error:
@@ -240,8 +243,8 @@ def ping(address: Address) -> tuple[float, float]:
 
 def _throughput(
     one: PsMeasurement, job: Job, cluster: Cluster, own: DoctorRecord, server: DoctorServer
-) -> tuple[float, float]:
-    """Returns the bytes a second from a ps and to it."""
+) -> tuple[_Transfer, _Transfer]:
+    """Returns the transfers from a ps and to it."""
     task = Task(own.task.partition(":")[0], int(own.task.partition(":")[2]))
     alone = dataclasses.replace(cluster, ps=(one.address,))
     here, there = device_of(task, alone), device_of(Task("ps", 0), alone)
@@ -265,8 +268,15 @@ def _transfer(count: tf.Tensor, source: str, target: str) -> tf.Tensor:
         return tf.strided_slice(values, [count - 1], [count])
 
 
-def _bytes_per_sec(session: v1.Session, count: tf.Tensor, there: tf.Tensor, here: tf.Tensor) -> float:
-    """Returns the bytes a second of a transfer; `here` is the same without a transfer, whose time does not count."""
+class _Transfer(NamedTuple):
+    """Bytes a second of a transfer, and the CPU time of this process for each second of it, in cores."""
+
+    bytes_per_sec: float
+    cpu: float
+
+
+def _bytes_per_sec(session: v1.Session, count: tf.Tensor, there: tf.Tensor, here: tf.Tensor) -> _Transfer:
+    """Measures a transfer; `here` is the same without a transfer, whose time does not count."""
     options, size = v1.RunOptions(timeout_in_ms=int(1000 * _CALL_SECS)), _FIRST_BYTES
 
     def secs(fetch: tf.Tensor) -> float:
@@ -279,7 +289,9 @@ def _bytes_per_sec(session: v1.Session, count: tf.Tensor, there: tf.Tensor, here
 
     secs(there)  # connects, and prepares the graph
     while True:
+        began, cpu = time.monotonic(), time.process_time()
         taken = secs(there)
+        cpu = (time.process_time() - cpu) / max(1e-6, time.monotonic() - began)
         if taken >= _ENOUGH_SECS or size >= _MOST_BYTES:
-            return size / max(1e-6, taken - min(secs(here), taken / 2))
+            return _Transfer(size / max(1e-6, taken - min(secs(here), taken / 2)), cpu)
         size *= 4

@@ -33,6 +33,7 @@ def test_a_doctor_measures_the_doctor_of_a_ps_and_says_so():
     assert found.round_trip is not None and 0 < found.round_trip < 1
     assert found.clock_offset is not None and abs(found.clock_offset) < 0.5  # it is the same clock
     assert found.pull is not None and found.push is not None and min(found.pull, found.push) > 1 << 20
+    assert found.pull_cpu is not None and found.push_cpu is not None and min(found.pull_cpu, found.push_cpu) > 0
     seen = []
     assert serving.await_doctors(["worker:0", "worker:1"], time.monotonic() + 1.5, seen.append) == ["worker:1"]
     assert [record.task for record in seen] == ["worker:0"]

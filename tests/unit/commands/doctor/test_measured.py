@@ -8,7 +8,13 @@ import pytest
 
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.records import Identity
-from ps_train.commands.doctor.measured import keep_measured, measured_findings, slowest_way, versions_finding
+from ps_train.commands.doctor.measured import (
+    keep_measured,
+    measured_findings,
+    slowest_way,
+    table_of_ways,
+    versions_finding,
+)
 from ps_train.commands.doctor.network import Answer
 from ps_train.commands.doctor.transport import DoctorRecord, PsMeasurement, clock_offset
 from ps_train.config.job import Job
@@ -32,6 +38,22 @@ def test_a_healthy_ps():
     text = " ".join(finding.line() for finding in found)
     assert "round trip 1.00 ms; pull 500.0 MiB/s, push 400.0 MiB/s" in text
     assert "0.2500s behind this host (± 0.0005s)" in text
+
+
+def test_the_ways_to_the_ps_are_a_table():
+    one = dataclasses.replace(GOOD, pull_cpu=0.5, push_cpu=1.25)
+    far = dataclasses.replace(one, name="ps:1", address=Address("host-b", 2222), round_trip=0.02)
+    unknown = dataclasses.replace(GOOD, pull=None)
+    rows = [line.split("  ") for line in table_of_ways([one, far, unknown], lambda name: name == "host-a").splitlines()]
+    found = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert found == [
+        ["way", "direction", "bandwidth", "delay", "CPU share"],
+        ["TCP inside this host, ps:0", "pull", "500.0 MiB/s", "0.50 ms", "0.50 cores"],
+        ["TCP inside this host, ps:0", "push", "400.0 MiB/s", "0.50 ms", "1.25 cores"],
+        ["TCP to host-b, ps:1", "pull", "500.0 MiB/s", "10.00 ms", "0.50 cores"],
+        ["TCP to host-b, ps:1", "push", "400.0 MiB/s", "10.00 ms", "1.25 cores"],
+    ]
+    assert table_of_ways([unknown], bool) == ""
 
 
 @pytest.mark.parametrize(
