@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from benchmarks import (
     accumulators,
     accuracy,
+    adaptive,
     batch_size,
     big_table,
     breakdown,
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         "delta": delta.run,
         "big_table": big_table.run,
         "batch_size": batch_size.run,
+        "adaptive": adaptive.run,
         "tune": tune.run,
     }
     for signum in (signal.SIGTERM, signal.SIGHUP):

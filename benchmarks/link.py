@@ -4,7 +4,7 @@
 
 A namespace is a name of `ip netns`, or a path such as /proc/4711/ns/net.  It has a tun device `net` already.  A packet
 is handed on `delay_ms` after its last bit could have left its sender, who sends `mbit` a second.  Nothing is lost or
-reordered.
+reordered.  With --mbit_file the rate is what that file says, which may change at any time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEVICE = "net"
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _CLONE_NEWNET = 0x40000000
 _LARGEST_PACKET = 1 << 16
-_IDLE_SECS = 1.0
+_IDLE_SECS, _RATE_SECS = 1.0, 0.5
 
 
 @dataclasses.dataclass
@@ -53,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A slow wire between network namespaces.")
     parser.add_argument("--delay_ms", type=float, required=True)
     parser.add_argument("--mbit", type=float, required=True)
+    parser.add_argument("--mbit_file", default="", help="a file with the present rate, in place of --mbit")
     parser.add_argument("ends", nargs="+", metavar="NAMESPACE=ADDRESS")
     arguments = parser.parse_args()
     ends = {}
@@ -61,8 +62,15 @@ def main() -> None:
         pace = Pace(arguments.delay_ms / 1000, arguments.mbit * 1e6 / 8)
         ends[socket.inet_aton(address)] = _End(_attach(namespace), pace)
     print("ready", flush=True)
+    checked = 0.0
     while True:
         _turn(ends)
+        if arguments.mbit_file and time.monotonic() > checked + _RATE_SECS:
+            checked = time.monotonic()
+            with open(arguments.mbit_file) as file:
+                rate = float(file.read()) * 1e6 / 8
+            for end in ends.values():
+                end.pace.bytes_per_sec = rate
 
 
 def _attach(namespace: str) -> int:

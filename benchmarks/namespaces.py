@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from benchmarks.contenders import Place
@@ -95,16 +96,28 @@ class Network:
         if not os.path.exists("/dev/net/tun"):
             raise SkippedError("a slow network needs the kernel's tun devices (/dev/net/tun)")
         self._namespaces = _Namespaces()
-        self._wire = Processes(ROOT)
+        self._wire, self._directory = Processes(ROOT), tempfile.TemporaryDirectory()
         try:
             ends = [self._join(number, task) for number, task in enumerate(self._tasks, start=1)]
+            self.pace(self._mbit)
             command = [sys.executable, "-m", "benchmarks.link", f"--delay_ms={self._delay_ms}", f"--mbit={self._mbit}"]
+            command.append(f"--mbit_file={self._mbit_file}")
             wire = self._wire.start(Program("link", [*command, *ends]))
             wire.wait_for(lambda line: line.text == "ready", within_secs=20)
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def pace(self, mbit: float) -> None:
+        """Sets the rate of all senders; it holds within a second."""
+        with open(f"{self._mbit_file}.new", "w") as file:
+            file.write(str(mbit))
+        os.replace(f"{self._mbit_file}.new", self._mbit_file)
+
+    @property
+    def _mbit_file(self) -> str:
+        return os.path.join(self._directory.name, "mbit")
 
     def counts(self) -> dict[str, float]:
         """Returns bytes that ps and workers have sent so far, and CPU seconds of the wire itself."""
@@ -118,6 +131,7 @@ class Network:
 
     def __exit__(self, *error: object) -> None:
         self._wire.__exit__()
+        self._directory.cleanup()
         self._namespaces.remove()
 
     def _join(self, number: int, task: str) -> str:
