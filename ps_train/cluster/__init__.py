@@ -15,4 +15,5 @@ Files:
     addresses/   Addresses: the cluster from flags, files, DNS, Slurm, Kubernetes and MPI
     membership/  The knowledge that tasks share: records, leases, heartbeats, membership and the allocation of steps
     sessions/    Servers, and sessions whose calls end
+    topology.py  Topology: the rack of each task, from `--rack_file` or from the `--rack` that each worker was given
 """

@@ -6,7 +6,7 @@ import dataclasses
 
 from ps_train.config.fault_spec import FORMS
 from ps_train.config.fields import job_field
-from ps_train.config.validators import Check, above, at_least, one_of, optional
+from ps_train.config.validators import Check, above, at_least, one_of, optional, rack_or_none
 
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
@@ -67,6 +67,26 @@ class ClusterFields:
         "Elastic job: workers that are in no host list may join, up to this number of workers at a time, and workers "
         "may leave.  0: only the workers of the host lists.",
         at_least(0),
+        shared=True,
+    )
+    rack: str = job_field(
+        "",
+        "cluster",
+        "Rack of this worker.  The workers of a rack add up their gradients, and one of them pushes the sum.",
+        rack_or_none,
+        updates=("sync",),
+    )
+    rack_file: str = job_field(
+        "",
+        "cluster",
+        "JSON file with the rack of each host, in the place of --rack at each worker.",
+        updates=("sync",),
+    )
+    ps_placement: str = job_field(
+        "spread",
+        "cluster",
+        "Place of the variables.  spread: on all ps.  near: on the ps in the rack with the most workers (--rack_file).",
+        one_of(("spread", "near")),
         shared=True,
     )
 

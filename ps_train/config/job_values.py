@@ -35,6 +35,11 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
         return self.max_workers > 0
 
     @property
+    def has_racks(self) -> bool:
+        """Returns True if the workers are in racks."""
+        return bool(self.rack or self.rack_file)
+
+    @property
     def last_step(self) -> int | None:
         """Returns the global step at which the job ends; None if it has no known end."""
         return self.max_steps if self.max_steps < NO_LIMIT else None
@@ -55,6 +60,8 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
     def longest_call(self) -> int:
         """Returns the maximum number of steps of a call of `session.run`."""
         if self.steps_per_run == AUTO:
+            if self.has_racks:
+                return 1
             return _LONGEST_AUTO_CALL * 2 if self.prefetch_pulls else _LONGEST_AUTO_CALL
         return int(self.steps_per_run)
 

@@ -13,7 +13,7 @@ import os
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
 
-LOCAL_PATHS = ("cluster_file", "log_dir", "warm_start", "warm_start_map")
+LOCAL_PATHS = ("cluster_file", "log_dir", "rack_file", "warm_start", "warm_start_map")
 """Flags whose paths must be local."""
 
 REMOTE_PATHS = ("data_dir", "export_dir", "model_dir")

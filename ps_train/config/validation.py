@@ -40,6 +40,7 @@ def validate_combinations(job: JobValues) -> None:
     _check_event_cuts(job, named)
     _check_elastic(job, named)
     _check_ps_on_workers(job, named)
+    _check_racks(job, named)
     if job.towers != "all" and int(job.towers) > job.min_batch_size:
         raise ConfigError(
             f"{named('towers')} is more than {named('batch_size')}: each device needs an example, "
@@ -138,3 +139,35 @@ def _check_ps_on_workers(job: JobValues, named: Callable[[str], str]) -> None:
             f"{named('max_workers')} is not possible with {asked}: each worker holds a share of the variables, so none "
             "may join or leave; leave one of them out."
         )
+
+
+_NOT_WITH_RACKS = {
+    "ps_on_workers": "a rack's pushes would meet those of its own workers on their ps",
+    "backup_workers": "a rack pushes the sum of all its workers",
+    "max_workers": "the racks of all workers must be known at the start",
+    "push_codec": "the sums of a rack would be rounded twice",
+    "pull_codec": "values are passed on inside a rack as they were pulled",
+    "compute_dtype": "values are passed on inside a rack as they were pulled",
+}
+
+
+def _check_racks(job: JobValues, named: Callable[[str], str]) -> None:
+    if job.ps_placement == "near" and not job.rack_file:
+        raise ConfigError(f"{named('ps_placement')} needs the racks of the ps: add --rack_file.")
+    if not job.has_racks:
+        return
+    racks = named("rack_file" if job.rack_file else "rack")
+    given = {field.name for field in _given(job)}
+    for name, why in _NOT_WITH_RACKS.items():
+        if name in given:
+            raise ConfigError(f"{named(name)} is not possible with {racks}: {why}.")
+    unfit = {
+        "sharding": (job.is_dynamic, "the ps note the examples of each worker's own push, use sharding=static"),
+        "batch_size": (job.batch_sizes.is_range, "the measured time of a rack's push is not that of a worker's"),
+        "num_ps": (job.num_ps == 0, "the ps must be processes of their own"),
+        "steps_per_run": (job.longest_call > 1, "a rack's workers meet in every step, use 1"),
+        "inject_fault": (any(text.startswith("drop") for text in job.inject_fault), "a rack's push is one message"),
+    }
+    for name, (is_unfit, why) in unfit.items():
+        if is_unfit:
+            raise ConfigError(f"{named(name)} is not possible with {racks}: {why}.")

@@ -38,6 +38,14 @@ def parse_limits(text: str) -> dict[str, float]:
     return found
 
 
+_RACK = re.compile(r"[A-Za-z0-9._-]{1,63}")
+
+
+def is_rack(text: str) -> bool:
+    """Returns whether a text is the name of a rack."""
+    return _RACK.fullmatch(text) is not None
+
+
 @dataclasses.dataclass(frozen=True)
 class Check:
     """A check of one value.
@@ -120,3 +128,6 @@ anything = Check("any value", lambda value: True)
 def is_number(text: str) -> bool:
     """Returns True for a non-negative integer of at most nine digits, enough for ports and indices."""
     return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+rack_or_none = Check("letters, digits, '.', '_' and '-', at most 63", lambda text: text == "" or is_rack(text))

@@ -29,6 +29,8 @@ Files:
                          the state of the run
     step_ledger.py     Step ledger: it gives a job's remaining steps to workers, a few at a time, and knows who holds
                          which
+    succession.py      Succession of a rack's aggregator: which worker of the rack has the role, and when another one
+                         takes it
     telemetry.py       Telemetry: the measurements that each task sends with its heartbeats, for the chief's status
                          page
 """

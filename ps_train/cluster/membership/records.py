@@ -33,6 +33,9 @@ READY = "ready"
 A restarted ps has none.
 """
 
+TOPOLOGY = "topology"
+"""Key of the rack of each task.  The chief writes it, and the other workers compare it with theirs."""
+
 STOP = "stop"
 """Key of `StopRequest`.  A task that got a signal writes it; the chief then saves and ends the job."""
 
@@ -93,6 +96,11 @@ def preparing_key(task: str) -> str:
     return f"preparing/{task}"
 
 
+def aggregator_key(rack: str) -> str:
+    """Returns the key of the `Aggregator` of a rack."""
+    return f"aggregator/{rack}"
+
+
 def eval_result_key(share: int) -> str:
     """Returns the key under which a task writes that it has scored a share."""
     return f"scored/{share}"
@@ -141,6 +149,7 @@ class TaskStatus(Record):
       state: a `TaskState`; an unknown text in a record is kept, and equals none of them.
       heartbeat: a counter that grows while the task lives.
       telemetry: measurements (`telemetry.py`), on ps 0 only.
+      rack: the task's own `--rack`; "" for none.
       machine, started: identify the process that the pid means (`base/process_ids.py`).
     """
 
@@ -153,6 +162,7 @@ class TaskStatus(Record):
     machine: str = ""
     started: str = ""
     telemetry: dict[str, Any] = dataclasses.field(default_factory=dict)
+    rack: str = ""
 
     @property
     def sign_of_life(self) -> tuple[str, int]:
@@ -175,6 +185,25 @@ def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:
         for prefix in (preparing_key(""), task_key(""))
     )
     return [*(preparing | joined).values()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregator(Record):
+    """The worker that adds up the gradients of its rack.
+
+    Attributes:
+      task: its name, such as "worker:1".
+      process_id: unique to its process.
+      address: host:port of the server on which the rack's workers meet.
+      term: unique to each time that a process takes the role.
+      is_ready: whether the rack's state is there, so that others may open sessions with it.
+    """
+
+    task: str
+    process_id: str
+    address: str
+    term: str
+    is_ready: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,11 +276,11 @@ class Outcome(Record):
     config: bool = False
 
 
-def new_task_status(task: str) -> TaskStatus:
-    """Makes the first status of a task that runs in this process."""
-    host, pid = socket.gethostname(), os.getpid()
+def new_task_status(task: str, rack: str = "") -> TaskStatus:
+    """Makes the first status of a task that runs in this process, in the rack that it was given."""
+    host, pid, machine = socket.gethostname(), os.getpid(), process_ids.host_identity()
     return TaskStatus(
-        task, uuid.uuid4().hex, host, pid, machine=process_ids.host_identity(), started=process_ids.start_time(pid)
+        task, uuid.uuid4().hex, host, pid, machine=machine, started=process_ids.start_time(pid), rack=rack
     )
 
 

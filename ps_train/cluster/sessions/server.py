@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 _BUSY_SECS, _FIRST_PAUSE_SECS = 3.0, 0.05
 """Seconds for which a port is tried that no process listens on, and the first pause between two attempts."""
 
+RACK_JOB = "rack"
+"""Job name of the aggregator's server in the sessions of its rack."""
+
 T = TypeVar("T")
 
 
@@ -62,6 +65,24 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
 
 
+def start_rack_server(host: str, job: Job) -> tuple[v1.train.Server, Address]:
+    """Starts a further server of this process on a free port, on which the workers of a rack meet.
+
+    Args:
+      host: the host by which they reach this process.
+      job: the job.
+
+    Returns:
+      The server, which must be kept, and its address.
+    """
+    refuse_public_ports("the server of the rack", job.allow_public_ports)
+    # A rack has no use of a GPU.
+    config = v1.ConfigProto(device_count={"GPU": 0})
+    spec = v1.train.ClusterSpec({"local": ["localhost:0"]})
+    server = v1.train.Server(spec, job_name="local", task_index=0, config=config)
+    return server, Address(host, int(server.target.rpartition(":")[2]))
+
+
 def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
     """Starts a server on a port that is held for it, and returns what `start` does.
 
@@ -87,12 +108,17 @@ def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
         pause *= 2
 
 
-def session_config(cluster: Cluster, task: Task, job: Job) -> v1.ConfigProto:
-    """Returns a session's view: all ps and the task itself.  It neither needs nor waits for any other worker."""
+def session_config(cluster: Cluster, task: Task, job: Job, rack: Address | None = None) -> v1.ConfigProto:
+    """Returns a session's view: all ps, the task itself, and the server of its rack if there is one.
+
+    It neither needs nor waits for any other worker.
+    """
     config = _device_config(job)
     jobs = {"ps": {index: str(address) for index, address in enumerate(cluster.ps)}}
     job_name, index = _session_task(task, cluster)
     jobs.setdefault(job_name, {})[index] = str(cluster.address(task))
+    if rack is not None:
+        jobs[RACK_JOB] = {0: str(rack)}
     spec = v1.train.ClusterSpec(jobs)
     config.cluster_def.CopyFrom(spec.as_cluster_def())
     config.share_cluster_devices_in_session = True

@@ -56,7 +56,7 @@ def make_ps_state(spec: GraphSpec, update: UpdateMode) -> PsState:
       spec: specification of the replica's graph.
       update: the update mode, which reads the versions.
     """
-    job, model_variables, plan, replica = spec.job, spec.variables, spec.plan, spec.replica
+    job, model_variables, plan, replica = spec.job, spec.variables, spec.plan, spec.pusher
     update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(replica.count)
     versions = update.read_versions(update_counts, replica)
     variables = make_variables(model_variables, plan, job.seed)

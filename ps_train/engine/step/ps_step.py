@@ -74,7 +74,10 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     progress = _make_progress(worker.assigned, worker.received)
     optimizers = _make_optimizers(spec, state, worker.momenta)
     shards = _shards(state, optimizers, progress, learning_rate_divisor(spec.job, spec.replica.declared))
-    ops = update.build(shards, worker.received, spec.replica)
+    ops = update.build(shards, worker.received, spec.pusher)
+    if worker.rack is not None:
+        rack = worker.rack.round.ops(ops.train)
+        ops = dataclasses.replace(ops, train=[worker.rack.train], step_after=worker.rack.step_after, rack=rack)
     ops = dataclasses.replace(ops, train=[*ops.train, *worker.kept])
     with on_worker(spec.device):
         apply = [optimizer.apply_residuals for optimizer in optimizers]

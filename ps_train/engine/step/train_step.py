@@ -25,6 +25,7 @@ from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
 from ps_train.engine.updates import make_update
 from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.base import StepOps
+from ps_train.engine.variables.precision import is_narrow
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import on_worker
@@ -87,6 +88,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     """
     job, replica = spec.job, spec.replica
     _check_accumulate(job, spec.variables)
+    _check_racks(spec)
     update = make_update(job, replica.declared)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
@@ -103,3 +105,24 @@ def _check_accumulate(job: Job, variables: ModelVariables) -> None:
             f"{described(job, 'accumulate')} is not possible with tables ({', '.join(variables.tables())}): "
             "use accumulate=1 and a larger batch_size."
         )
+
+
+def _check_racks(spec: GraphSpec) -> None:
+    """Refuses what a rack cannot add up: rows of tables, state that a step replaces, and sums below 32 bits."""
+    if spec.place is None:
+        return
+    variables = spec.variables
+    narrow = [
+        name for name in variables.with_gradient() if is_narrow(tf.as_dtype(variables.variables[name].spec.dtype))
+    ]
+    for names, what in (
+        (variables.tables(), "tables"),
+        (variables.state(), "variables that the model assigns itself"),
+        (narrow, "variables below 32 bits"),
+    ):
+        if names:
+            flag = "rack_file" if spec.job.rack_file else "rack"
+            raise ConfigError(
+                f"{described(spec.job, flag)} is not possible with {what} ({', '.join(list(names)[:3])}): "
+                "the workers of a rack push one sum of dense gradients; leave the racks out."
+            )

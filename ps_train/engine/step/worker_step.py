@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ from ps_train.engine.updates.base import Replica, UpdateMode
 from ps_train.engine.updates.batch_size_control import BatchSize, batch_size_of
 from ps_train.engine.updates.momentum_correction import momenta_of
 from ps_train.engine.updates.push_guard import Guard, after, dropping, finite_guard, scaled_guard
+from ps_train.engine.updates.rack_round import RackRound
 from ps_train.engine.updates.transforms import transforms_of
 from ps_train.engine.variables.global_step import pulled_step
 from ps_train.engine.variables.precision import LossScale
@@ -63,6 +65,7 @@ class WorkerStep:
       batch_size: the size of the batches.
       push_codec: the place in AUTO_CODECS of the codec of pushes; fixed unless it follows the network.
       loss_scale: float32 scalar, the present loss scale of the worker; None unless the loss is scaled.
+      rack: the worker's part in its rack; `received` is then the rack's push.  None without racks.
     """
 
     batches: Batches
@@ -78,6 +81,21 @@ class WorkerStep:
     batch_size: BatchSize
     push_codec: AdaptedValue
     loss_scale: tf.Tensor | None
+    rack: RackVisit | None = None
+
+
+class RackVisit(NamedTuple):
+    """A worker's part in its rack.
+
+    Attributes:
+      round: the rack's rounds.
+      train: the worker's push, and its wait for the next values.
+      step_after: int64 scalar, the global step after it.
+    """
+
+    round: RackRound
+    train: tf.Operation
+    step_after: tf.Tensor
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> WorkerStep:
@@ -97,13 +115,21 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding)
     size = batch_size_of(job, ahead=not update.lockstep)
     assigned, batches = _batches(spec, update, size.of_input)
-    values = transport.pull(state.versions, lambda name, value: update.pulled(name, value, spec.replica))
+    rack = None if spec.place is None else RackRound(spec.place, job.max_steps)
+    pulled = functools.partial(
+        transport.pull, state.versions, lambda name, value: update.pulled(name, value, spec.pusher)
+    )
+    values = pulled() if rack is None else pulled(rack.received)
+    versions = state.versions if rack is None else [rack.version] * len(state.versions)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
-    add_control_inputs(batches.get_next_op, [transport.begun(state.versions, calls_begun)])
+    add_control_inputs(batches.get_next_op, [transport.begun(versions, calls_begun)])
     exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled)
     scale = LossScale() if job.scales_loss else None
     step = pulled_step(state.global_step, state.versions[0])
+    if rack is not None:
+        rack.publish(state.versions, step)
+        step = rack.step
     read = [*transport.pulled, *state.versions, step, *size.follow(step, batches)]
     read += [] if chosen is None else [chosen]
     inputs = PulledInputs(
@@ -119,11 +145,15 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     backward = mean_gradients(spec.model, batches, inputs, job.accumulate, spec.towers)
     pushes = _push(spec, state, transport, exchange, _Computed(values, backward, scale, update.scaled))
     received = [dataclasses.replace(push, progress=batches.progress) for push in pushes]
+    visit = None
+    if rack is not None:
+        visit = RackVisit(rack, *rack.visit(received, spec.replica))
+        received = rack.sums()
     ahead = Ahead(read, _rows(spec, exchange), transport.begun_anew(calls_begun)) if _pulls_ahead(spec) else None
     return WorkerStep(
         batches, assigned, backward.loss, backward.examples, received, calls_begun.read_value(), transport.kept,
         [encoding for encoding in transport.encodings if encoding is not None], momenta, ahead, size, codec,
-        None if scale is None else scale.present,
+        None if scale is None else scale.present, visit,
     )  # fmt: skip
 
 

@@ -36,6 +36,9 @@ Files:
     push_guard.py            Guards of a push: functions that take the vectors of a push and return the vectors to
                                send instead
     quorum.py                Membership and completion of a round of synchronous updates, as pure functions of tensors
+    rack_ops.py              The operations of a worker of a rack, and the device on which its workers meet
+    rack_round.py            The rack's part of a synchronous round: its workers add up their gradients on one of
+                               them, the aggregator
     residuals.py             The end of a training with a lossy push codec: what the pushes have left out is applied
     run_counters.py          The counters of a whole run, in variables on ps 0; checkpoints keep some of them
     shard_ownership.py       Ownership of data shards: a variable on ps 0 that replicas change by compare-and-set

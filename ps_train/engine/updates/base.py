@@ -18,6 +18,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Task
 from ps_train.engine.transport.received_push import Header, ReceivedPush
 from ps_train.engine.updates.adapted_value import AdaptedValue
+from ps_train.engine.updates.rack_ops import RackOps
 from ps_train.engine.updates.run_counters import RunCounters
 from ps_train.engine.updates.shard_progress import ShardProgress
 from ps_train.engine.variables.variables import ps_device
@@ -135,6 +136,7 @@ class StepOps:
         ps's mutex and are equal when no update is half applied.
       step_gate: name of a mutex on ps 0 that every step passes at its end; None without one.
       wait_limit: how far steps go on without the slowest replica; None in modes without waiting.
+      rack: the operations of the worker's rack; None without racks.  `removed_replica` and `awaited` are of racks then.
     """
 
     train: list[tf.Operation]
@@ -146,6 +148,8 @@ class StepOps:
     push_counters: Sequence[Any] = ()
     step_gate: str | None = None
     wait_limit: AdaptedValue | None = None
+    wait_limit: WaitLimit | None = None
+    rack: RackOps | None = None
 
 
 class UpdateMode(abc.ABC):

@@ -64,9 +64,13 @@ class GradientAccumulator:
 
         return v1.cond(only_if, lambda: v1.cond(first, replace, add), tf.no_op)
 
+    def totals(self) -> list[tf.Tensor]:
+        """Returns the sums, one vector for each parcel, with the sums of the headers."""
+        return [total.read_value() for total in self._totals]
+
     def mean(self) -> tuple[dict[str, Any], Header]:
         """Returns slice name to the mean gradient over all examples, IndexedSlices for tables; and the header."""
-        totals, header = unpack(self._parcels, [total.read_value() for total in self._totals])
+        totals, header = unpack(self._parcels, self.totals())
         weight = tf.maximum(header.examples, 1.0)
         dtypes = {piece.name: tf.as_dtype(piece.dtype) for parcel in self._parcels for piece in parcel.slices}
         means: dict[str, Any] = {

@@ -146,7 +146,12 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(variables: Sequence[VariableSpec], num_ps: int, partition_bytes: int = PARTITION_BYTES) -> Plan:
+def make_plan(
+    variables: Sequence[VariableSpec],
+    num_ps: int,
+    partition_bytes: int = PARTITION_BYTES,
+    only: Sequence[int] | None = None,
+) -> Plan:
     """Returns the plan for some variables.
 
     A variable above `partition_bytes` is cut first.  Then the variable with the largest slices is cut further, until
@@ -156,7 +161,11 @@ def make_plan(variables: Sequence[VariableSpec], num_ps: int, partition_bytes: i
       variables: the variables to place, in the model's order.
       num_ps: number of ps.
       partition_bytes: a larger variable is cut even if the balance is good.
+      only: the ps that hold variables; None for all.
     """
+    if only is not None:
+        plan = make_plan(variables, len(only), partition_bytes)
+        return Plan(num_ps, tuple(dataclasses.replace(piece, ps=only[piece.ps]) for piece in plan.slices))
     parts = {variable.name: 1 for variable in variables}
     for variable in variables:
         if variable.spread:

@@ -109,8 +109,11 @@ class ChiefTraining(WorkerTraining):
         """Makes the savers and the recovery; returns the hooks for progress and saving."""
         prepared, joined = self.prepared, self.joined
         job, directory = prepared.job, joined.directory
-        names = [str(task) for task in self.prepared.cluster.possible_replicas()]
-        self._counters_at = functools.partial(RunCounterValues, job.update, names, self.prepared.cluster.num_replicas)
+        names, topology = [str(task) for task in prepared.cluster.possible_replicas()], prepared.topology
+        if topology is not None:
+            names = [f"rack {name}" for name in topology.names]
+        declared = prepared.cluster.num_replicas if topology is None else len(names)
+        self._counters_at = functools.partial(RunCounterValues, job.update, names, declared)
         self._counted, step_after = self._count(), self.step.ops.step_after
         with tf.control_dependencies([step_after]):
             fetches = StepFetches(self.step.worker.loss, step_after, self._count())
@@ -212,7 +215,7 @@ class ChiefTraining(WorkerTraining):
         self._enter_generation(ready)
         self._tracking.begin(functools.partial(self._tracked_run, ready.run_id))
         if self._start is None:
-            if any(found):  # the previous chief may have left a step unfinished
+            if any(found) and self.rack is None:  # the previous chief may have left a step unfinished
                 self.remove_replica(self.prepared.replica.index, session)
             self._start = (time.monotonic(), ready.step, float(session.run(self.step.ps.counters.examples)))
         if self._event_cuts is not None:
@@ -232,7 +235,7 @@ class ChiefTraining(WorkerTraining):
 
     def train(self, session: Any) -> None:
         """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
-        self.joined.membership.remove_replica = self.remove_replica
+        self.joined.membership.remove_replica = self._remove_absent
         self.joined.membership.awaited = self._awaited if self.step.ops.awaited is not None else None
         unhooked = self._unhooked_session()
         watcher = self._watcher = SaveWatcher(
@@ -305,7 +308,23 @@ class ChiefTraining(WorkerTraining):
         except PS_LOST_ERRORS as error:
             log.debug("the awaited replicas are unknown: %s", cause_of(error))
             return None
-        return int(step), [index for index, missing in enumerate(awaited) if missing]
+        indices = [index for index, missing in enumerate(awaited) if missing]
+        topology = self.prepared.topology
+        if topology is None:
+            return int(step), indices
+        tasks = [task for index in indices for task in topology.workers[index]]
+        replicas = [str(task) for task in self.prepared.cluster.replicas()]
+        return int(step), [replicas.index(task) for task in tasks]
+
+    def _remove_absent(self, index: int) -> bool:
+        """Removes an absent replica from the rounds on the ps; or its rack, once all its workers are absent."""
+        topology = self.prepared.topology
+        if topology is None:
+            return self.remove_replica(index)
+        place = topology.place(self.prepared.cluster.replicas()[index])
+        if any(task in self.joined.membership.present() for task in topology.workers[place.index]):
+            return True
+        return self.remove_pusher(place.index)
 
     def _observe_others(self, session: v1.Session) -> int:
         """Returns the global step; shows and saves the progress while only other tasks train."""

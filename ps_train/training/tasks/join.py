@@ -128,7 +128,7 @@ def _connect(
     """Connects to every ps and acquires the lease, whose renewals carry measurements and events of this task."""
     job, task, resolver = prepared.job, prepared.task, ClusterResolver(prepared.job)
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
-    lease, telemetry = Lease(stores[0], new_task_status(str(task))), TelemetrySource(recorder)
+    lease, telemetry = Lease(stores[0], new_task_status(str(task), job.rack)), TelemetrySource(recorder)
     _when_answered(lambda: lease.acquire(job.heartbeat_timeout_secs), stores[0], job)
     lease.telemetry = telemetry.read
     return resolver, stores, lease, telemetry

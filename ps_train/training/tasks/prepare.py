@@ -13,14 +13,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ps_train.base import gc_control
+from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.job_diff import job_fingerprint
 from ps_train.cluster.membership.preparing import told_as_preparing
 from ps_train.cluster.sessions.server import device_of
+from ps_train.cluster.topology import Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import DataSource
@@ -30,7 +32,7 @@ from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.towers import Towers, find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.base import Replica
-from ps_train.engine.variables.plan import Plan, make_plan
+from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.modeling.model import Model, ignores_data_dir
 from ps_train.modeling.splits import training_source
@@ -58,6 +60,7 @@ class Prepared:
       built: the graph of this task's replica if it is built already.
       warm_start: what the variables take of another training's checkpoint; None for nothing, and if this task is not
         the chief.
+      topology: the racks of the workers; None without racks, and before the tasks have told theirs (`--rack`).
     """
 
     job: Job
@@ -71,6 +74,7 @@ class Prepared:
     description: Mapping[str, Any]
     built: BuiltStep | None = None
     warm_start: FoundWarmStart | None = None
+    topology: Topology | None = None
 
     @property
     def is_chief(self) -> bool:
@@ -95,6 +99,7 @@ class Prepared:
             self.replica,
             device_of(self.task, self.cluster),
             self.towers,
+            None if self.topology is None else self.topology.place(self.task),
         )
         gc_control.collect_if_disabled()  # the graphs of trace and check
         began = time.monotonic()
@@ -132,6 +137,8 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
     Raises:
       ModelError, ConfigError: as `prepare`; or the model makes other variables.
     """
+    if job.rack and not job.rack_file:
+        raise ConfigError(f"{described(job, 'rack')} is not possible with this program: use --rack_file.")
     with told_as_preparing(job, task):
         prepared = _placed(job, task, model, training_source(model, job), variables)
         return dataclasses.replace(prepared, built=prepared.step())
@@ -140,8 +147,28 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
 def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: ModelVariables) -> Prepared:
     cluster = Cluster.of(job)
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
-    plan = make_plan(variables.specs(), len(cluster.ps))
-    return Prepared(job, task, cluster, model, source, variables, plan, find_towers(job), description)
+    topology = known_topology(job, task, cluster)
+    plan = plan_of(job, variables.specs(), cluster, topology)
+    if topology is not None:
+        description |= topology.described()
+    return Prepared(
+        job, task, cluster, model, source, variables, plan, find_towers(job), description, topology=topology
+    )
+
+
+def plan_of(job: Job, specs: Sequence[VariableSpec], cluster: Cluster, topology: Topology | None) -> Plan:
+    """Returns the plan of a job's variables.
+
+    Args:
+      job: gives `ps_placement`.
+      specs: the variables.
+      cluster: gives the number of ps.
+      topology: the racks, where `ps_placement` needs them.
+    """
+    num_ps = len(cluster.ps)
+    if job.ps_placement == "near" and topology is not None:
+        return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps))
+    return make_plan(specs, num_ps)
 
 
 def with_warm_start(prepared: Prepared, directory: str) -> Prepared:

@@ -43,6 +43,7 @@ from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
 from ps_train.training.loop.partition_client import PartitionClient, shard_client_of
+from ps_train.training.loop.rack import RackMember, leave_rack
 from ps_train.training.loop.session import (
     ClusterSessions,
     agree_with_chief,
@@ -54,6 +55,7 @@ from ps_train.training.loop.step_sources import StepSource, step_source
 from ps_train.training.tasks.final_evaluation import EvalWorker
 from ps_train.training.tasks.join import Joined
 from ps_train.training.tasks.prepare import Prepared
+from ps_train.training.tasks.racks import agree_on_topology, rack_member, with_topology
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ class WorkerTraining:
       shard_client: the client of dynamic sharding; None under static sharding, and before the graph is built.
       input_ended: True if this worker's input has ended.
       begun: True once the worker has begun to make steps.
+      rack: the worker among those of its rack; None without racks.
       loop: the loop of the present session; None before it.
       profile: with the tracer of this task's calls.
       save_steps: number of steps at whose multiples a burst ends because a checkpoint is due; 0 if it may end anywhere.
@@ -109,6 +112,7 @@ class WorkerTraining:
         self.loop: TrainingLoop | None = None
         self._generation = Generation("", "", 0.0)
         self._sessions_without_step = 0
+        self.rack: RackMember | None = None
         self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
         self.shard_client: OwnershipClient | None = None
@@ -130,6 +134,9 @@ class WorkerTraining:
         job, cluster, task, replica = prepared.job, prepared.cluster, prepared.task, prepared.replica
         self.agree()
         server = self._server or start_server(cluster.address(task), job, prepared.towers.cpus)
+        if job.has_racks:
+            self.prepared = prepared = with_topology(prepared, self.joined.stores[0])
+            self.rack = rack_member(prepared, self.joined)
         self.step, secs = prepared.step()
         self._preparation_secs = preparation_secs_of(secs)
         self._input = Input(
@@ -170,7 +177,11 @@ class WorkerTraining:
         """Trains in one session, in a separate thread: a call to a ps that fell silent does not end."""
         # Read before the addresses: otherwise a ps that moves now would go unnoticed.
         known = self.joined.heartbeat.ps_liveness.incarnations()
-        config = session_config(self.joined.resolver.current(), self.prepared.task, self.prepared.job)
+        link = self.rack.join() if self.rack is not None else None
+        if self.rack is not None and link is None:
+            self._park_forever()
+        address = link.address if link is not None else None
+        config = session_config(self.joined.resolver.current(), self.prepared.task, self.prepared.job, address)
         self.sessions = ClusterSessions(master, config, SessionGroup(self._preparation_secs))
 
         def train() -> None:
@@ -179,6 +190,7 @@ class WorkerTraining:
 
         def has_ended() -> bool:
             is_replaced = self.session_is_over() or self.joined.heartbeat.ps_liveness.incarnations() != known
+            is_replaced |= self.rack is not None and self.rack.session_is_over()
             return is_replaced or self._calls.is_stuck(time.monotonic())
 
         run_abandonable(train, self.sessions.group, has_ended)
@@ -194,7 +206,15 @@ class WorkerTraining:
         self.train(session)
 
     def _open(self, session: v1.Session) -> None:
+        rack = self.step.ops.rack
+        if self.rack is not None and rack is not None:
+            self.rack.begin(session, rack)
         self._opened = session, self.prepare_session(session)
+        if self.rack is not None and rack is not None:
+            assert self.prepared.topology is not None, "the step was built with it"
+            prepared, store = self.prepared, self.joined.stores[0]
+            agree_on_topology(self.prepared.topology, store, prepared.is_chief, prepared.job.startup_timeout_secs)
+            self.rack.await_values(session, rack)
 
     def prepare_session(self, session: v1.Session) -> int:
         """Waits until the chief has prepared the model, and opens the input; returns the global step."""
@@ -251,9 +271,11 @@ class WorkerTraining:
 
     def session_is_over(self) -> bool:
         """Returns True if the generation in which this task trains has ended."""
-        return self._generation.generation != "" and self.joined.heartbeat.ps_liveness.generation_changed(
-            self._generation.generation, self._generation.since
-        )
+        if self._generation.generation == "":
+            return False
+        if self.rack is not None and self.rack.session_is_over():
+            return True
+        return self.joined.heartbeat.ps_liveness.generation_changed(self._generation.generation, self._generation.since)
 
     def _end_training(self, hook: str) -> None:
         """Ends the training of this task at the request of a hook."""
@@ -318,6 +340,13 @@ class WorkerTraining:
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
         """Removes a replica until it makes a step again, in `session` or the current one; True if it was possible."""
         ops, session = self.step.ops, session or self.session
+        if session is not None and self.rack is not None and ops.rack is not None:
+            return leave_rack(session, ops.rack, self.rack.rank)
+        return self.remove_pusher(index, session)
+
+    def remove_pusher(self, index: int, session: v1.Session | None = None) -> bool:
+        """Removes a replica, or a rack, from the rounds on the ps; returns True if it was possible."""
+        ops, session = self.step.ops, session or self.session
         if ops.remove is None or session is None:
             return True
         try:
@@ -345,6 +374,8 @@ class WorkerTraining:
         if self.shard_client is not None:
             self.shard_client.close()
         self.profile.close()
+        if self.rack is not None and self.rack.is_relaying:  # else the end of the process would wait for its call
+            self.sessions.group.close()
 
     def park(self, within_secs: float) -> bool:
         """Stops making steps; called by another thread.  Returns True if training stopped in time."""

@@ -1,0 +1,96 @@
+"""Succession of a rack's aggregator: which worker of the rack has the role, and when another one takes it.
+
+    succession = Succession("worker:1", process_id, lease_secs=10)
+    succession.update(found, time.monotonic())          # the records of ps 0, whenever they were read
+    succession.decide(lost_term="")                     # Choice.CLAIM, Choice.USE or Choice.WAIT
+
+The role is a record in the store of ps 0, which workers replace by compare-and-set, so two workers never take it at the
+same time.  Each time has a term of its own.  A worker that loses its session with the aggregator, or sees another term,
+opens a new session.
+
+Pure: the caller passes the records that were read, and the time.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from ps_train.base.process_ids import process_exited
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.liveness import LivenessTracker
+from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
+
+_GAP_SECS = 2.0
+"""Seconds between two readings of the records from which on ps 0 has not answered in between."""
+
+
+class Choice(enum.Enum):
+    """The next action of a worker: take the role, open a session with the aggregator, or look again later."""
+
+    CLAIM = "claim"
+    USE = "use"
+    WAIT = "wait"
+
+
+class Succession:
+    """The role of the aggregator, as one worker of the rack sees it.
+
+    Args:
+      rack: name of the rack.
+      process_id: of this worker's process.
+      lease_secs: seconds that the aggregator may be silent.
+
+    Attributes:
+      text: the record of the role as it was read last; "" for none.
+    """
+
+    def __init__(self, rack: str, process_id: str, lease_secs: float) -> None:
+        self._key, self._process_id, self._lease_secs = records.aggregator_key(rack), process_id, lease_secs
+        self._tracker = LivenessTracker()
+        self._is_dead, self._updated_at = False, -1.0
+        self.text = ""
+
+    @property
+    def role(self) -> Aggregator | None:
+        """The aggregator; None while no worker has taken the role."""
+        return Aggregator.from_json(self.text) if self.text else None
+
+    def update(self, found: Mapping[str, str], now: float) -> None:
+        """Takes in the records of ps 0.
+
+        Args:
+          found: its keys and values.
+          now: seconds of a monotonic clock.
+        """
+        if 0 <= self._updated_at < now - _GAP_SECS:  # no heartbeat could be read, nor written perhaps
+            self._tracker.extend(now - self._updated_at)
+        self._updated_at = now
+        self.text = found.get(self._key, "")
+        role = self.role
+        self._is_dead = role is not None and self._has_died(role, task_statuses(found), now)
+
+    def _has_died(self, role: Aggregator, statuses: list[TaskStatus], now: float) -> bool:
+        status = next((one for one in statuses if one.task == role.task), None)
+        sign = (role.term, status.sign_of_life if status is not None else None)
+        silent = self._tracker.silent_secs(self._key, sign, now) > self._lease_secs
+        if status is None or silent:
+            return silent
+        has_other_process = status.process_id != role.process_id and status.state != TaskState.PREPARING
+        return has_other_process or status.state in (TaskState.LEFT, TaskState.FAILED) or process_exited(status)
+
+    def is_over(self, term: str) -> bool:
+        """Returns whether the term of the aggregator that a session was opened with has ended."""
+        role = self.role
+        return role is None or role.term != term or self._is_dead
+
+    def decide(self, lost_term: str = "") -> Choice:
+        """Returns the next action of this worker, which has no session.
+
+        Args:
+          lost_term: the term in which this process had the role and lost its session; "" if it had none.
+        """
+        role = self.role
+        if role is None or self._is_dead or (role.process_id == self._process_id and role.term == lost_term):
+            return Choice.CLAIM
+        return Choice.USE if role.is_ready else Choice.WAIT

@@ -1,0 +1,135 @@
+"""Topology: the rack of each task, from `--rack_file` or from the `--rack` that each worker was given.
+
+    racks = racks_of_file("racks.json", cluster)        # {"ps:0": "a", "worker:0": "a", "worker:1": "b"}
+    topology = Topology.of(racks, cluster)
+    topology.place(Task("worker", 1))                   # Place(name="b", index=1, count=2, rank=0, size=1)
+
+Imports no TensorFlow and never uses the network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import UntrustedError, parse_json
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.config.fields import shown, source_of
+from ps_train.config.job import Job, Task
+from ps_train.config.job_values import described
+from ps_train.config.validators import is_rack, rack_or_none
+
+_MOST_BYTES = 16 << 20
+_EXAMPLE = 'for example {"host1": "a", "host2": "b"}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The place of a worker among the racks.
+
+    Attributes:
+      name: name of its rack.
+      index: index of its rack among the racks with workers.
+      count: number of these racks.
+      rank: index of the worker in its rack.
+      size: number of workers in the rack.
+    """
+
+    name: str
+    index: int
+    count: int
+    rank: int
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """The racks of a job's workers.
+
+    Attributes:
+      names: names of the racks with workers, in the order of their first worker.
+      workers: for each of them its workers, in the order of their replica index.
+      racks: task name to rack, of the ps too where they are known.
+    """
+
+    names: tuple[str, ...]
+    workers: tuple[tuple[str, ...], ...]
+    racks: Mapping[str, str]
+
+    @classmethod
+    def of(cls, racks: Mapping[str, str], cluster: Cluster) -> Topology:
+        """Returns the topology in which each task has that rack; every worker of the cluster must have one."""
+        tasks = [str(task) for task in cluster.replicas()]
+        names = tuple(dict.fromkeys(racks[task] for task in tasks))
+        return cls(names, tuple(tuple(task for task in tasks if racks[task] == name) for name in names), dict(racks))
+
+    def place(self, task: Task) -> Place:
+        """Returns the place of a worker."""
+        index = self.names.index(self.racks[str(task)])
+        workers = self.workers[index]
+        return Place(self.names[index], index, len(self.names), workers.index(str(task)), len(workers))
+
+    def ps_of_largest(self, num_ps: int) -> list[int]:
+        """Returns the ps in the rack with the most workers, of the racks that have ps; the first rack of equal ones.
+
+        Args:
+          num_ps: number of ps, of which the racks must be known.
+        """
+        of_ps = [self.racks[f"ps:{index}"] for index in range(num_ps)]
+        sizes = {name: len(workers) for name, workers in zip(self.names, self.workers, strict=True)}
+        largest = max(dict.fromkeys([*self.names, *of_ps]), key=lambda name: (name in of_ps, sizes.get(name, 0)))
+        return [index for index, name in enumerate(of_ps) if name == largest]
+
+    def described(self) -> dict[str, str]:
+        """Returns the rack of each task, as a part of the description on which all tasks agree."""
+        return {f"rack of {task}": name for task, name in sorted(self.racks.items())}
+
+
+def racks_of_file(job: Job, cluster: Cluster) -> dict[str, str]:
+    """Returns the rack of each ps and worker from the `rack_file`.
+
+    It is a JSON object of racks by host; a task's name, such as worker:1, stands before its host.
+
+    Raises:
+      ConfigError: the file cannot be read, is not such an object, or lacks a task.
+    """
+    named = described(job, "rack_file")
+    try:
+        with open(job.rack_file, "rb") as file:
+            found = parse_json(file.read(_MOST_BYTES + 1), _MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{named} cannot be read: {error.strerror}.") from None
+    except UntrustedError as error:
+        raise ConfigError(f"{named} is not a JSON file: {error}; use {_EXAMPLE}.") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{named} is not a JSON object: use {_EXAMPLE}.")
+    for key, rack in found.items():
+        if not isinstance(rack, str) or not is_rack(rack):
+            text = rack if isinstance(rack, str) else json.dumps(rack)
+            raise ConfigError(f"{named} has the rack {shown(text)} for {shown(key)}: use {rack_or_none.allowed}.")
+    racks: dict[str, str] = {}
+    for task, address in cluster.tasks().items():
+        place = next((found[key] for key in (task, str(address), address.host) if key in found), None)
+        if place is None:
+            raise ConfigError(f"{named} has no rack for {task} at {address}: add {address.host} or {task}.")
+        racks[task] = place
+    return racks
+
+
+def known_topology(job: Job, task: Task, cluster: Cluster) -> Topology | None:
+    """Returns the topology of a job with a `rack_file`; None without one.
+
+    Raises:
+      ConfigError: the file is not valid, lacks a task, or contradicts the task's own `rack`.
+    """
+    if not job.rack_file:
+        return None
+    racks = racks_of_file(job, cluster)
+    if job.rack and racks.get(str(task), job.rack) != job.rack:
+        raise ConfigError(
+            f"{described(job, 'rack')}, but rack_file{source_of(job.sources, 'rack_file')} has the rack "
+            f"{racks[str(task)]} for {task}: leave one of them out."
+        )
+    return Topology.of(racks, cluster)

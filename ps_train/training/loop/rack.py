@@ -1,0 +1,245 @@
+"""A worker among those of its rack: it finds the aggregator, or is it.
+
+    member = RackMember(prepared, joined)
+    link = member.join()                    # before each session: the server to meet on
+    member.begin(session, ops)              # in the new session
+    member.await_values(session, ops)       # when the model is ready
+
+The aggregator runs the rack's relay in a thread, beside its own steps, and removes the workers of its rack that have
+fallen silent.  The chief removes a rack when it has no worker left.
+
+A lost aggregator ends the sessions of its rack, as a lost ps does.  The workers then agree on another one
+(`cluster/membership/succession.py`), which begins with the values of the present round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import LostTaskError
+from ps_train.cluster.addresses.cluster import Address
+from ps_train.cluster.membership import records
+from ps_train.cluster.membership.connect import NotReadyError, check_reachable
+from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
+from ps_train.cluster.membership.membership import Membership
+from ps_train.cluster.membership.records import Aggregator, task_statuses
+from ps_train.cluster.membership.succession import Choice, Succession
+from ps_train.cluster.sessions.abandonable import BackgroundTask
+from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
+from ps_train.cluster.sessions.server import start_rack_server
+from ps_train.config.job import Job
+from ps_train.engine.updates.rack_ops import RackOps
+
+log = logging.getLogger(__name__)
+
+_POLL_SECS, _GAP_SECS = 0.05, 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class RackLink:
+    """The aggregator that a session is opened with.
+
+    Attributes:
+      role: its record.
+      is_own: True if this process is the aggregator.
+    """
+
+    role: Aggregator
+    is_own: bool
+
+    @property
+    def address(self) -> Address:
+        """The address of its server."""
+        return Address.parse(self.role.address, "the record of the aggregator")
+
+
+class RackMember:
+    """One worker of a rack.
+
+    Args:
+      job: the job.
+      rack: name of the rack.
+      workers: its workers, by rank.
+      task: this worker.
+      host: the host by which others reach this process.
+      process_id: of this process.
+      store: of ps 0.
+      is_stopping: returns True when this process ends.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        rack: str,
+        workers: tuple[str, ...],
+        task: str,
+        host: str,
+        process_id: str,
+        store: KeyValueStore,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._job, self._rack, self._workers, self._task, self._host = job, rack, workers, task, host
+        self._process_id, self._store, self._is_stopping = process_id, store, is_stopping
+        self._succession = Succession(rack, process_id, job.heartbeat_timeout_secs)
+        now = time.monotonic()
+        self._members = Membership(workers, job.startup_timeout_secs, job.heartbeat_timeout_secs, now)
+        self._updated_at, self._lock, self._run = now, threading.Lock(), BackgroundTask()
+        self._server: tuple[Any, Address] | None = None
+        self._link: RackLink | None = None
+        self._relay: _Relay | None = None
+        self._remove: Callable[[int], bool] | None = None
+
+    @property
+    def rank(self) -> int:
+        """The worker's index in its rack."""
+        return self._workers.index(self._task)
+
+    def update(self, found: Mapping[str, str]) -> None:
+        """Takes in the records of ps 0; removes the silent workers of the rack if this is the aggregator."""
+        now = time.monotonic()
+        with self._lock:
+            self._succession.update(found, now)
+            if now - self._updated_at > _GAP_SECS:
+                self._members.extend_deadlines(now - self._updated_at)
+            self._updated_at = now
+            for change in self._members.update(task_statuses(found), now):
+                if self._link is not None and self._link.is_own:
+                    log.info("rack %s: %s %s", self._rack, change.location, change.reason)
+            absent = self._members.absent
+        if absent and self._remove is not None:
+            self._run(lambda: self._remove_all(absent))
+
+    def _remove_all(self, absent: list[str]) -> None:
+        for task in absent:
+            if self._remove is None or not self._remove(self._workers.index(task)):
+                return
+
+    def join(self) -> RackLink | None:
+        """Waits for an aggregator, or becomes it; returns the link for a session, None if this process ends."""
+        lost_term = self._link.role.term if self._link is not None and self._link.is_own else ""
+        self._end_session()
+        while not self._is_stopping():
+            try:
+                link = self._look(lost_term)
+            except LostTaskError as error:  # the heartbeat limits the time
+                log.debug("the aggregator of rack %s is not known: %s", self._rack, error)
+                link = None
+            if link is not None:
+                self._link = link
+                return link
+            time.sleep(_POLL_SECS)
+        return None
+
+    def _look(self, lost_term: str) -> RackLink | None:
+        self.update(self._store.items())
+        with self._lock:
+            choice, role, text = self._succession.decide(lost_term), self._succession.role, self._succession.text
+        if choice == Choice.CLAIM:
+            return self._claim(text)
+        if choice == Choice.WAIT or role is None:
+            return None
+        link = RackLink(role, role.process_id == self._process_id)
+        try:
+            check_reachable(link.address)
+        except NotReadyError:  # its heartbeat decides
+            return None
+        return link
+
+    def _claim(self, before: str) -> RackLink | None:
+        if self._server is None:
+            self._server = start_rack_server(self._host, self._job)
+        role = Aggregator(self._task, self._process_id, str(self._server[1]), uuid.uuid4().hex)
+        if self._store.compare_and_set(records.aggregator_key(self._rack), before, role.to_json()) != before:
+            return None
+        former = Aggregator.from_json(before).task if before else ""
+        log.warning(
+            "%s adds up the gradients of rack %s now%s",
+            self._task,
+            self._rack,
+            f", in the place of {former}" if former not in ("", self._task) else "",
+        )
+        with self._lock:
+            self._succession.text = role.to_json()
+        return RackLink(role, True)
+
+    def begin(self, session: v1.Session, ops: RackOps) -> None:
+        """Makes the state of the rack in a new session if this is the aggregator, and lets the others in."""
+        link = self._link
+        assert link is not None, "the session was opened with it"
+        if not link.is_own:
+            return
+        ops.prepare(session)
+        ready = dataclasses.replace(link.role, is_ready=True)
+        key = records.aggregator_key(self._rack)
+        if self._store.compare_and_set(key, link.role.to_json(), ready.to_json()) != link.role.to_json():
+            raise tf.errors.AbortedError(None, None, f"another worker has taken the role of rack {self._rack}")
+        with self._lock:
+            self._succession.text = ready.to_json()
+        self._remove = lambda rank: leave_rack(session, ops, rank)
+
+    def await_values(self, session: v1.Session, ops: RackOps) -> None:
+        """Waits for the first values of the rack; the aggregator begins to relay them."""
+        assert self._link is not None, "the session was opened with it"
+        if self._link.is_own:
+            self._relay = _Relay(session, ops, self._job.max_steps)
+        while not session.run(ops.is_published):
+            if self.session_is_over() or self._is_stopping():
+                raise tf.errors.AbortedError(None, None, f"the aggregator of rack {self._rack} is lost")
+            time.sleep(_POLL_SECS)
+
+    def session_is_over(self) -> bool:
+        """Returns True if the session's aggregator is lost, or its relay has failed."""
+        if self._link is None or (self._relay is not None and self._relay.failed):
+            return self._link is not None
+        with self._lock:
+            return self._succession.is_over(self._link.role.term)
+
+    def _end_session(self) -> None:
+        self._link = self._relay = self._remove = None
+
+    @property
+    def is_relaying(self) -> bool:
+        """True while the relay of this process is inside a call."""
+        return self._relay is not None and self._relay.thread.is_alive()
+
+
+class _Relay:
+    """The relay of a rack: a thread that makes one round of the rack after the other, until the last one.
+
+    Attributes:
+      failed: True once a call has failed; the session is lost then.
+    """
+
+    def __init__(self, session: v1.Session, ops: RackOps, max_steps: int) -> None:
+        self._session, self._ops, self._max_steps = session, ops, max_steps
+        self.failed = False
+        self.thread = threading.Thread(target=self._work, daemon=True, name="relay")
+        self.thread.start()
+
+    def _work(self) -> None:
+        fetches = {"train": self._ops.relay, "step": self._ops.relayed_step}
+        try:
+            while self._session.run(fetches, options=UNBOUNDED_CALL)["step"] < self._max_steps:
+                pass
+        except (tf.errors.OpError, RuntimeError) as error:
+            log.info("the relay of the rack has ended: %s", cause_of(error))
+            self.failed = True
+
+
+def leave_rack(session: v1.Session, ops: RackOps, rank: int) -> bool:
+    """Removes a worker from the rounds of its rack until it makes a step again; returns whether it was possible."""
+    try:
+        session.run(ops.leave, {ops.leaver: rank}, options=SHORT_CALL)
+    except PS_LOST_ERRORS as error:
+        log.debug("the worker of rank %d could not be removed: %s", rank, cause_of(error))
+        return False
+    return True
