@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.sessions.server import device_of, session_config
+from ps_train.cluster.topology import Place, Topology
 from ps_train.config.job import Job, Task
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
@@ -29,6 +31,7 @@ from ps_train.engine.variables.trace import trace
 from ps_train.engine.variables.variables import OF_PS
 from ps_train.modeling.model import Model
 from ps_train.training.loop.recovery import make_savers
+from tests.support.processes import eventually
 from tests.support.servers import POOL
 
 
@@ -43,8 +46,10 @@ class InProcessCluster:
         directory: pathlib.Path | None = None,
         partition_bytes: int = 1 << 10,
         declared: int | None = None,
+        racks: Sequence[str] = (),
         **fields: Any,
     ) -> None:
+        """`racks` are those of the workers, in order; the relays of `start_relays` then make their rounds."""
         if declared is not None:  # the other workers join
             fields = {"max_workers": 16, "num_workers": declared, **fields}
         towers = find_towers(Job(**{name: fields[name] for name in ("towers", "batch_size") if name in fields}))
@@ -56,6 +61,12 @@ class InProcessCluster:
             **{"keep_checkpoints": 3, "shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
+        self.topology = None
+        self.rack_servers: dict[str, Any] = {}
+        if racks:
+            named = dict(zip(map(str, cluster.replicas()), racks, strict=True))
+            self.topology = Topology.of(named, cluster)
+            self.rack_servers = dict(zip(self.topology.names, POOL.take(len(self.topology.names)), strict=True))
         self.model, self.targets = model, [server.target for server in servers[num_ps:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
@@ -69,14 +80,40 @@ class InProcessCluster:
         for index, task in enumerate(tasks):
             replica = Replica.of(cluster, task)
             step = build_train_step(
-                GraphSpec(self.job, model, source, traced, self.plan, replica, device_of(task), towers)
+                GraphSpec(
+                    self.job, model, source, traced, self.plan, replica, device_of(task), towers, self._place(task)
+                )
             )
             if index == 0 and directory is not None:
                 with step.graph.as_default():
                     self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), device_of(task))
             self.steps.append(step)
             self.replicas.append(replica)
-            self.sessions.append(POOL.session(self.targets[index], step.graph, session_config(cluster, task, self.job)))
+            self.sessions.append(POOL.session(self.targets[index], step.graph, self._config(task)))
+
+    def _place(self, task: Task) -> Place | None:
+        return None if self.topology is None else self.topology.place(task)
+
+    def _config(self, task: Task) -> v1.ConfigProto:
+        place = self._place(task)
+        rack = None if place is None else Address.parse(self.rack_servers[place.name].host, "tests")
+        return session_config(self._cluster, task, self.job, rack)
+
+    def start_relay(self, worker: int) -> threading.Thread:
+        """Makes a worker the aggregator of its rack; the thread relays until max_steps, or until a call fails."""
+        ops, session = self.steps[worker].ops.rack, self.sessions[worker]
+        assert ops is not None
+        ops.prepare(session)
+
+        def relay() -> None:
+            with contextlib.suppress(tf.errors.OpError, RuntimeError):
+                while session.run([ops.relay, ops.relayed_step])[1] < self.job.max_steps:
+                    pass
+
+        thread = threading.Thread(target=relay, daemon=True)
+        thread.start()
+        eventually(lambda: session.run(ops.is_published), 20, "the first values of the rack")
+        return thread
 
     def start(self, restore: bool = False) -> int | None:
         """Initialises (or restores) the model and opens every worker's input."""
@@ -97,10 +134,35 @@ class InProcessCluster:
 
     def open_again(self, index: int) -> None:
         """A new session of the same worker, as after a ps was lost."""
-        config = session_config(self._cluster, Task("worker", index), self.job)
+        config = self._config(Task("worker", index))
         self.sessions[index] = POOL.session(self.targets[index], self.steps[index].graph, config)
         self.steps[index].local.prepare(self.sessions[index])
         self.sessions[index].run(self.steps[index].steps_per_call(0)["train"])
+
+    def membership(self, worker: int) -> np.ndarray:
+        """The membership of each worker in the rack of one of them."""
+        return self._rack_state(worker)[0]
+
+    def arrived(self, worker: int) -> np.ndarray:
+        """The workers in the rack of one of them whose push is there."""
+        return self._rack_state(worker)[1]
+
+    def _rack_state(self, worker: int) -> np.ndarray:
+        graph = self.steps[worker].graph
+        return self.sessions[worker].run(graph.get_tensor_by_name("ps_train/rack/state/Read/ReadVariableOp:0"))
+
+    def change_rack_server(self, rack: str) -> None:
+        """Another server for a rack, as after the loss of its aggregator; its workers then need new sessions."""
+        (self.rack_servers[rack],) = POOL.take(1)
+
+    def train_of(self, workers: Sequence[int], steps: int) -> None:
+        """Some workers make so many steps, all at the same time."""
+
+        def work(index: int) -> None:
+            for _ in range(steps):
+                self.sessions[index].run(self.steps[index].steps_per_call(1))
+
+        in_parallel([lambda index=index: work(index) for index in workers])
 
     def train(self, steps: int, run: int = 1) -> None:
         """Every worker makes so many steps, all at the same time, in runs of that length."""

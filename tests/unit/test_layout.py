@@ -21,6 +21,9 @@ LARGE = 40
 """Lines with a statement from which on a module has a test file of its own, or is in COVERED_BY."""
 
 COVERED_BY = {
+    # Workers of a rack, judged by jobs whose aggregator is killed.
+    "training/loop/rack.py": "tests/process/test_racks.py",
+    "training/tasks/racks.py": "tests/process/test_racks.py",
     # Parts of readers, judged by what is read.
     "data/bad_records.py": "tests/unit/data/test_record_parser.py",
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions.server import device_of
+from ps_train.cluster.topology import known_topology
 from ps_train.commands.doctor.findings import OK, WARN, Finding
 from ps_train.commands.doctor.host import own_memory_bytes
 from ps_train.config.file_systems import check_file_systems
@@ -24,13 +25,14 @@ from ps_train.engine.checkpoint.export import prepare_export
 from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.train_step import build_train_step
 from ps_train.engine.updates.base import Replica
-from ps_train.engine.variables.plan import Plan, human_bytes, make_plan
+from ps_train.engine.variables.plan import Plan, human_bytes
 from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import training_source
 from ps_train.observe.status.event_model import Traffic
 from ps_train.training.tasks.model_check import check_model
 from ps_train.training.tasks.model_directory import check_model_dir
+from ps_train.training.tasks.prepare import plan_of
 
 _LARGE_IMBALANCE = 2.0
 _WORKER_COPIES = 3
@@ -101,7 +103,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     source = training_source(model, job)
     variables = trace(model, source, job.min_batch_size, job.seed)
     check_model(model, job, variables)
-    plan = make_plan(variables.specs(), len(cluster.ps))
+    plan = plan_of(job, variables.specs(), cluster, known_topology(job, cluster.chief, cluster))
     state, stored, tables = _state_bytes(job, cluster, model, variables, plan, source)
     own = own_memory_bytes()
     dense = [_dense_bytes(variables, plan, ps) for ps in range(plan.num_ps)]

@@ -92,6 +92,11 @@ class RuleSource:
     def rules(self) -> Rules:
         """Returns the rules as they should be now; raises ConfigError if no task of the job is on this host."""
         job = self._parsed.job
+        if job.has_racks:
+            raise ConfigError(
+                f"{described(job, 'rack_file' if job.rack_file else 'rack')} is not possible with the firewall: the "
+                "workers of a rack meet on a free port, which no rule can name; leave the racks out."
+            )
         cluster = Cluster.of(job)
         tasks = cluster.tasks()
         before, self._known = self._known, {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
 from ps_train.cluster.sessions.server import device_of
+from ps_train.cluster.topology import known_topology
 from ps_train.commands.launch.preflight import local_cluster
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
@@ -15,10 +16,10 @@ from ps_train.config.job_values import described
 from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.train_step import build_train_step
 from ps_train.engine.updates.base import Replica
-from ps_train.engine.variables.plan import make_plan
 from ps_train.engine.variables.trace import trace
 from ps_train.modeling.model import load_model
 from ps_train.modeling.splits import training_source
+from ps_train.training.tasks.prepare import plan_of
 from ps_train.training.tasks.warm_starts import find_warm_start
 
 
@@ -40,7 +41,7 @@ def dry_run(job: Job, console: Console) -> int:
         )
         return EXIT_DONE
     chief = cluster.chief
-    plan = make_plan(variables.specs(), len(cluster.ps))
+    plan = plan_of(job, variables.specs(), cluster, known_topology(job, chief, cluster))
     spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief, cluster))
     step = build_train_step(spec)
     with step.graph.as_default():

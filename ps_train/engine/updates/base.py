@@ -148,7 +148,6 @@ class StepOps:
     push_counters: Sequence[Any] = ()
     step_gate: str | None = None
     wait_limit: AdaptedValue | None = None
-    wait_limit: WaitLimit | None = None
     rack: RackOps | None = None
 
 

@@ -17,6 +17,7 @@ Files:
     loop.py              The training loop: steps in bursts
     partition_client.py  Client of data without an end: a worker owns partitions, and makes a step for each batch that
                            it has read
+    rack.py              A worker among those of its rack: it finds the aggregator, or is it
     recovery.py          Recovery of the model's state on the ps by the chief: at the start, and after a ps lost its
                            state
     session.py           The session of a training task

@@ -36,6 +36,7 @@ Files:
                            process
     ps.py                The role of a parameter server: it serves its part of the variables until the job is over, then
                            exits by itself
+    racks.py             The racks of a job: each worker learns the rack of every other one, and all of them agree
     warm_starts.py       The warm start of a job, found before any other process is called
     worker.py            The role of a worker or of the chief (worker 0 unless a chief is named), from start to exit:
                            prepare, join, train

@@ -28,8 +28,8 @@ def refusal(name, value):
 @pytest.mark.parametrize("name", [*LOCAL_PATHS, *REMOTE_PATHS])
 def test_a_job_has_the_home_directory_in_the_place_of_a_tilde(name, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
-    assert getattr(Job(**{"warm_start": "old", name: "~/x"}), name) == "/home/me/x"
-    assert getattr(Job(**{"warm_start": "old", name: "x/~"}), name) == "x/~"
+    assert getattr(Job(**{"update": "sync", "warm_start": "old", name: "~/x"}), name) == "/home/me/x"
+    assert getattr(Job(**{"update": "sync", "warm_start": "old", name: "x/~"}), name) == "x/~"
 
 
 def test_a_home_directory_that_does_not_exist_is_refused():

@@ -87,3 +87,29 @@ def test_what_is_not_for_the_sharding_is_refused(fields, text):
         Job(**fields)
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"update": "async"}, "rack=a is for update=sync, but update=async."),
+        ({"backup_workers": 1}, "backup_workers=1 is not possible with rack=a: a rack pushes the sum"),
+        ({"max_workers": 4}, "max_workers=4 is not possible with rack=a: the racks of all workers must be known"),
+        ({"push_codec": "int8"}, "push_codec=int8 is not possible with rack=a: the sums of a rack"),
+        ({"pull_codec": "int8"}, "pull_codec=int8 is not possible with rack=a: values are passed on"),
+        ({"compute_dtype": "bfloat16"}, "compute_dtype=bfloat16 is not possible with rack=a: values are passed on"),
+        ({"sharding": "dynamic"}, "sharding=dynamic is not possible with rack=a: the ps note the examples"),
+        ({"batch_size": "8..32"}, "batch_size=8..32 is not possible with rack=a: the measured time"),
+        ({"steps_per_run": "4"}, "steps_per_run=4 is not possible with rack=a: a rack's workers meet in every step"),
+        ({"rack": "a b"}, "rack=a b is not valid: use letters, digits, '.', '_' and '-', at most 63."),
+        ({"rack": "", "ps_placement": "near"}, "ps_placement=near needs the racks of the ps: add --rack_file."),
+    ],
+)
+def test_what_is_not_possible_with_racks_is_refused_with_the_reason(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**{"rack": "a", "update": "sync", **fields})
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_steps_of_racks_are_calls_of_their_own():
+    assert Job(rack="a", update="sync").longest_call == 1

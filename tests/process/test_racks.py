@@ -1,0 +1,93 @@
+"""Workers in racks, as real processes: one that adds up the gradients of its rack is killed, and another one does."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.support.long import long
+from tests.support.processes import Process, Processes, TestCluster, eventually
+
+HEARTBEAT_SECS = 3
+
+
+def cluster_of(processes: Processes, *flags: str) -> TestCluster:
+    own = ["--update=sync", "--log_secs=0.2", f"--heartbeat_timeout_secs={HEARTBEAT_SECS}", *flags]
+    cluster = TestCluster(processes, 2, 4, *own)
+    cluster.flags.append("--model=tests.support.models:Linear")
+    return cluster
+
+
+RACKS = {"127.0.0.1": "a", "worker:2": "b", "worker:3": "b"}
+
+
+def steps_shown(process: Process) -> int:
+    return max((int(line.split()[1].split("/")[0]) for line in process.lines if line.startswith("step ")), default=0)
+
+
+def aggregator(workers: list[Process], rack: str) -> int:
+    """The worker that has taken the role last."""
+    found = [
+        (line, index)
+        for index, worker in enumerate(workers)
+        for line in worker.lines
+        if f"adds up the gradients of rack {rack} now" in line
+    ]
+    return found[-1][1] if found else -1
+
+
+def goes_on(chief: Process) -> None:
+    now = steps_shown(chief)
+    eventually(lambda: steps_shown(chief) > now, 40, "progress")
+
+
+@pytest.mark.parametrize("victim", ["aggregator", long("both workers"), long("stopped")])
+def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: Processes, victim: str) -> None:
+    path = processes.directory / "racks.json"
+    path.write_text(json.dumps(RACKS))
+    cluster = cluster_of(processes, "--max_steps=100000000", f"--rack_file={path}")
+    ps, workers = cluster.start_all()
+    chief = workers[0]
+    chief.wait_for("step ", 60)
+    index = aggregator(workers, "b")
+    assert index in (2, 3)
+    other = 5 - index
+    if victim == "stopped":
+        workers[index].send(signal.SIGSTOP)
+    else:
+        workers[index].send(signal.SIGKILL)
+    if victim == "both workers":
+        workers[other].send(signal.SIGKILL)
+        chief.wait_for("the quorum is now 2 of 4 workers", 40)
+    else:
+        taken = f"worker:{other} adds up the gradients of rack b now, in the place of worker:{index}"
+        workers[other].wait_for(taken, 40)
+    goes_on(chief)
+    if victim == "stopped":
+        workers[index].send(signal.SIGCONT)
+        chief.wait_for(f"pid {workers[index].pid} is back", 40)
+    else:
+        workers[index] = cluster.start("worker", index, "--verbose")
+        chief.wait_for(f"pid {workers[index].pid} is back", 60)
+        workers[index].wait_for("first step at global step", 60)
+    goes_on(chief)
+    chief.send(signal.SIGINT)
+    alive = [w for i, w in enumerate(workers) if victim != "both workers" or i != other]
+    for process in [*alive, *ps]:
+        assert process.wait(30) == 130, process.output
+
+
+def test_a_job_whose_workers_each_know_their_rack_ends_with_exactly_its_steps_and_examples(
+    processes: Processes,
+) -> None:
+    cluster = cluster_of(processes, "--max_steps=40", "--batch_size=8")
+    ps = [cluster.start("ps", index) for index in range(2)]
+    workers = [cluster.start("worker", index, f"--rack={rack}") for index, rack in enumerate("abab")]
+    for process in [*workers, *ps]:
+        assert process.wait(120) == 0, process.output
+    result = json.loads((cluster.model_dir / "result.json").read_text())
+    assert result["global_step"] == 40
+    assert result["examples"] == 40 * 8 * 4
+    assert set(result["waiting"]["per_worker"]) == {"rack a", "rack b"}

@@ -1,0 +1,83 @@
+"""Racks of tasks from a file, the places that follow from them, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ps_train.base.errors import ConfigError
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.topology import Place, Topology, known_topology, racks_of_file
+from ps_train.config.job import Job, Task
+
+
+def job_of(path, racks, **fields):
+    path.write_text(racks if isinstance(racks, str) else json.dumps(racks))
+    hosts = {"ps_hosts": ("p:1", "q:1"), "worker_hosts": ("p:2", "q:2", "q:3", "r:2")}
+    return Job(update="sync", rack_file=str(path), **{**hosts, **fields})
+
+
+def test_a_task_has_the_rack_of_its_host_unless_it_is_named_itself(tmp_path):
+    job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b", "q:3": "c", "worker:3": "a"})
+    racks = racks_of_file(job, Cluster.of(job))
+    assert racks == {"ps:0": "a", "ps:1": "b", "worker:0": "a", "worker:1": "b", "worker:2": "c", "worker:3": "a"}
+    topology = Topology.of(racks, Cluster.of(job))
+    assert topology.names == ("a", "b", "c")
+    assert topology.workers == (("worker:0", "worker:3"), ("worker:1",), ("worker:2",))
+    assert topology.place(Task("worker", 3)) == Place("a", 0, 3, 1, 2)
+    assert topology.place(Task("worker", 2)) == Place("c", 2, 3, 0, 1)
+
+
+def test_the_chief_is_the_first_worker_of_its_rack(tmp_path):
+    job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b"}, chief_hosts=("r:9",))
+    topology = known_topology(job, Task("worker", 1), Cluster.of(job))
+    assert topology.names == ("b", "a")
+    assert topology.workers[0] == ("chief:0", "worker:1", "worker:2", "worker:3")
+
+
+@pytest.mark.parametrize(
+    ("racks", "ps"),
+    [
+        ({"p": "a", "q": "b", "r": "b"}, [1]),
+        ({"p": "a", "q": "b", "r": "a"}, [0]),
+        ({"p": "a", "q": "a", "r": "b"}, [0, 1]),
+    ],
+)
+def test_the_ps_of_the_largest_rack(tmp_path, racks, ps):
+    job = job_of(tmp_path / "racks", racks)
+    assert known_topology(job, Task("ps", 0), Cluster.of(job)).ps_of_largest(2) == ps
+
+
+def test_a_rack_without_ps_is_not_the_largest(tmp_path):
+    job = job_of(tmp_path / "racks", {"ps:0": "a", "ps:1": "a", "p": "a", "q": "b", "r": "b"})
+    assert known_topology(job, Task("ps", 0), Cluster.of(job)).ps_of_largest(2) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("racks", "text"),
+    [
+        ("{", "is not a JSON file: it is not JSON"),
+        ([], 'is not a JSON object: use for example {"host1": "a", "host2": "b"}.'),
+        ({"p": "a", "q": "b"}, "has no rack for worker:3 at r:2: add r or worker:3."),
+        ({"p": 1}, "has the rack 1 for p: use letters, digits, '.', '_' and '-', at most 63."),
+        ({"p": "a b"}, "has the rack a b for p: use letters"),
+        ({"p": ""}, "has the rack '' for p: use letters"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(tmp_path, racks, text):
+    job = job_of(tmp_path / "racks", racks)
+    with pytest.raises(ConfigError) as caught:
+        racks_of_file(job, Cluster.of(job))
+    assert f"rack_file={tmp_path}/racks" in str(caught.value) and text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_contradicting_rack_are_refused(tmp_path):
+    job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b"}, rack="c")
+    with pytest.raises(ConfigError, match="rack=c, but rack_file has the rack b for worker:1: leave one of them out"):
+        known_topology(job, Task("worker", 1), Cluster.of(job))
+    (tmp_path / "racks").unlink()
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        known_topology(job, Task("worker", 1), Cluster.of(job))
+    assert known_topology(Job(), Task("worker", 1), Cluster.of(job)) is None
