@@ -86,6 +86,7 @@ class Whole(Linear):
         return tf.reduce_mean(outputs)
 
 
+@pytest.mark.long
 def test_racks_equal_a_flat_sum_to_the_bit_where_the_order_of_addition_is_without_effect() -> None:
     found = []
     for racks in ("aaabb", ""):
@@ -146,6 +147,7 @@ def again(cluster: InProcessCluster) -> None:
     in_parallel([lambda: rack_step(cluster, 0), lambda: rack_step(cluster, 1)])
 
 
+@pytest.mark.long
 def test_a_relay_of_before_pushes_nothing_when_the_rack_begins_again() -> None:
     cluster = racked(Linear(count=120), 1, "ab", max_steps=1000)
     relay, _ = start_relays(cluster)
