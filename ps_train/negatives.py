@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ps_train.modeling.negatives import Sample, in_batch, log_frequencies, sample, sampled_softmax
+from ps_train.modeling.negatives import Sample, in_batch, keys_of, log_frequencies, sample, sampled_softmax
 
-__all__ = ["Sample", "in_batch", "log_frequencies", "sample", "sampled_softmax"]
+__all__ = ["Sample", "in_batch", "keys_of", "log_frequencies", "sample", "sampled_softmax"]

@@ -196,15 +196,20 @@ def _reading_ahead(dataset: tf.data.Dataset, dynamic: DynamicBatches | None) -> 
 
 
 def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int, shard: DataShard = WHOLE) -> Batches:
-    """Returns all examples of a shard once, in order."""
+    """Returns all examples of a shard once, in order.
+
+    The batches of a shard of Arrays or a Dataset are some of those of all examples, so a mean over batches is the same
+    for any number of shards.
+    """
     array_feeds: dict[Any, Any] = {}
     if isinstance(data, Stream):
         dataset = data.chunks(shard, None).rebatch(batch_size)
     else:
         examples, gather, array_feeds = _dataset(data)
+        examples = examples.batch(batch_size)
         if shard.count > 1:
             examples = examples.shard(shard.count, shard.index)
-        dataset = gather(examples.batch(batch_size))
+        dataset = gather(examples)
     batches = batches_of(_weighted(dataset, 1.0).prefetch(2), array_feeds, None)
     return batches if isinstance(data, Arrays) else dataclasses.replace(batches, cardinality=dataset.cardinality())
 

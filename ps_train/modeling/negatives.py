@@ -5,7 +5,8 @@
         return tf.reduce_mean(negatives.in_batch(queries, items, ids))
 
     drawn = negatives.sample(items_table, 100)                  # drawn.ids, drawn.rows, drawn.log_q
-    losses = negatives.sampled_softmax(positives, queries @ tf.transpose(drawn.rows), ids, drawn.ids, drawn.log_q)
+    scores, own = queries @ tf.transpose(drawn.rows), negatives.keys_of(items_table, ids)
+    losses = negatives.sampled_softmax(positives, scores, own, drawn.ids, drawn.log_q)
 
 An item with the probability q is expected n q times among n negatives, so each negative counts 1 / (n q) times.  With
 right probabilities the expected sum of their exponentials is that of the softmax over all items (Bengio and Senecal
@@ -23,16 +24,16 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.modeling.tables.id_encoding import encode_ids
-from ps_train.modeling.tables.lookups import Declaration, lookup
-from ps_train.modeling.tables.row_index import splitmix64
-from ps_train.modeling.tables.row_source import draw_keys, uses_of
+from ps_train.modeling.tables.id_encoding import digests, encode_ids
+from ps_train.modeling.tables.lookups import Declaration, rows_of_keys
+from ps_train.modeling.tables.row_index import row_indices, splitmix64
+from ps_train.modeling.tables.row_source import batches_per_update, draw_keys, uses_of
 from ps_train.modeling.tables.table import Table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Sample", "in_batch", "log_frequencies", "sample", "sampled_softmax"]
+__all__ = ["Sample", "in_batch", "keys_of", "log_frequencies", "sample", "sampled_softmax"]
 
 _NEVER = -1e30
 """Logit of an item that is left out; finite, because a loss of infinities would have no gradient."""
@@ -47,7 +48,7 @@ class Sample(NamedTuple):
     """Items drawn from a table, with replacement.
 
     Attributes:
-      ids: int64 [n].
+      ids: int64 [n], the drawn ids as `keys_of` gives them.
       rows: float32 [n, dimension].
       log_q: float32 [n], logarithm of the probability with which each of the n draws gives that id.
     """
@@ -72,13 +73,19 @@ def sampled_softmax(
     Args:
       positives: logits of the examples' own items, [batch].
       negatives: logits of the negatives, [batch, n].
-      ids: the examples' own items, whole numbers or strings [batch].
+      ids: the examples' own items, whole numbers or strings [batch]; for `Sample.ids` as `keys_of` gives them.
       negative_ids: the negatives, [n].
       log_q: logarithm of the probability of each negative in one draw, [n]; None: no correction.
       hardest: uses only so many negatives of each example, those with the highest corrected logits.  The loss is then
         no estimate of the softmax over all items.
     """
     positives, negatives = tf.cast(positives, tf.float32), tf.cast(negatives, tf.float32)
+    ids, negative_ids = (_wide(tf.convert_to_tensor(some)) for some in (ids, negative_ids))
+    if ids.dtype != negative_ids.dtype:
+        raise ModelError(
+            f"sampled_softmax has ids of {ids.dtype.name} and negative_ids of {negative_ids.dtype.name}: give both as "
+            "negatives.keys_of(table, ids) does."
+        )
     own = tf.equal(ids[:, tf.newaxis], negative_ids[tf.newaxis, :])
     count = tf.cast(tf.shape(negatives)[1], tf.float32)
     return _softmax(positives, negatives, own, count, log_q, hardest)
@@ -93,7 +100,6 @@ def in_batch(
     log_q: tf.Tensor | None = None,
     hardest: int | None = None,
     counts_of: Table | None = None,
-    workers: int = 1,
 ) -> tf.Tensor:
     """Returns the loss of each example, whose negatives are the other items of the batch, float32 [batch].
 
@@ -111,15 +117,14 @@ def in_batch(
       hardest: see `sampled_softmax`.
       counts_of: the open vocabulary of the ids, whose exact use counts replace the estimated frequencies.  It counts
         the updates that use an id, so an item that is in a batch several times is one negative, divided by the
-        probability that a batch has it (Horvitz and Thompson 1952).
-      workers: for `counts_of`: number of batches of an update, which is that of the workers under `sync`, else 1.
+        probability that a batch has it (Horvitz and Thompson 1952).  Under `sync` an update is counted as one of the
+        workers at the start, without backup workers.
     """
     if not temperature > 0:
         raise ModelError(f"in_batch has temperature={temperature}: use a number above 0.")
-    if counts_of is not None and (not counts_of.is_open or log_q is not None or workers < 1):
+    if counts_of is not None and (not counts_of.is_open or log_q is not None):
         raise ModelError(
-            f"in_batch has counts_of={counts_of.name}, workers={workers}: counts_of is an open vocabulary (capacity), "
-            "goes without log_q, and workers is at least 1."
+            f"in_batch has counts_of={counts_of.name}: it is an open vocabulary (capacity), and goes without log_q."
         )
     if correct and log_q is None and counts_of is None:
         log_q = log_frequencies(ids)
@@ -128,7 +133,7 @@ def in_batch(
     same = tf.equal(ids[:, tf.newaxis], ids[tf.newaxis, :])
     others = tf.cast(tf.maximum(size - 1, 1), tf.float32)
     if correct and counts_of is not None:
-        share = others / tf.cast(size * workers, tf.float32)
+        share = others / tf.cast(size * batches_per_update(), tf.float32)
         log_q = _log_presence(counts_of, ids, share) - tf.math.log(others)  # `_softmax` adds the number of draws
         before = tf.linalg.band_part(tf.cast(same, tf.int32), -1, 0) - tf.eye(size, dtype=tf.int32)
         same |= tf.reduce_any(before > 0, 1)[tf.newaxis, :]  # an item is one negative, at its first place
@@ -225,6 +230,41 @@ def _log_presence(table: Table, ids: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
     return tf.stop_gradient(tf.math.log(-tf.math.expm1(share * tf.math.log1p(-of_update))))
 
 
+def keys_of(table: Table, ids: Any) -> tf.Tensor:
+    """Returns ids as `Sample.ids` has them, int64 in the shape of the ids.
+
+    Whole numbers are their own keys, but in a table with `hash_buckets` the key is the number of the bucket.  A string
+    in an open vocabulary has a hash of 64 bits.
+
+    Args:
+      table: the table.
+      ids: whole numbers or strings of any shape.
+
+    Raises:
+      ModelError: table and ids do not fit together.
+    """
+    ids = tf.convert_to_tensor(ids)
+    flat = tf.reshape(ids, [-1])
+    if table.is_open:
+        keys = digests(encode_ids(table, flat))
+    elif table.by_field:
+        raise _only_one_size(table)
+    else:
+        keys = row_indices(table, flat, lambda index: (index[:, 0], None))
+    return tf.reshape(keys, tf.shape(ids))
+
+
+def _wide(ids: tf.Tensor) -> tf.Tensor:
+    return tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids
+
+
+def _only_one_size(table: Table) -> ModelError:
+    return ModelError(
+        f"sample of table {table.name}: a table with a list of sizes has an id in each field; declare a table of the "
+        "items with rows, hash_buckets or capacity, or take the other items of the batch as negatives (in_batch)."
+    )
+
+
 def _buckets_of(ids: tf.Tensor, buckets: int) -> tf.Tensor:
     if ids.dtype == tf.string:
         return tf.strings.to_hash_bucket_fast(ids, buckets)
@@ -239,14 +279,15 @@ def sample(
     """Draws ids of a table with replacement, and looks up their rows: only these travel.  They learn like others.
 
     Args:
-      table: a Table with `rows`, one number, or an open vocabulary of whole numbers; or the name of one that the
-        keyword arguments declare (`embeddings.lookup`).
+      table: a Table with one size; or the name of one that the keyword arguments declare (`embeddings.lookup`).  With
+        `hash_buckets` an item is a bucket.  Look strings up in an open vocabulary before they are drawn.
       n: number of draws.  In an open vocabulary each ps draws among its own ids that have rows: at least one, and none
         while it has none of them.
       by: "uniform"; "frequency": as in `counts`, or in an open vocabulary by the updates that have used an id, draws
         included; "log_uniform", for `rows` with ids in the order of falling frequency: id k has a probability that
         falls as 1 / (k + 1) (Zipf's law).
-      counts: for "frequency" with `rows`: how often each id occurs, numbers [rows], at most 4,000,000.
+      counts: for "frequency" without an open vocabulary: how often each id or bucket occurs, numbers [rows], at most
+        4,000,000.
       **declaration: declares the table of a name.
 
     Raises:
@@ -260,20 +301,20 @@ def sample(
         raise ModelError(f"sample of table {table.name} is given a Table and its declaration: leave the latter out.")
     if not isinstance(n, int) or n < 1:
         raise ModelError(f"sample of table {table.name} has n={n!r}: use a whole number of at least 1.")
-    if not table.is_open and not isinstance(table.rows, int):
-        raise ModelError(
-            f"sample of table {table.name}: only ids of a table with capacity or one number of rows can be drawn; take "
-            "the other items of the batch as negatives (in_batch), or declare the table with rows or capacity."
-        )
-    samplers = SAMPLERS[:2] if table.is_open else SAMPLERS
+    if table.by_field:
+        raise _only_one_size(table)
+    samplers = SAMPLERS if table.rows is not None else SAMPLERS[:2]
     with_counts = by == "frequency" and not table.is_open
     if by not in samplers or with_counts != (counts is not None):
         raise ModelError(
             f"sample of table {table.name} has by={by} {'without' if counts is None else 'with'} counts: use one of "
-            f"{', '.join(samplers)}, and counts with frequency and rows alone."
+            f"{', '.join(samplers)}, and counts with frequency and without capacity alone."
         )
-    ids, log_q = draw_keys(table, n, by == "frequency") if table.is_open else _draw(table, n, by, counts)
-    return Sample(ids, lookup(table, ids), log_q)
+    if not table.is_open:
+        ids, log_q = _draw(table, n, by, counts)
+        return Sample(ids, rows_of_keys(table, ids), log_q)
+    keys, log_q = draw_keys(table, n, by == "frequency")
+    return Sample(digests(keys), rows_of_keys(table, keys), log_q)
 
 
 def _draw(table: Table, n: int, by: str, counts: Any) -> tuple[tf.Tensor, tf.Tensor]:

@@ -71,13 +71,18 @@ class RowBuffer:
         )
 
     def value(self, metric: Callable[[Ranked], float]) -> tf.Tensor:
-        """Returns a metric of the kept rows, float64 scalar; 0 where it is not defined."""
+        """Returns a metric of the kept rows, float64 scalar.
+
+        It is 0 where it is not defined, and NaN where a score or label is, or where no group fits into `max_rows`.
+        """
 
         def compute(packed: Array) -> Array:
             halvings, max_rows = packed[0]
             if halvings:
-                _warn_of_sample(int(max_rows), int(halvings))
+                _warn_of_sample(int(max_rows), int(halvings), len(packed) - 1)
             scores, labels = np.ascontiguousarray(packed[1:, 1]).view(np.float32).reshape(-1, 2).T
+            if np.isnan(scores).any() or np.isnan(labels).any() or (halvings and len(packed) == 1):
+                return np.float64(np.nan)
             found = metric(Ranked(labels, scores, packed[1:, 0]))
             return np.float64(0 if np.isnan(found) else found)
 
@@ -228,10 +233,16 @@ def _mixed(keys: Array) -> Array:
         return bits ^ (bits >> np.uint64(31))
 
 
-def _warn_of_sample(max_rows: int, halvings: int) -> None:
+def _warn_of_sample(max_rows: int, halvings: int, left: int) -> None:
     if (max_rows, halvings) in _said:
         return
     _said.add((max_rows, halvings))
+    if not left:
+        log.warning(
+            "groups are so large that none is left within %d rows (max_rows): metrics within groups are NaN; use a "
+            "larger max_rows, at 16 bytes a row", max_rows,
+        )  # fmt: skip
+        return
     log.warning(
         "there are more than %d rows (max_rows): metrics within groups are those of a sample, 1 in %d groups, with all "
         "rows of these; a larger max_rows takes more, at 16 bytes a row", max_rows, 1 << halvings,

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model, embeddings, negatives
-from ps_train.modeling.tables.row_source import uses_of
+from ps_train.modeling.tables.row_source import batches_per_update, uses_of
 from ps_train.models import two_tower
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
@@ -95,3 +95,42 @@ def test_the_estimated_frequencies_are_those_of_one_plain_session_and_in_the_che
     for name, value in plain.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=1e-4, err_msg=name)
     assert found["item_frequencies/seen"] == 256
+
+
+class DrawingWords(Model):
+    """Rows of strings that were looked up before, drawn; the number of batches in an update is kept."""
+
+    def data(self, split, data_dir):
+        words = np.array(
+            [f"word {number} of many, so that it is hashed"[: 7 + 30 * (number % 2)] for number in range(40)]
+        )
+        return Arrays(words[np.random.default_rng(3).integers(0, 40, 2000)], np.zeros(2000, np.float32))
+
+    def forward(self, features, training):
+        table = embeddings.Table("words", 2, capacity=100)
+        self.found = embeddings.lookup(table, features), negatives.keys_of(table, features)
+        self.drawn = negatives.sample(table, DRAWS)
+        self.batches = batches_per_update()
+        return tf.reduce_mean(self.found[0]), tf.reduce_mean(self.drawn.rows)
+
+    def loss(self, outputs, labels):
+        return outputs[0] + outputs[1]
+
+
+def test_strings_are_drawn_by_their_hashes_and_an_update_has_the_batches_of_all_workers_but_backups() -> None:
+    model = DrawingWords()
+    cluster = InProcessCluster(model, 2, 3, batch_size=20, update="sync", backup_workers=1)
+    assert model.batches == 2
+    drawn, found = model.drawn, model.found
+    cluster.start()
+    cluster.train(20)
+    rows, keys = cluster.sessions[2].run(found)
+    of_words = dict(zip(keys.tolist(), rows.tolist(), strict=True))
+    for _ in range(4):
+        more_rows, more = cluster.sessions[2].run(found)
+        of_words |= dict(zip(more.tolist(), more_rows.tolist(), strict=True))
+    values = cluster.sessions[2].run(drawn)
+    assert len(of_words) > 35 and values.ids.size == DRAWS
+    for key, row in zip(values.ids.tolist(), values.rows.tolist(), strict=True):
+        assert of_words.get(key, row) == row
+    assert len(set(values.ids.tolist()) & of_words.keys()) > 0.9 * len(set(values.ids.tolist()))

@@ -28,6 +28,8 @@ Files:
     names.py                 Names of `tf.estimator`: those of this package, hooks of TensorFlow, and canned models
                                where they are installed
     prediction.py            Prediction of an Estimator: one result for each example, or for each batch
+    sliced_evaluation.py     Metrics of parts of an Estimator's evaluation data: one part for each frequent value of
+                               a feature
     train_and_evaluate.py    Training, evaluation and export by one call, in one process or as any task of a cluster
     training_executor.py     The class behind `train_and_evaluate` of TensorFlow 1, which libraries call with a listener
                                of their own

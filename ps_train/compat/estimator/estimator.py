@@ -25,6 +25,7 @@ from ps_train.compat.estimator import engines
 from ps_train.compat.estimator.evaluation import StopAfterBatchesHook, evaluate, write_events
 from ps_train.compat.estimator.export_saved_model import ExportOptions, export_saved_model
 from ps_train.compat.estimator.prediction import examples_of, predict
+from ps_train.compat.estimator.sliced_evaluation import eval_field, evaluate_slices
 from ps_train.compat.estimator.spec.calls import bind_input_fn, bind_model_fn, check_model_fn
 from ps_train.compat.estimator.spec.estimator_spec import (
     EstimatorSpec,
@@ -155,18 +156,23 @@ class Estimator:
 
         Returns:
           The metrics by name, with "loss" (mean of the batches) and "global_step".  They are also written as events
-          into `eval_dir(name)`.
+          into `eval_dir(name)`.  With `job={"eval_by": FIELD}` of the RunConfig, also those of parts of the data, named
+          as "auc/FIELD=VALUE".
 
         Raises:
           ValueError: steps is not positive, or a metric has a reserved name.
+          ConfigError: the data cannot be divided by the field.
         """
         check_count(steps, "steps", "to evaluate to the end of the input")
         found = checked_hooks(hooks, "hooks")
         if steps is not None:
             found = (*found, StopAfterBatchesHook(steps))
         checkpoint = self._checkpoint(checkpoint_path, "evaluation")
-        results = evaluate(*self._bound(input_fn, ModeKeys.EVAL), self._config, checkpoint, found, self._warm_start)
-        write_events(self.eval_dir(name), results, checkpoint)
+        given = (*self._bound(input_fn, ModeKeys.EVAL), self._config, checkpoint)
+        results = evaluate(*given, found, self._warm_start)
+        if field := eval_field(self._config):
+            results |= evaluate_slices(*given, self._warm_start, steps, field)
+        write_events(self.eval_dir(name), results, checkpoint, field)
         return results
 
     def predict(

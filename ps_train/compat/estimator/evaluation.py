@@ -75,7 +75,7 @@ def evaluate(
         features, labels, input_hooks = features_and_labels(input_fn())
         inputs = dense_inputs(features, labels)
         spec = model_fn(features, labels, ModeKeys.EVAL)
-        metrics = _with_loss(spec)
+        metrics = metrics_of(spec)
         for name, pair in metrics.items():
             check_shapes("the loss" if name == LOSS else f"metric {name}", pair, inputs)
         if start_from is not None and not checkpoint:
@@ -84,7 +84,7 @@ def evaluate(
         last = v1.train.FinalOpsHook({**values, GLOBAL_STEP: v1.train.get_global_step()})
         update = tf.group(*(metrics[name][1] for name in sorted(metrics)))
         creator = RestoringSessionCreator(
-            _with_metrics(spec.scaffold), config.evaluation_master, config.session_config, checkpoint
+            with_metrics(spec.scaffold), config.evaluation_master, config.session_config, checkpoint
         )
         with v1.train.MonitoredSession(creator, [*input_hooks, *hooks, *spec.evaluation_hooks, last]) as session:
             while not session.should_stop():
@@ -92,19 +92,21 @@ def evaluate(
         return dict(last.final_ops_values)
 
 
-def described(results: Mapping[str, Any]) -> str:
-    """Returns the results of an evaluation in one line."""
-    shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()) if not isinstance(value, bytes))
+def described(results: Mapping[str, Any], field: str = "") -> str:
+    """Returns the results of an evaluation in one line, without those of slices by `field`."""
+    whole = {name: value for name, value in results.items() if f"/{field}=" not in name} if field else results
+    shown = ", ".join(f"{name} = {value}" for name, value in sorted(whole.items()) if not isinstance(value, bytes))
     return f"evaluation at global step {results[GLOBAL_STEP]}: {shown}"
 
 
-def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | None) -> None:
+def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | None, field: str = "") -> None:
     """Writes the results of an evaluation into the event file of a directory.
 
     Args:
       directory: of the evaluation.
       results: by name, with "global_step": numbers, arrays, or summaries as bytes.
       checkpoint: path of the evaluated checkpoint, written too; None where there is none.
+      field: the field of `eval_by`, whose metrics are not logged; "" for none.
     """
     step = int(results[GLOBAL_STEP])
     summary = v1.Summary()
@@ -114,7 +116,7 @@ def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | N
         summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, tf.string))
         if (run := run_of(checkpoint))[0]:
             summary.value.append(run_value(run))
-    log.info("%s", described(results))
+    log.info("%s", described(results, field))
     with tf.Graph().as_default():  # a writer can not be made in eager mode
         writer = v1.summary.FileWriterCache.get(directory)
         if not os.path.exists(directory):  # moved, with the run that it belongs to
@@ -125,7 +127,12 @@ def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | N
     writer.flush()
 
 
-def _with_loss(spec: EstimatorSpec) -> dict[str, Any]:
+def metrics_of(spec: EstimatorSpec) -> dict[str, Any]:
+    """Returns the metrics of a spec, with the loss.
+
+    Raises:
+      ValueError: a metric is named "loss" or "global_step".
+    """
     metrics = dict(spec.eval_metric_ops)
     for reserved in (LOSS, GLOBAL_STEP):
         if reserved in metrics:
@@ -136,7 +143,7 @@ def _with_loss(spec: EstimatorSpec) -> dict[str, Any]:
     return metrics
 
 
-def _with_metrics(scaffold: v1.train.Scaffold) -> v1.train.Scaffold:
+def with_metrics(scaffold: v1.train.Scaffold) -> v1.train.Scaffold:
     """Returns a scaffold that initializes the metrics' variables too, although it has an operation of its own."""
     if scaffold.local_init_op is None:
         return scaffold

@@ -56,6 +56,7 @@ class EvaluatorLoop:
         self._model_dir, self._spec, self._now, self._sleep = estimator.model_dir, eval_spec, now, sleep
         self._evaluator = CheckpointEvaluator(estimator, eval_spec, max_steps, now, listener)
         flags = estimator.config.job or {}
+        self._field = str(flags.get("eval_by", ""))
         timeouts = {name: flags[name] for name in _TIMEOUTS if name in flags}
         job = Job(model_dir=self._model_dir, max_steps=max_steps or _NO_LIMIT, **timeouts)
         self._monitor = RunMonitor(job, now())
@@ -85,7 +86,11 @@ class EvaluatorLoop:
     def _tell_end(self, reason: str) -> None:
         """Shows the last result as the last line."""
         last = self._evaluator.last
-        log.info("the evaluator ends, because %s; %s", reason, described(last.metrics) if last else "no evaluation")
+        log.info(
+            "the evaluator ends, because %s; %s",
+            reason,
+            described(last.metrics, self._field) if last else "no evaluation",
+        )
 
     def _end(self, ended: Status | PsTrainError) -> None:
         if not isinstance(ended, PsTrainError) and ended.state not in (RunState.FAILED, RunState.STOPPED):

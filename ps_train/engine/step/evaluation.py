@@ -27,7 +27,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.named_inputs import label_error
 from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
 from ps_train.data.split import INFINITE, UNKNOWN, endless
-from ps_train.data.stream import data_error
+from ps_train.data.stream import Stream, data_error
 from ps_train.engine.step.forward import substituting_variables, with_lookups
 from ps_train.engine.step.metric_sums import MetricSums, make_count, make_metric_sums
 from ps_train.engine.step.slices import SliceMetrics, Slices, count_values, slice_keys, slice_metrics
@@ -153,7 +153,7 @@ def build_eval_graph(
             substitution = substituting_variables(values, variables)
             metrics, of_slices, metric_variables = _build_metrics(model, batches, substitution, lookups, step, slices)
             _start_with_all_ps(batches, model_variables, plan)
-            sums = make_metric_sums(count, metric_variables, shard)
+            sums = make_metric_sums(count, metric_variables, shard, has_own_batches=isinstance(data, Stream))
         if not metrics:
             return None
         field = "" if slices is None else slices.field

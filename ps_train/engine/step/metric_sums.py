@@ -80,13 +80,19 @@ def make_count(name: str = "ps_train/scored") -> Any:
     return v1.Variable(zero, trainable=False, collections=collections, name=name, use_resource=True)
 
 
-def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> MetricSums | None:
+def make_metric_sums(
+    count: Any, variables: Sequence[Any], shard: DataShard, has_own_batches: bool = False
+) -> MetricSums | None:
     """Returns the totals of some metric variables, or None if a variable keeps something else.
+
+    A mean over batches, such as `tf.compat.v1.metrics.mean` of a scalar or `mean_tensor`, depends on how the examples
+    are divided into batches.
 
     Args:
       count: the variable that counts examples.
       variables: the local variables that the model's metrics made.
       shard: the shard of the test data that this graph scores.
+      has_own_batches: True if the batches of a shard are not some of those of all test data.
     """
     metric_ids = {id(variable) for variable in v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)}
     buffers = row_buffers(variables)
@@ -99,6 +105,10 @@ def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> 
     if None in found:
         name = variables[found.index(None)].op.name
         log.info("the metrics' variable %s is not a sum, maximum or minimum: the chief scores alone", name)
+        return None
+    of_batches = [variable.op.name for variable in variables if has_own_batches and _counts_batches(variable)]
+    if of_batches:
+        log.info("the metrics' variable %s counts batches: the chief scores alone", of_batches[0])
         return None
     variables, kinds = [count, *variables], np.array([_SUM, *found])
     shapes = [variable.shape.as_list() for variable in variables]
@@ -115,10 +125,23 @@ def make_metric_sums(count: Any, variables: Sequence[Any], shard: DataShard) -> 
     return MetricSums(own, np.repeat(kinds, sizes), of_shard, tf.group(*publish), given, tf.group(*load))
 
 
+def _counts_batches(variable: Any) -> bool:
+    """Returns True if each batch adds the same constant to a variable, as in a mean over batches."""
+    added = [
+        tf.get_static_value(tensor)
+        for op in _writers(variable)
+        for tensor in ([op.inputs[-1]] if op.type in _ADDS else _source(op.inputs[-1]).op.inputs)
+    ]
+    return any(value is not None and np.any(value) for value in added)
+
+
+def _writers(variable: Any) -> list[tf.Operation]:
+    return [op for op in variable.handle.consumers() if op is not variable.initializer and op.type not in _READS]
+
+
 def _kind_of(variable: Any, handles: Collection[Any]) -> str | None:
     """Returns what a variable keeps, or None if the operations that write to it do not show it."""
-    writers = [op for op in variable.handle.consumers() if op is not variable.initializer and op.type not in _READS]
-    kinds = {_kind_of_write(op, variable.handle, handles) for op in writers}
+    kinds = {_kind_of_write(op, variable.handle, handles) for op in _writers(variable)}
     if len(kinds) != 1:
         return None
     (kind,) = kinds

@@ -122,6 +122,18 @@ def slice_keys(features: Any, field: str, given: str = "") -> tf.Tensor:
     return value if value.dtype == tf.string else tf.strings.as_string(value)
 
 
+def slice_numbers(keys: tf.Tensor, slices: Slices) -> tf.Tensor:
+    """Returns the number of the slice of each key, int64 [batch]; the last one for other values.
+
+    Args:
+      keys: result of `slice_keys`, string [batch].
+      slices: the slices.
+    """
+    own = tf.constant(slices.keys(), tf.string, [len(slices.values)])
+    is_of = tf.concat([tf.equal(keys[:, tf.newaxis], own), tf.ones_like(keys[:, tf.newaxis], tf.bool)], axis=1)
+    return tf.argmax(tf.cast(is_of, tf.int32), axis=1)  # the first one that is true
+
+
 def slice_metrics(
     model: Model, build: ModelBuild, slices: Slices, batches: Batches, outputs: Any, given: str = ""
 ) -> list[SliceMetrics]:
@@ -140,12 +152,9 @@ def slice_metrics(
       ModelError: the metrics depend on other tensors of the batch than outputs and labels.
     """
     keys = slice_keys(batches.features, slices.field, given)
-    names = slices.names()
-    own = tf.constant(slices.keys(), tf.string, [len(names) - 1])
-    is_of = tf.concat([tf.equal(keys[:, tf.newaxis], own), tf.ones_like(keys[:, tf.newaxis], tf.bool)], axis=1)
-    numbers = tf.argmax(tf.cast(is_of, tf.int32), axis=1)  # the first one that is true
+    numbers = slice_numbers(keys, slices)
     found = []
-    for number, name in enumerate(names):
+    for number, name in enumerate(slices.names()):
         build.local_prefix = f"ps_train/slice_{number}/"
         rows = tf.where(tf.equal(numbers, number))[:, 0]
         taken = _Rows(rows, tf.shape(keys, tf.int64)[0])

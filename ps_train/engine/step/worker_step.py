@@ -137,7 +137,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
         state.variables,
         spec.variables,
         lambda requests: exchange.pull(requests, state.versions),
-        exchange.of_vocabularies(state.versions),
+        exchange.of_vocabularies(state.versions, update.batches_per_update(spec.replica) * len(spec.towers.devices)),
         tf.identity(step),
         tf.as_dtype(job.compute_dtype),
         None if scale is None else scale.value,

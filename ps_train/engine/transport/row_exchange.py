@@ -179,10 +179,12 @@ class RowExchange:
             found[name] = FetchedRows(_concatenated([rows[piece.name] for piece in pieces]), index[name], flags)
         return found
 
-    def of_vocabularies(self, after: Sequence[tf.Tensor]) -> OfVocabularies:
-        """Returns `draw` and `uses`, which each ps runs after its tensor of `after`."""
+    def of_vocabularies(self, after: Sequence[tf.Tensor], batches_per_update: int = 1) -> OfVocabularies:
+        """Returns `draw` and `uses`, which each ps runs after its tensor of `after`, with the given number."""
         return OfVocabularies(
-            lambda name, n, by_uses: self.draw(name, n, by_uses, after), lambda name, keys: self.uses(name, keys, after)
+            lambda name, n, by_uses: self.draw(name, n, by_uses, after),
+            lambda name, keys: self.uses(name, keys, after),
+            batches_per_update,
         )
 
     def draw(self, name: str, n: int, by_uses: bool, after: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -168,6 +168,10 @@ class UpdateMode(abc.ABC):
     def __init__(self, may_be_empty: bool = False) -> None:
         self.may_be_empty = may_be_empty
 
+    def batches_per_update(self, replica: Replica) -> int:
+        """Returns the number of replicas whose batches are in an update."""
+        return 1
+
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads each ps's version before the values of a step, so that the age of the gradients is known.
 

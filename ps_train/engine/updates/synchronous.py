@@ -44,6 +44,10 @@ class Synchronous(UpdateMode):
         super().__init__(may_be_empty)
         self._max_steps, self._backups = max_steps, AdaptedValue.of("backup_workers", backups)
 
+    def batches_per_update(self, replica: Replica) -> int:
+        """Returns the number of batches of a round with all declared replicas but the backups."""
+        return max(1, replica.declared - self._backups.ladder.values[0])
+
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the round of each ps as its version, and the time at which the step starts."""
         self._rounds = []

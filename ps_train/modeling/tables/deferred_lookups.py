@@ -75,10 +75,11 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 
 @dataclasses.dataclass(frozen=True)
 class OfVocabularies:
-    """Functions on open vocabularies on the ps; see `row_source.DrawingSource`."""
+    """Functions on open vocabularies on the ps, and batches in an update; see `row_source.DrawingSource`."""
 
     draw: Callable[[str, int, bool], list[tf.Tensor]]
     uses: Callable[[str, tf.Tensor], tf.Tensor]
+    batches_per_update: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +148,10 @@ class DeferredLookups:
           ModelError: they cannot be read here.
         """
         return self._at_hand(name).uses(name, keys)
+
+    def batches_per_update(self) -> int:
+        """Returns the number of batches in an update; see `row_source.DrawingSource`."""
+        return 1 if self._vocabularies is None else self._vocabularies.batches_per_update
 
     def _at_hand(self, name: str) -> OfVocabularies:
         if self._vocabularies is None or v1.get_default_graph() is not self._graph:

@@ -144,12 +144,27 @@ def _lookup_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> 
     return combine(found, segments, count, combiner, weights)
 
 
+def rows_of_keys(table: Table, keys: tf.Tensor) -> tf.Tensor:
+    """Returns the rows of keys, float32 [n, dimension], in the dtype of `lookup`.
+
+    Args:
+      table: the table.
+      keys: int64 [n, width] for an open vocabulary (`id_encoding.py`), else row indices, int64 [n].
+    """
+    return tf.cast(_rows_of_keys(table, keys), lookup_dtype())
+
+
 def _rows(table: Table, ids: tf.Tensor, locate: LocateId) -> tf.Tensor:
     """Returns the rows of ids of any shape, float32 [number of ids, dimension]."""
+    if table.is_open:
+        return _rows_of_keys(table, encode_ids(table, tf.reshape(ids, [-1])))
+    return _rows_of_keys(table, tf.reshape(row_indices(table, ids, locate), [-1]))
+
+
+def _rows_of_keys(table: Table, keys: tf.Tensor) -> tf.Tensor:
     if not table.is_open:
-        indices = row_indices(table, ids, locate)
-        return rows_at(table, positions_of(tf.reshape(indices, [-1]), table.total)).rows
-    found = rows_at(table, encode_ids(table, tf.reshape(ids, [-1])))
+        return rows_at(table, positions_of(keys, table.total)).rows
+    found = rows_at(table, keys)
     is_default_used = tf.reduce_any(tf.logical_not(found.known), keepdims=True)
     default = rows_at(table.default, tf.zeros([1], tf.int64), is_default_used).rows
     return tf.where(tf.expand_dims(found.known, 1), found.rows, default)

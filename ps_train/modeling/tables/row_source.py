@@ -61,6 +61,9 @@ class DrawingSource(Protocol):
     def uses(self, name: str, keys: tf.Tensor) -> tf.Tensor:
         """Returns the uses of ids; see `RowIndex.uses`."""
 
+    def batches_per_update(self) -> int:
+        """Returns the number of batches whose ids an update counts: those of all workers and towers under `sync`."""
+
 
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
@@ -101,7 +104,7 @@ def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -
 
 
 def draw_keys(table: Table, n: int, by_uses: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws about n ids of an open vocabulary of whole numbers, on each ps its share.
+    """Draws about n ids of an open vocabulary, on each ps its share.
 
     Args:
       table: an open vocabulary.
@@ -109,26 +112,29 @@ def draw_keys(table: Table, n: int, by_uses: bool) -> tuple[tf.Tensor, tf.Tensor
       by_uses: see `RowIndex.draw`.
 
     Returns:
-      keys: int64 [n].
+      keys: int64 [n, width]; see `id_encoding.py`.  The width is that of the lookups before, else 1.
       log_q: float32 [n], logarithm of the probability of each id in one of the draws.
 
     Raises:
       ModelError: the table is declared in two ways, or rows are not at hand where the model is built.
     """
-    name = _declare(table, 1)
+    name = _declare(table, None)
+    width = dict(v1.get_default_graph().get_collection(_WIDTHS)).get(name, 1)
+    _check_open(name, table, width)
     source = _source.get()
     if source is None:
         with v1.variable_scope(v1.get_variable_scope(), reuse=v1.AUTO_REUSE):
-            parts = [plain_vocabulary(name, table, 1).draw(n, by_uses)]
+            parts = [plain_vocabulary(name, table, width).draw(n, by_uses)]
     elif isinstance(source, DrawingSource):
         parts = source.draw(name, n, by_uses)
     else:
         raise ModelError(f"ids of table {name} are drawn outside of training: draw them only if `training` is True.")
     counts = tf.stack([tf.shape(part)[0] for part in parts])
-    keys, weight, total = tf.unstack(tf.concat(parts, 0), num=3, axis=1)
+    drawn = tf.ensure_shape(tf.concat(parts, 0), [None, width + 2])
+    weight, total = drawn[:, width], drawn[:, width + 1]
     shares = tf.repeat(tf.cast(counts / tf.reduce_sum(counts), tf.float32), counts)
     weight, total = tf.cast(weight, tf.float32), tf.cast(total, tf.float32)
-    return keys, tf.math.log(shares * weight / total)
+    return drawn[:, :width], tf.math.log(shares * weight / total)
 
 
 def uses_of(table: Table, keys: tf.Tensor) -> tf.Tensor:
@@ -145,6 +151,12 @@ def uses_of(table: Table, keys: tf.Tensor) -> tf.Tensor:
     if isinstance(source, DrawingSource):
         return source.uses(name, keys)
     raise ModelError(f"uses of table {name} are read outside of training: read them only if `training` is True.")
+
+
+def batches_per_update() -> int:
+    """Returns the number of batches whose ids an update counts; 1 outside of training."""
+    source = _source.get()
+    return source.batches_per_update() if isinstance(source, DrawingSource) else 1
 
 
 def _declare(table: Table, width: int | None) -> str:
@@ -197,7 +209,8 @@ def _check_open(name: str, table: Table, width: int) -> None:
         v1.add_to_collection(_WIDTHS, (name, width))
     elif before != width:
         raise ModelError(
-            f"table {name} is given strings by one lookup and whole numbers by another: use one kind of ids."
+            f"table {name} is given strings by one lookup and whole numbers by another: use one kind of ids, and look "
+            "strings up before ids are drawn."
         )
 
 

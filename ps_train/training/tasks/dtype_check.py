@@ -73,7 +73,7 @@ def _inputs(variables: ModelVariables, dtype: tf.DType) -> PulledInputs:
         return {name: _rows(tables[name].row_shape, tables[name].is_open) for name in requests}
 
     def draw(name: str, n: int, by_uses: bool) -> list[tf.Tensor]:
-        return [v1.placeholder(tf.int64, [None, 3])]  # key, weight, sum of weights
+        return [v1.placeholder(tf.int64, [None, None])]  # key, weight, sum of weights
 
     def uses(name: str, keys: tf.Tensor) -> tf.Tensor:
         return v1.placeholder(tf.int64, [None, 2])

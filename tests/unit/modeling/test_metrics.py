@@ -102,3 +102,69 @@ def test_a_border_belongs_to_the_lower_bin_and_one_class_has_no_entropy():
     assert measured(np.ones(3, np.float32), np.ones(3, np.float32), 3, of_probabilities)[0]["normalized_entropy"] == 0
     empty = measured(np.zeros(0, np.float32), np.zeros(0, np.float32), 3, of_probabilities)[0]
     assert not any(np.any(value) for value in empty.values())
+
+
+def of_weighted(labels, logits, weights):
+    chances = tf.sigmoid(tf.cast(logits, tf.float64))
+    return {
+        **metrics.of_clicks(labels, logits, weights),
+        "normalized_entropy": metrics.normalized_entropy(labels, logits, weights),
+        **metrics.calibration_bins(labels, chances, weights=weights),
+    }
+
+
+def test_weights_are_those_of_scikit_learn_and_a_number_changes_nothing():
+    sklearn = pytest.importorskip("sklearn.metrics")
+    labels, logits = clicks(3_000, spread=1.0)
+    weights = np.random.default_rng(5).integers(0, 4, len(labels)).astype(np.float32)
+    chances = 1 / (1 + np.exp(-logits.astype(float)))
+    with tf.Graph().as_default(), v1.Session() as session:
+        found = of_weighted(tf.constant(labels)[:, None], tf.constant(logits)[:, None], tf.constant(weights)[:, None])
+        tripled = {f"{name} tripled": pair for name, pair in of_weighted(labels, logits, 3).items()}
+        plain = {f"{name} plain": pair for name, pair in of_weighted(labels, logits, None).items()}
+        pairs = {**found, **tripled, **plain}
+        session.run(v1.local_variables_initializer())
+        session.run([update for _, update in pairs.values()])
+        values = session.run({name: value for name, (value, _) in pairs.items()})
+        with pytest.raises(ValueError, match="weights has the shape"):
+            metrics.log_loss(tf.zeros([3, 1]), tf.zeros([3, 1]), tf.zeros([3]))
+    loss = sklearn.log_loss(labels, chances, sample_weight=weights)
+    rate = np.average(labels.astype(float), weights=weights)
+    assert values["log_loss"] == pytest.approx(loss, abs=1e-6)
+    assert values["normalized_entropy"] == pytest.approx(
+        loss / sklearn.log_loss(labels, np.full(len(labels), rate), sample_weight=weights), abs=1e-6
+    )
+    assert values["auc"] == pytest.approx(sklearn.roc_auc_score(labels, logits, sample_weight=weights), abs=1e-4)
+    assert values["calibration"] == pytest.approx((weights * chances).sum() / (weights * labels).sum(), abs=1e-6)
+    bins = np.ceil(chances * 10).astype(int) - 1
+    np.testing.assert_allclose(values["bin_examples"], np.bincount(bins, weights, 10), atol=1e-6)
+    for name in found:
+        factor = 3 if name == "bin_examples" else 1
+        np.testing.assert_allclose(values[f"{name} tripled"], factor * values[f"{name} plain"], atol=1e-9)
+
+
+def of_all(labels, logits):
+    return {
+        **of_weighted(labels, logits, None),
+        "grouped_auc": metrics.grouped_auc(labels, logits, tf.cast(labels * 0, tf.int64)),
+    }
+
+
+@pytest.mark.parametrize("dtype", [tf.bool, tf.int32, tf.float64, tf.bfloat16], ids=lambda dtype: dtype.name)
+def test_labels_and_logits_of_any_dtype_have_the_metrics_of_floats(dtype):
+    labels, logits = clicks(500)
+    logits = np.round(logits)  # bfloat16 and int32 have them
+    of_logits = tf.float32 if dtype == tf.bool else dtype
+    values, _ = measured(labels, logits, 100, of_all)
+    others, _ = measured(labels, logits, 100, lambda y, z: of_all(tf.cast(y, dtype), tf.cast(z, of_logits)))
+    assert 0.5 < values["auc"] == pytest.approx(values["grouped_auc"], abs=1e-9)
+    for name, value in values.items():
+        np.testing.assert_allclose(others[name], value, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("of_nan", [np.nan, -np.nan])
+def test_a_score_that_is_not_a_number_makes_every_metric_so(of_nan):
+    labels, logits = clicks(300)
+    logits[123] = of_nan
+    values, _ = measured(labels, logits, 100, of_all)
+    assert np.isnan([values[name] for name in values if not name.startswith("bin_")]).all(), values

@@ -197,6 +197,27 @@ def test_frequencies_of_a_stream_are_those_of_numpy_and_near_the_shares():
     assert abs(means.mean() - 1) < 0.03
 
 
+@pytest.mark.parametrize("by", ["frequency", long("uniform")])
+def test_buckets_of_a_hashed_table_are_drawn_and_a_string_is_known_by_its_bucket(by):
+    buckets = 12
+    counts = 1.0 + np.arange(buckets) if by == "frequency" else None
+    table = embeddings.Table("words", 2, hash_buckets=buckets)
+    words = tf.constant([["apple", "pear"], ["", "\u00e4\u00f6"]])
+    keys, rows = negatives.keys_of(table, words), embeddings.lookup(table, words)
+    drawn = negatives.sample(table, 3000, by, counts)
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        of_words, of_rows, found = session.run((keys, rows, drawn))
+    assert of_words.shape == (2, 2) and of_words.dtype == np.int64
+    by_bucket = dict(zip(found.ids.tolist(), found.rows.tolist(), strict=True))
+    shares = np.full(buckets, 1 / buckets) if counts is None else counts / counts.sum()
+    np.testing.assert_allclose(np.exp(found.log_q), shares[found.ids], rtol=1e-5)
+    expected = shares * 3000
+    assert np.all(np.abs(np.bincount(found.ids, minlength=buckets) - expected) <= (SIGMAS + 0.5) * np.sqrt(expected))
+    for key, row in zip(of_words.ravel().tolist(), of_rows.reshape(-1, 2).tolist(), strict=True):
+        assert by_bucket[key] == row
+
+
 def test_strings_have_frequencies_too():
     logs = negatives.log_frequencies(tf.constant(["a", "b", "a", "a"]))
     with v1.Session() as session:
@@ -214,8 +235,10 @@ ROWS = {"rows": 10, "dimension": 2}
         (lambda: negatives.sample("t", 3), "no dimension"),
         (lambda: negatives.sample(embeddings.Table("t", 2, rows=9), 3, rows=9), "leave the latter out"),
         (lambda: negatives.sample("t", 0, **ROWS), "n=0"),
-        (lambda: negatives.sample("t", 3, hash_buckets=10, dimension=2), "only ids of a table"),
-        (lambda: negatives.sample("t", 3, rows=[3, 4], dimension=2), "only ids of a table"),
+        (lambda: negatives.sample("t", 3, "log_uniform", hash_buckets=10, dimension=2), "by=log_uniform"),
+        (lambda: negatives.sample("t", 3, rows=[3, 4], dimension=2), "a list of sizes"),
+        (lambda: negatives.keys_of(embeddings.Table("t", 2, rows=[3, 4]), [1, 2]), "a list of sizes"),
+        (lambda: negatives.sampled_softmax(tf.zeros(2), tf.zeros([2, 3]), ["a", "b"], [1, 2, 3]), "keys_of"),
         (lambda: negatives.sample("t", 3, "frequency", **ROWS), "without counts"),
         (lambda: negatives.sample("t", 3, counts=[1], **ROWS), "with counts"),
         (lambda: negatives.sample("t", 3, "often", **ROWS), "by=often"),

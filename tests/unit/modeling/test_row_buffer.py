@@ -85,3 +85,14 @@ def test_wrong_arguments_are_named(change, said):
     right = {"labels": np.ones(3), "scores": np.ones(3), "groups": np.ones(3, int), "k": 3}
     with tf.Graph().as_default(), pytest.raises(ValueError, match=said):
         metrics.precision_at(**{**right, **change})
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_group_that_is_too_large_is_left_out_and_without_any_group_the_value_is_not_a_number(left: int, caplog):
+    labels, scores, _ = rows(2000)
+    groups = np.where(np.arange(2000) < left, np.arange(2000) // 4, 1000)
+    with caplog.at_level(logging.WARNING):
+        values, packed, _, _ = kept((labels, scores, groups), 500 + left, batches(0, 2000, 512))
+    assert 1000 not in packed[1:, 0] and len(packed) <= 1 + left
+    assert np.isnan(values).all() == (len(packed) == 1)
+    assert ("none is left within 500 rows" in caplog.text) == (left == 0)

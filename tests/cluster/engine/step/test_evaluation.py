@@ -191,8 +191,7 @@ OF_TENSORFLOW = {
     "mean_per_class_accuracy": lambda y: v1.metrics.mean_per_class_accuracy(y.ids, y.guesses, 9),
     "mean_relative_error": lambda y: v1.metrics.mean_relative_error(y.labels, y.x, y.labels + 1),
     "mean_squared_error": lambda y: v1.metrics.mean_squared_error(y.labels, y.x),
-    # The mean of the batches' sums is not that of the examples: the batches of shards are others.
-    "mean_tensor": lambda y: v1.metrics.mean_tensor(tf.constant([2.0, 3.0])),
+    "mean_tensor": lambda y: v1.metrics.mean_tensor(tf.stack([tf.reduce_mean(y.x), tf.reduce_max(y.x)])),
     "percentage_below": lambda y: v1.metrics.percentage_below(y.x, 3.0),
     "precision": lambda y: v1.metrics.precision(y.truth, y.guess),
     "precision_at_k": lambda y: v1.metrics.precision_at_k(y.ids[:, None], y.scores, 2),
@@ -262,7 +261,8 @@ class UnevenNumbers(Numbers):
 
 
 def every_of_tensorflow(y: Example) -> dict[str, object]:
-    return {name: make(y) for name, make in OF_TENSORFLOW.items()}
+    """All but the one that is a mean over batches: see the test below."""
+    return {name: make(y) for name, make in OF_TENSORFLOW.items() if name != "mean_tensor"}
 
 
 @pytest.mark.parametrize("every", [own, long(every_of_tensorflow)])
@@ -277,6 +277,36 @@ def test_every_metric_of_uneven_empty_and_one_class_shards_is_that_of_all_exampl
     found, whole = together(cluster, 3), cluster.score()
     assert found == pytest.approx(whole, rel=1e-6, abs=1e-6)
     assert sum(value != 0 for value in found.values()) > len(found) - 3, found
+
+
+def means_over_batches(outputs, labels):
+    y = Example(outputs, labels)
+    sizes = tf.cast(tf.size(y.x), tf.float32)
+    return {
+        "mean_tensor": OF_TENSORFLOW["mean_tensor"](y),
+        "mean": v1.metrics.mean(tf.reduce_mean(y.x)),
+        "by_examples": v1.metrics.mean_tensor(tf.reduce_mean(y.x), weights=sizes),
+    }
+
+
+@pytest.mark.parametrize("count", [2, long(5)])
+def test_a_mean_over_batches_is_that_of_the_batches_of_one_process(count: int) -> None:
+    class ManyNumbers(Numbers):
+        def data(self, split, data_dir):
+            arrays = super().data(split, data_dir)
+            return Arrays(np.tile(arrays.features, (2, 1)), np.tile(arrays.labels, 2))
+
+    cluster = InProcessCluster(ManyNumbers(means_over_batches), 1, 2)
+    cluster.start()
+    found, whole = together(cluster, count), cluster.score()
+    assert found == pytest.approx(whole, rel=1e-6)
+    assert whole["mean"] != pytest.approx(whole["by_examples"], rel=1e-5)
+
+
+def test_a_mean_over_the_batches_of_a_stream_is_scored_by_the_chief_alone() -> None:
+    cluster = InProcessCluster(UnevenNumbers(means_over_batches), 1, 1)
+    cluster.start()
+    assert cluster.scoring()[1].metric_sums is None
 
 
 def test_every_metric_of_tensorflow_is_tested() -> None:
