@@ -6,7 +6,7 @@ import dataclasses
 
 from ps_train.config.fault_spec import FORMS
 from ps_train.config.fields import job_field
-from ps_train.config.validators import Check, above, at_least, one_of, optional, rack_or_none
+from ps_train.config.validators import Check, above, at_least, one_of, optional, rack_or_none, weights
 
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
@@ -58,6 +58,13 @@ class ClusterFields:
         "cluster",
         "No ps of their own: each worker also holds its share of the variables.  Give worker_hosts (and chief_hosts) "
         "without ps_hosts.  See docs/TUNING.md.",
+        shared=True,
+    )
+    ps_weights: str = job_field(
+        "",
+        "cluster",
+        "Share of the variables that each ps holds, relative to the others, as in 1,1,0.5. [even]",
+        weights,
         shared=True,
     )
     min_workers: int = job_field(1, "cluster", "End the job with an error when fewer workers remain.", at_least(1))

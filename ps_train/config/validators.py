@@ -46,6 +46,18 @@ def is_rack(text: str) -> bool:
     return _RACK.fullmatch(text) is not None
 
 
+def parse_weights(text: str) -> tuple[float, ...]:
+    """Returns the weights of a text such as 1,1,0.5; an empty one has none.
+
+    Raises:
+      ValueError: a part is not a number above 0.
+    """
+    weights = tuple(float(part) for part in text.split(",")) if text else ()
+    if not all(math.isfinite(weight) and weight > 0 for weight in weights):
+        raise ValueError(text)
+    return weights
+
+
 @dataclasses.dataclass(frozen=True)
 class Check:
     """A check of one value.
@@ -131,3 +143,6 @@ def is_number(text: str) -> bool:
 
 
 rack_or_none = Check("letters, digits, '.', '_' and '-', at most 63", lambda text: text == "" or is_rack(text))
+
+
+weights = Check("numbers above 0, one for each ps, as in 1,1,0.5", is_parsed_by(parse_weights))

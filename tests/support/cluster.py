@@ -16,6 +16,7 @@ from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.sessions.server import device_of, session_config
 from ps_train.cluster.topology import Place, Topology
 from ps_train.config.job import Job, Task
+from ps_train.config.validators import parse_weights
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
@@ -71,7 +72,8 @@ class InProcessCluster:
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
         traced = self.traced = trace(model, source, self.job.min_batch_size, self.job.seed)
-        self.plan = make_plan(traced.specs(), num_ps, partition_bytes)
+        weights = parse_weights(self.job.ps_weights)
+        self.plan = make_plan(traced.specs(), num_ps, partition_bytes, weights=weights)
         self.steps: list[TrainStep] = []
         self.replicas: list[Replica] = []
         self.sessions: list[v1.Session] = []

@@ -15,7 +15,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.fields import source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import AUTO, is_number
+from ps_train.config.validators import AUTO, is_number, parse_weights
 
 _MOST_WORKERS = 100_000
 _LONGEST_NAME = 253
@@ -110,6 +110,11 @@ class Cluster:
             ps = (*chiefs, *_all_workers(job, workers, num_workers))
         cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers, job.ps_on_workers)
         cluster._refuse_duplicates()
+        if job.ps_weights and len(parse_weights(job.ps_weights)) != len(ps):
+            raise ConfigError(
+                f"{described(job, 'ps_weights')} has {len(parse_weights(job.ps_weights))} numbers for {len(ps)} ps: "
+                "give one for each ps."
+            )
         cluster._refuse_settings_for_more_workers(job)
         return cluster
 

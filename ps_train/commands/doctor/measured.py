@@ -18,6 +18,9 @@ from ps_train.observe.status.measured_network import write_network
 SLOW_TRIP_SECS, SLOW_BYTES_PER_SEC, MOST_OFFSET_SECS = 0.02, 20 << 20, 1.0
 """From these values on a finding is a warning."""
 
+_UNLIKE = 1.25
+"""Ratio of the bytes a second of the fastest and the slowest ps from which on weights are named."""
+
 _USUAL_TRIP_SECS = 0.0005
 """Round trip within one machine, which a sample of the job includes."""
 
@@ -92,6 +95,24 @@ def table_of_ways(found: Iterable[PsMeasurement], is_here: Callable[[str], bool]
         return ""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def weights_finding(found: Sequence[PsMeasurement], job: Job) -> list[Finding]:
+    """Returns the finding about ps that move their bytes at different speeds; none where they are alike.
+
+    Args:
+      found: the measurements of all ps.
+      job: the job.
+    """
+    rates = [min(one.pull, one.push) for one in found if one.pull and one.push]
+    if len(rates) < len(found) or len(rates) < 2 or max(rates) < _UNLIKE * min(rates):
+        return []
+    weights = ",".join(f"{rate / max(rates):.2g}" for rate in rates)
+    slowest = found[rates.index(min(rates))].name
+    text = f"{slowest} moves {min(rates) / max(rates):.2g} of the bytes/s of the fastest ps"
+    if job.ps_weights:
+        return [Finding(OK, "weights", f"{text}; measured {weights}, ps_weights={job.ps_weights}")]
+    return [Finding(WARN, "weights", text, f"--ps_weights={weights} gives each ps variables by its speed")]
 
 
 def _clock(one: PsMeasurement, subject: str) -> Finding:

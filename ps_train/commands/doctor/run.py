@@ -244,12 +244,13 @@ class Visit:
         return found
 
     def _shown(self, found: list[PsMeasurement]) -> list[PsMeasurement]:
-        from ps_train.commands.doctor.measured import keep_measured, measured_findings, table_of_ways
+        from ps_train.commands.doctor.measured import keep_measured, measured_findings, table_of_ways, weights_finding
 
         for one in found:
             self._report.add(*measured_findings(one, host.versions(), str(self._task or "worker:0")))
         if table := table_of_ways(found, lambda name: network.is_here(network.resolve(name)[0])):
             self._report.note(table)
+        self._report.add(*weights_finding(found, self._job))
         if self._predicts_here():
             keep_measured(found, self._job.model_dir)
         return found

@@ -109,10 +109,12 @@ class Plan:
     Attributes:
       num_ps: number of ps; they have the indices 0 to num_ps - 1.
       slices: all slices: the variables in the model's order, each variable's slices in the order of their rows.
+      weights: the share that each ps should hold, relative to the others; () for even shares.
     """
 
     num_ps: int
     slices: tuple[Slice, ...]
+    weights: tuple[float, ...] = ()
 
     def slices_on(self, ps: int) -> list[Slice]:
         """Returns the slices that the ps of this index holds."""
@@ -127,9 +129,10 @@ class Plan:
         return [sum(piece.bytes for piece in self.slices_on(ps)) for ps in range(self.num_ps)]
 
     def imbalance(self) -> float:
-        """Returns the bytes of the fullest ps over the mean; 1.0 is even."""
-        load = self.bytes_per_ps()
-        return max(load) * self.num_ps / sum(load) if sum(load) else 1.0
+        """Returns the bytes of the fullest ps over its share, which is the mean without weights; 1.0 is even."""
+        load, weights = self.bytes_per_ps(), self.weights or (1.0,) * self.num_ps
+        fullest = max(held / weight for held, weight in zip(load, weights, strict=True))
+        return fullest * sum(weights) / sum(load) if sum(load) else 1.0
 
     def table(self) -> str:
         """Returns the plan as text: for each ps its bytes and its slices."""
@@ -151,6 +154,7 @@ def make_plan(
     num_ps: int,
     partition_bytes: int = PARTITION_BYTES,
     only: Sequence[int] | None = None,
+    weights: Sequence[float] = (),
 ) -> Plan:
     """Returns the plan for some variables.
 
@@ -162,9 +166,10 @@ def make_plan(
       num_ps: number of ps.
       partition_bytes: a larger variable is cut even if the balance is good.
       only: the ps that hold variables; None for all.
+      weights: the share that each ps should hold, relative to the others; empty for even shares.
     """
     if only is not None:
-        plan = make_plan(variables, len(only), partition_bytes)
+        plan = make_plan(variables, len(only), partition_bytes, weights=[weights[ps] for ps in only] if weights else ())
         return Plan(num_ps, tuple(dataclasses.replace(piece, ps=only[piece.ps]) for piece in plan.slices))
     parts = {variable.name: 1 for variable in variables}
     for variable in variables:
@@ -173,7 +178,7 @@ def make_plan(
         elif variable.bytes > partition_bytes:
             count = max(num_ps, -(-variable.bytes // MESSAGE_BYTES))
             parts[variable.name] = min(variable.max_parts, count)
-    plan = _place(variables, parts, num_ps)
+    plan = _place(variables, parts, num_ps, weights)
     min_bytes_to_cut = _MIN_SHARE_TO_CUT * sum(variable.bytes for variable in variables) / num_ps
     while plan.imbalance() > MAX_IMBALANCE:
         cuttable = [
@@ -183,7 +188,7 @@ def make_plan(
             break
         largest = max(cuttable, key=lambda v: (v.bytes / parts[v.name], v.name))
         parts[largest.name] = _more_parts(largest, parts[largest.name], num_ps)
-        plan = _place(variables, parts, num_ps)
+        plan = _place(variables, parts, num_ps, weights)
     return plan
 
 
@@ -196,28 +201,45 @@ def _more_parts(variable: VariableSpec, parts: int, num_ps: int) -> int:
     return min(variable.max_parts, num_ps if parts < num_ps else 2 * parts)
 
 
-def _place(variables: Sequence[VariableSpec], parts: Mapping[str, int], num_ps: int) -> Plan:
-    pieces = [piece for variable in variables for piece in _cut(variable, parts[variable.name])]
+def _place(variables: Sequence[VariableSpec], parts: Mapping[str, int], num_ps: int, weights: Sequence[float]) -> Plan:
+    pieces = [piece for variable in variables for piece in _cut(variable, parts[variable.name], weights)]
     load = [0] * num_ps
+
+    def fullness(ps: int, piece: Slice) -> tuple[float, int]:
+        return ((load[ps] + piece.bytes) / weights[ps] if weights else load[ps]), ps
+
     placed: dict[str, Slice] = {}
     spread = {variable.name for variable in variables if variable.spread}
     for piece in sorted(pieces, key=lambda p: (p.variable not in spread, -p.bytes, p.name)):
-        ps = piece.index if piece.variable in spread else min(range(num_ps), key=lambda k: (load[k], k))
+        ps = piece.index if piece.variable in spread else min(range(num_ps), key=lambda k: fullness(k, piece))
         load[ps] += piece.bytes
         placed[piece.name] = dataclasses.replace(piece, ps=ps)
-    return Plan(num_ps, tuple(placed[piece.name] for piece in pieces))
+    return Plan(num_ps, tuple(placed[piece.name] for piece in pieces), tuple(weights))
 
 
-def _cut(variable: VariableSpec, count: int) -> list[Slice]:
-    """Returns `count` slices whose numbers of rows differ by at most one grain."""
+def _cut(variable: VariableSpec, count: int, weights: Sequence[float]) -> list[Slice]:
+    """Returns `count` slices whose numbers of rows differ by at most one grain, or follow the weights of as many ps."""
     if count == 1:
         return [Slice(variable.name, 0, 1, 0, variable.shape, variable.dtype, variable.bytes)]
-    grains, larger = divmod(variable.shape[0] // variable.grain, count)
-    row_bytes = variable.bytes // variable.shape[0]
+    all_grains, row_bytes = variable.shape[0] // variable.grain, variable.bytes // variable.shape[0]
+    is_weighted = len(weights) == count and (
+        variable.spread or max(weights) / sum(weights) * variable.bytes <= MESSAGE_BYTES
+    )
     pieces, begin = [], 0
-    for index in range(count):
-        rows = (grains + (1 if index < larger else 0)) * variable.grain
+    for index, grains in enumerate(_divided(all_grains, weights if is_weighted else (1.0,) * count)):
+        rows = grains * variable.grain
         shape = (rows, *variable.shape[1:])
         pieces.append(Slice(variable.name, index, count, begin, shape, variable.dtype, rows * row_bytes))
         begin += rows
     return pieces
+
+
+def _divided(whole: int, weights: Sequence[float]) -> list[int]:
+    """Divides a number, of at least as many as there are weights, in proportion to them; every part is at least 1."""
+    free = whole - len(weights)
+    exact = [free * weight / sum(weights) for weight in weights]
+    parts = [int(part) for part in exact]
+    most_cut = sorted(range(len(weights)), key=lambda k: (parts[k] - exact[k], k))
+    for index in most_cut[: free - sum(parts)]:
+        parts[index] += 1
+    return [1 + part for part in parts]

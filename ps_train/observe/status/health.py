@@ -170,7 +170,8 @@ def _ps_network(status: Status, job: Job) -> Iterable[Measured]:
 def _balance(status: Status, job: Job) -> Iterable[Measured]:
     shares = [ps["share"] for ps in status["ps"]]
     fullest = max(status["ps"], key=lambda ps: ps["share"])
-    yield fullest["task"], max(shares) * len(shares) if len(shares) > 1 and sum(shares) else None
+    is_even = len(shares) > 1 and sum(shares) and not job.ps_weights
+    yield fullest["task"], max(shares) * len(shares) if is_even else None
 
 
 def _ps_memory(status: Status, job: Job) -> Iterable[Measured]:

@@ -25,6 +25,7 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.cluster.topology import Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
+from ps_train.config.validators import parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
 from ps_train.engine.checkpoint.export import served_features
@@ -160,15 +161,15 @@ def plan_of(job: Job, specs: Sequence[VariableSpec], cluster: Cluster, topology:
     """Returns the plan of a job's variables.
 
     Args:
-      job: gives `ps_placement`.
+      job: gives `ps_placement` and `ps_weights`.
       specs: the variables.
       cluster: gives the number of ps.
       topology: the racks, where `ps_placement` needs them.
     """
-    num_ps = len(cluster.ps)
+    num_ps, weights = len(cluster.ps), parse_weights(job.ps_weights)
     if job.ps_placement == "near" and topology is not None:
-        return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps))
-    return make_plan(specs, num_ps)
+        return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps), weights=weights)
+    return make_plan(specs, num_ps, weights=weights)
 
 
 def with_warm_start(prepared: Prepared, directory: str) -> Prepared:

@@ -14,6 +14,7 @@ from ps_train.commands.doctor.measured import (
     slowest_way,
     table_of_ways,
     versions_finding,
+    weights_finding,
 )
 from ps_train.commands.doctor.network import Answer
 from ps_train.commands.doctor.transport import DoctorRecord, PsMeasurement, clock_offset
@@ -38,6 +39,16 @@ def test_a_healthy_ps():
     text = " ".join(finding.line() for finding in found)
     assert "round trip 1.00 ms; pull 500.0 MiB/s, push 400.0 MiB/s" in text
     assert "0.2500s behind this host (± 0.0005s)" in text
+
+
+def test_ps_of_different_speed_get_weights():
+    slow = dataclasses.replace(GOOD, name="ps:1", pull=100 << 20)
+    assert weights_finding([GOOD, GOOD], Job()) == weights_finding([slow], Job()) == []
+    (found,) = weights_finding([GOOD, slow], Job())
+    assert found.level == "warn" and "ps:1 moves 0.25" in found.line() and "--ps_weights=1,0.25" in found.line()
+    (found,) = weights_finding([GOOD, slow], Job(ps_weights="1,0.3"))
+    assert found.level == "ok" and "ps_weights=1,0.3" in found.line()
+    assert weights_finding([GOOD, dataclasses.replace(slow, push=None)], Job()) == []
 
 
 def test_the_ways_to_the_ps_are_a_table():

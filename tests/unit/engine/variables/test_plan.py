@@ -176,3 +176,22 @@ def test_the_table_shows_every_ps_with_its_bytes_and_every_slice_with_its_rows()
 )
 def test_bytes_are_written_for_people(count, text):
     assert human_bytes(count) == text
+
+
+@given(variables(ANY_SHAPE), SMALL_THRESHOLD, st.lists(st.floats(0.1, 10), min_size=1, max_size=6))
+def test_weighted_slices_cover_every_row_exactly_once_and_equal_weights_are_even(specs, threshold, weights):
+    plan = make_plan(specs, len(weights), threshold, weights=weights)
+    for spec in specs:
+        if spec.shape:
+            assert rows_of(plan, spec) == list(range(spec.shape[0]))
+    assert all(piece.size > 0 for piece in plan.slices)
+    same = make_plan(specs, len(weights), threshold, weights=[2.0] * len(weights))
+    assert sorted(same.bytes_per_ps()) == sorted(make_plan(specs, len(weights), threshold).bytes_per_ps())
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_each_ps_holds_bytes_in_proportion_to_its_weight(spread):
+    specs = [VariableSpec(f"v{n}", (1000, 8), "float32", 4, True, spread) for n in range(20)]
+    held = make_plan(specs, 3, 1 << 10, weights=[1.0, 1.0, 0.25]).bytes_per_ps()
+    assert held[2] / held[0] == pytest.approx(0.25, rel=0.15) and held[1] / held[0] == pytest.approx(1, rel=0.1)
+    assert make_plan(specs, 3, 1 << 10, weights=[1.0, 1.0, 0.25]).imbalance() <= MAX_IMBALANCE
