@@ -23,6 +23,7 @@ pytestmark = pytest.mark.timeout(300)
         long("bounded", "float16", "float16"),
         long("async", "top_k:0.01", "none"),
         long("sync", "top_k:0.01,int8", "bfloat16"),
+        long("bounded", "auto", "none"),
     ],
 )
 @pytest.mark.usual(1)
