@@ -21,7 +21,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -165,16 +164,14 @@ def study_of_jobs(sampler: str, pruner: str, seed: int, below: float) -> dict[st
         f"--sampler={sampler}", f"--pruner={pruner}", *(f"--space={text}" for text in planted.SPACE),
         *([f"--save_steps={EVALUATE_JOBS}"] if pruner != "none" else []),
     ]  # fmt: skip
-    began, path = time.monotonic(), folder / "secs"
-    before = float(path.read_text()) if path.exists() else 0.0
-    try:
+    path = folder / "study.json"
+    if not path.exists() or len(json.loads(path.read_text())["trials"]) < TRIALS:
         done = subprocess.run(command, capture_output=True, text=True)
-    finally:
-        secs = before + time.monotonic() - began
-        path.write_text(f"{secs:.0f}")
-    if done.returncode:
-        raise ContenderError(f"tune ended with {done.returncode}: {done.stderr.strip()[-300:]}")
-    trials = json.loads((folder / "study.json").read_text())["trials"]
+        if done.returncode:
+            raise ContenderError(f"tune ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+    found = import_optuna().load_study(study_name=folder.name, storage=f"sqlite:///{folder}/study.db").trials
+    secs = (max(t.datetime_complete for t in found) - min(t.datetime_start for t in found)).total_seconds()
+    trials = json.loads(path.read_text())["trials"]
     complete = [trial for trial in trials if trial["state"] == "complete"]
     first = min((trial["number"] for trial in complete if trial["value"] <= below), default=None)
     until = [trial for trial in trials if first is None or trial["number"] <= first]
@@ -253,23 +250,27 @@ def _report_of_jobs(jobs: dict[str, Any]) -> list[str]:
         for one in jobs["studies"]
     ]  # fmt: skip
     best = min(jobs["studies"], key=lambda one: one["best"])
+    flags = ", ".join(f"`{name}` {value:.3g}" if isinstance(value, float) else f"`{name}` {value}"
+                      for name, value in best["params"].items())  # fmt: skip
     lines = [
         "",
         "## Real jobs",
         "",
-        f"{machine.text(jobs['machine'])}. {TRIALS} trials of {EXECUTIONS} whole jobs, two trials at a time, on",
-        f"a busy machine; with a pruner each job has an evaluator, and a checkpoint every {EVALUATE_JOBS} steps. Steps",
-        "count up to the first complete trial below the same test error; a `+` marks a study without one.",
+        f"{machine.text(jobs['machine'])},",
+        f"shared with others. {TRIALS} trials of {EXECUTIONS} whole jobs, two trials at a time; with a pruner each",
+        f"job has an evaluator, and a checkpoint every {EVALUATE_JOBS} steps. Steps count up to the first complete",
+        "trial below the same test error; a `+` marks a study without one, which counts with all its steps.",
         "",
         markdown(head, rows),
         "",
-        f"The best one has {best['params']}.",
+        f"The best one has {flags}.",
     ]
     seeds = sorted({one["seed"] for one in jobs["studies"]})
     by_kind = [[one["steps"] for one in jobs["studies"] if one["sampler"] == kind] for kind in ("tpe", "random")]
     if all(len(steps) == len(seeds) for steps in by_kind):
         lines.append(
             f"Over {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, TPE with the median pruner made "
+            f"{'' if all(one['found'] for one in jobs['studies']) else 'at most '}"
             f"{sum(by_kind[0]) / sum(by_kind[1]):.0%} of the steps of random search."
         )
     return lines

@@ -7,12 +7,13 @@ import os
 import signal
 import sqlite3
 import statistics
+import sys
 import textwrap
 import time
 
 import pytest
 
-from tests.support.processes import Processes, eventually, free_ports, is_alive
+from tests.support.processes import Process, Processes, eventually, free_ports, is_alive
 
 pytest.importorskip("optuna")
 pytest.importorskip("plotly")
@@ -294,3 +295,61 @@ def test_trials_on_hosts_are_evaluated_and_tracked(processes: Processes) -> None
     assert "PS_TRAIN_TRACK_PARENT=s" in sent
     assert '"max_steps": "job.flags:1"' in sent and '"batch_size": "trial 1 of study s"' in sent
     assert not processes.orphans()
+
+
+STUDY_WITHOUT_JOBS = """
+import sys
+from ps_train.commands.tuning.search import Ending, Search
+from ps_train.commands.tuning.space import parse_space
+from ps_train.commands.tuning.study import MINIMIZE, Settings, Study
+
+class Execution:
+    def __init__(self, trial, execution):
+        self.value, self.looks = float(trial.flags[0].rpartition("=")[2]) + execution, 0
+
+    def evaluations(self):
+        self.looks += 1
+        return [(self.looks * 20, self.value)] if self.looks < 5 else []
+
+    def poll(self):
+        return Ending(0, self.value, 100) if self.looks >= 5 else None
+
+    def stop(self):
+        self.looks = 99
+
+url, sampler, pruner = sys.argv[1:]
+settings = Settings("s", url, MINIMIZE, sampler, pruner, 1, 2, 100, 20 if pruner != "none" else 0, {})
+study = Study(settings, parse_space(["learning_rate:0..1:0.1", "model_arg.n:1..3"]))
+search = Search(study, Execution, 6)
+print("BEGUN", flush=True)
+while search.advance():
+    pass
+print([(trial.state, trial.value, trial.steps, trial.flags) for trial in study.finished()])
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(480)
+@pytest.mark.parametrize(
+    ("url", "sampler", "pruner"), [("sqlite:///{}.db", "grid", "none"), ("{}.log", "random", "median")]
+)
+def test_a_tuner_may_die_at_any_write_to_its_storage(processes: Processes, url: str, sampler: str, pruner: str) -> None:
+    (processes.directory / "study.py").write_text(STUDY_WITHOUT_JOBS)
+
+    def start(name: str) -> Process:
+        return processes.command([sys.executable, "study.py", url.format(name), sampler, pruner])
+
+    whole = start("whole")
+    whole.wait_for("BEGUN", 120)
+    began = time.monotonic()
+    assert whole.wait(120) == 0, whole.output
+    secs = time.monotonic() - began
+    for part in range(1, 7):
+        killed = start("killed")
+        killed.wait_for("BEGUN", 120)
+        time.sleep(secs * part / 20)
+        killed.send(signal.SIGKILL)
+        killed.wait(10)
+    again = start("killed")
+    assert again.wait(120) == 0, again.output
+    assert again.lines[-1] == whole.lines[-1]

@@ -246,13 +246,21 @@ class Study:
             trial = self._opened(found)
             if trial.flags:
                 return trial
+            if self._grid:  # its place in the grid is its number
+                self.study.sampler = self._sampler()
+                return self._proposed(self._optuna.Trial(self.study, found._trial_id))
             trial.fail("the tuner ended before the trial began", counts=False)
         self.study.sampler = self._sampler()
         with _quiet():
             new = self.study.ask()
-            flags = [flag_of(name, value) for name, value in self._space.suggest(new, self._functions).items()]
-        new.set_user_attr(_FLAGS, flags)
-        return TrialRecord(self, new)
+        return self._proposed(new)
+
+    def _proposed(self, trial: Any) -> TrialRecord:
+        """Returns a trial with the flags that the sampler proposes for it."""
+        with _quiet():
+            flags = [flag_of(name, value) for name, value in self._space.suggest(trial, self._functions).items()]
+        trial.set_user_attr(_FLAGS, flags)
+        return TrialRecord(self, trial)
 
     def _opened(self, found: Any) -> TrialRecord:
         """Returns a trial that runs in the storage, of an earlier process."""
