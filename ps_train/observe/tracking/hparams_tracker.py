@@ -26,12 +26,17 @@ class HparamsTracker:
     def __init__(self, add_summary: Callable[[Any, int], None]) -> None:
         self._add_summary, self._step = add_summary, 0
 
-    def begin(self, run: TrackedRun) -> str:
-        """Writes the hyperparameters; see `Tracker.begin`."""
+    def load(self) -> None:
+        """Imports TensorBoard; see `Tracker.load`."""
         try:
-            from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+            import tensorboard.plugins.hparams.summary_v2  # noqa: F401
         except ImportError as error:
             raise RefusedRunError(f"tensorboard cannot be imported ({error})") from error
+
+    def begin(self, run: TrackedRun) -> str:
+        """Writes the hyperparameters; see `Tracker.begin`."""
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+
         found = hparams_pb(dict(run.hyperparameters), trial_id=run.run_id, start_time_secs=run.start_time)
         self._write(found)
         return ""

@@ -42,6 +42,16 @@ class MlflowTracker:
         self._id = ""
         self._plan = ""
 
+    def load(self) -> None:
+        """Imports MLflow; see `Tracker.load`."""
+        for name, value in _DEFAULTS.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("mlflow").setLevel(logging.ERROR)
+        try:
+            import mlflow  # noqa: F401
+        except ImportError as error:
+            raise RefusedRunError(f"mlflow cannot be imported ({error})") from error
+
     def begin(self, run: TrackedRun) -> str:
         """Makes the run, or goes on with the one whose id is in model_dir; see `Tracker.begin`."""
         return self._answered(lambda: self._begin(run))
@@ -65,9 +75,6 @@ class MlflowTracker:
         """Does nothing: the thread ends with the process."""
 
     def _begin(self, run: TrackedRun) -> str:
-        for name, value in _DEFAULTS.items():
-            os.environ.setdefault(name, value)
-        logging.getLogger("mlflow").setLevel(logging.ERROR)
         from mlflow import MlflowClient
         from mlflow.tracking import get_tracking_uri
 
@@ -163,8 +170,6 @@ class MlflowTracker:
         """Makes a call; its error has one short text."""
         try:
             return call()
-        except ImportError as error:
-            raise RefusedRunError(f"mlflow cannot be imported ({error})") from error
         except Exception as error:
             reason = _UNREACHED.search(str(error))
             if reason is None:

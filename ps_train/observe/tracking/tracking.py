@@ -32,6 +32,9 @@ _SEND_SECS, _LONGEST_RETRY_SECS = 2.0, 60.0
 END_SECS, STOPPED_SECS = 5.0, 2.0
 """Seconds for the rest at the end of a job, and of one that a signal stopped."""
 
+_LOAD_SECS = 30.0
+"""Seconds that a job which is done before the library is imported waits for that: the run would be lost."""
+
 _LONGEST_TEXT = 200
 
 
@@ -69,6 +72,13 @@ class RefusedRunError(Exception):
 
 class Tracker(Protocol):
     """One library.  Its methods may block and raise; a call that raised is made again."""
+
+    def load(self) -> None:
+        """Imports the library, which takes seconds and asks no server.
+
+        Raises:
+          RefusedRunError: it cannot be imported.
+        """
 
     def begin(self, run: TrackedRun) -> str:
         """Begins a run, or goes on with it; returns its address, "" for none.
@@ -128,7 +138,7 @@ class Tracking:
         self._thread: threading.Thread | None = None
         self._end: RunEnd | None = None
         self._has_begun = self._is_told = self._is_over = self._is_refused = self._is_end_sent = False
-        self._is_abandoned = False
+        self._is_abandoned = self._is_loaded = False
         self._health: dict[str, str] = {}
         self._evaluated: set[int] = set()
 
@@ -166,6 +176,8 @@ class Tracking:
         with self._changed:
             self._end = RunEnd(state, files)
             self._changed.notify_all()
+            if state == "done":
+                self._changed.wait_for(lambda: self._is_loaded or self._is_over, _LOAD_SECS)
             self._changed.wait_for(lambda: self._is_over, within_secs)
             is_end_sent, lost = self._is_end_sent, self._added - self._sent
             self._is_abandoned = not self._is_over
@@ -188,7 +200,13 @@ class Tracking:
                 self._changed.wait_for(lambda: self._end is not None, pause)
                 end = self._end
             try:
-                run = run or make_run()
+                if run is None:
+                    tracker.load()
+                    run = make_run()
+                    with self._changed:
+                        self._is_loaded = True
+                        self._changed.notify_all()
+                        end = self._end
                 self._send(tracker, run, end)
                 pause, retry = self._send_secs, self._send_secs / 2
             except RefusedRunError as error:

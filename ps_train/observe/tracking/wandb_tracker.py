@@ -39,13 +39,17 @@ class WandbTracker:
         self._run: Any = None
         self._others = _services()
 
-    def begin(self, run: TrackedRun) -> str:
-        """Begins the run, or goes on with it by its id; see `Tracker.begin`."""
+    def load(self) -> None:
+        """Imports W&B; see `Tracker.load`."""
         try:
             import wandb
         except ImportError as error:
             raise RefusedRunError(f"wandb cannot be imported ({error})") from error
         self._wandb = wandb
+
+    def begin(self, run: TrackedRun) -> str:
+        """Begins the run, or goes on with it by its id; see `Tracker.begin`."""
+        wandb = self._wandb
         is_remote = bool(scheme_of(run.tags["model_dir"]))
         os.environ.setdefault("WANDB_PROJECT", _PROJECT)
         settings = wandb.Settings(silent=True, console="off", disable_git=True, init_timeout=_INIT_SECS)

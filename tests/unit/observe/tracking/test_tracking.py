@@ -18,11 +18,14 @@ class FakeTracker:
 
     def __init__(self, before=lambda name: None):
         self.before, self.calls, self.points, self.tags, self.ends = before, [], [], {}, []
-        self.is_abandoned = False
+        self.is_abandoned, self.load_secs = False, 0.0
 
     def _called(self, name):
         self.calls.append(name)
         self.before(name)
+
+    def load(self):
+        time.sleep(self.load_secs)
 
     def begin(self, run):
         self._called("begin")
@@ -192,3 +195,15 @@ def test_without_a_tracker_nothing_happens(run):
     tracking.tag("a", "b")
     tracking.end("done")
     assert not [thread for thread in threading.enumerate() if thread.name == "tracking"]
+
+
+@pytest.mark.parametrize("state", ["done", "stopped"])
+def test_a_job_that_is_done_waits_for_the_import_of_the_library(lines, run, state):
+    tracker = FakeTracker()
+    tracker.load_secs = 0.5
+    tracking = tracking_of(tracker)
+    tracking.begin(run)
+    tracking.add(1, {"loss": 0.5})
+    tracking.end(state, within_secs=0.2)
+    assert [point.step for point in tracker.points] == ([1] if state == "done" else [])
+    assert lines() == ([] if state == "done" else ["track=fake: nothing was sent, it does not answer"])
