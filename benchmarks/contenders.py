@@ -97,18 +97,19 @@ def _tasks(job: str, count: int) -> list[str]:
     return [f"{job}:{index}" for index in range(count)]
 
 
-def _ours(update: str) -> Callable[[Setting, Sequence[str]], list[Program]]:
+def _ours(update: str, ps_on_workers: bool = False) -> Callable[[Setting, Sequence[str]], list[Program]]:
     def programs(setting: Setting, flags: Sequence[str]) -> list[Program]:
-        workload = workload_class(setting.workload)
+        workload, num_ps = workload_class(setting.workload), 0 if ps_on_workers else setting.num_ps
         command = [sys.executable, "-m", "ps_train", f"--model={workload.__module__}:{workload.__name__}"]
         command += [f"--update={update}", f"--batch_size={workload.batch_size}", "--model_dir=model"]
         command += [f"--max_steps={setting.max_steps or _ENDLESS}", "--log_secs=1", "--save_secs=3600"]
         command += [f"--model_arg={argument}" for argument in setting.model_args]
         command += [*flags, *(["--verbose"] if setting.verbose else [])]
         if not setting.places:  # what users do on one machine: the launcher starts the others
-            return [Program("ours", [*command, f"--num_ps={setting.num_ps}", f"--num_workers={setting.num_workers}"])]
-        ps, workers = _tasks("ps", setting.num_ps), _tasks("worker", setting.num_workers)
-        command += [f"--ps_hosts={_hosts(setting, *ps)}", f"--worker_hosts={_hosts(setting, *workers)}"]
+            return [Program("ours", [*command, f"--num_ps={num_ps}", f"--num_workers={setting.num_workers}"])]
+        ps, workers = _tasks("ps", num_ps), _tasks("worker", setting.num_workers)
+        command += [f"--ps_hosts={_hosts(setting, *ps)}" if ps else "--ps_on_workers"]
+        command += [f"--worker_hosts={_hosts(setting, *workers)}"]
         return [_task(setting, task, command) for task in (*ps, *workers[:0:-1], workers[0])]
 
     return programs
@@ -181,6 +182,8 @@ def task_programs(module: str, setting: Setting, *flags: str) -> list[Program]:
 _ALL = [
     Contender("ours-async", "async", _ours("async")),
     Contender("ours-sync", "sync", _ours("sync"), replicas_per_step=0),
+    Contender("on-workers-async", "async", _ours("async", ps_on_workers=True)),
+    Contender("on-workers-sync", "sync", _ours("sync", ps_on_workers=True), replicas_per_step=0),
     Contender("bare", "async", _peer("bare")),
     Contender("classic-async", "async", _peer("classic")),
     Contender("classic-sync", "sync", _peer("classic", "--sync"), replicas_per_step=0),

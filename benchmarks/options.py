@@ -26,6 +26,7 @@ WHAT = {
     "growth": "more and more workers, and a model of them",
     "input": "rows per CPU second of each reader, and of plain tf.data",
     "modes": "the update modes with one slow worker of four",
+    "on_workers": "ps on the workers against ps of their own, under sync; bytes against the least",
     "slow": "the same with delay and a rate limit between tasks",
     "status": "what an open status page costs",
     "checkpoint": "what checkpoints of a large table cost, against TensorFlow's Saver",
@@ -75,7 +76,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-_DEFAULT_WORKLOADS = {"startup": startup.DEFAULT_WORKLOAD, "status": "small", "batch_size": "small"}
+_DEFAULT_WORKLOADS = {
+    "startup": startup.DEFAULT_WORKLOAD,
+    "status": "small",
+    "on_workers": "small,large",
+    "batch_size": "small",
+}
 """Where it is not those that are compared."""
 
 _QUICK = ["--workloads=small", "--contenders=ours-async,classic-async,single-2x1", "--repeats=1", "--secs=2"]

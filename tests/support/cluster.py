@@ -54,11 +54,12 @@ class InProcessCluster:
         if declared is not None:  # the other workers join
             fields = {"max_workers": 16, "num_workers": declared, **fields}
         towers = find_towers(Job(**{name: fields[name] for name in ("towers", "batch_size") if name in fields}))
-        servers = POOL.take(num_ps) + POOL.take(num_workers, towers.cpus)
+        apart = 0 if fields.get("ps_on_workers") else num_ps  # else the workers have the ps's device, too
+        servers = POOL.take(apart) + POOL.take(num_workers, towers.cpus + (not apart))
         hosts = [server.host for server in servers]
         self.job = Job(
-            ps_hosts=tuple(hosts[:num_ps]),
-            worker_hosts=tuple(hosts[num_ps:]),
+            ps_hosts=tuple(hosts[:apart]),
+            worker_hosts=tuple(hosts[apart:]),
             **{"keep_checkpoints": 3, "shuffle_buffer": 0, "steps_per_run": "1", **fields},
         )
         cluster = self._cluster = Cluster.of(self.job)
@@ -68,7 +69,7 @@ class InProcessCluster:
             named = dict(zip(map(str, cluster.replicas()), racks, strict=True))
             self.topology = Topology.of(named, cluster)
             self.rack_servers = dict(zip(self.topology.names, POOL.take(len(self.topology.names)), strict=True))
-        self.model, self.targets = model, [server.target for server in servers[num_ps:]]
+        self.model, self.targets = model, [server.target for server in servers[apart:]]
         tasks = [Task("worker", index) for index in range(num_workers)]
         source = DataSource(lambda: model.data("train", ""))
         traced = self.traced = trace(model, source, self.job.min_batch_size, self.job.seed)
@@ -83,12 +84,22 @@ class InProcessCluster:
             replica = Replica.of(cluster, task)
             step = build_train_step(
                 GraphSpec(
-                    self.job, model, source, traced, self.plan, replica, device_of(task), towers, self._place(task)
+                    self.job,
+                    model,
+                    source,
+                    traced,
+                    self.plan,
+                    replica,
+                    device_of(task, cluster),
+                    towers,
+                    self._place(task),
                 )
             )
             if index == 0 and directory is not None:
                 with step.graph.as_default():
-                    self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), device_of(task))
+                    self.checkpoints, self.snapshots = make_savers(
+                        self.job, step, str(directory), device_of(task, cluster)
+                    )
             self.steps.append(step)
             self.replicas.append(replica)
             self.sessions.append(POOL.session(self.targets[index], step.graph, self._config(task)))
@@ -192,7 +203,9 @@ class InProcessCluster:
         """What a worker scores a share of the test data with."""
         task = Task("worker", worker)
         source = DataSource(lambda: self.model.data("test", ""))
-        scoring = build_eval_graph(self.model, source, self.traced, self.plan, device_of(task), share, slices)
+        scoring = build_eval_graph(
+            self.model, source, self.traced, self.plan, device_of(task, self._cluster), share, slices
+        )
         assert scoring is not None
         config = session_config(self._cluster, task, self.job)
         return POOL.session(self.targets[worker], scoring.graph, config), scoring

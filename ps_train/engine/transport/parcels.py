@@ -121,7 +121,7 @@ def _is_aligned(piece: Slice) -> bool:
 
 
 def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
-    """Packs the slices of one ps into parcels, in the same order in every process."""
+    """Packs the slices of one ps into parcels, in the same order in every process: the largest is sent first."""
     parcels: list[Parcel] = []
     for dtype in sorted({piece.dtype for piece in slices}):
         joined: list[Slice] = []
@@ -135,7 +135,7 @@ def pack(slices: Sequence[Slice], ps: int) -> list[Parcel]:
             joined.append(piece)
         if joined:
             parcels.append(_parcel(ps, dtype, joined))
-    return parcels
+    return sorted(parcels, key=lambda parcel: sum(piece.bytes for piece in parcel.slices), reverse=True)
 
 
 def _parcel(ps: int, dtype: str, slices: list[Slice]) -> Parcel:

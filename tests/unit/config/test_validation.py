@@ -113,3 +113,25 @@ def test_what_is_not_possible_with_racks_is_refused_with_the_reason(fields, text
 
 def test_the_steps_of_racks_are_calls_of_their_own():
     assert Job(rack="a", update="sync").longest_call == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"ps_hosts": ("a:1",), "ps_on_workers": True}, "ps_hosts=a:1 is not possible with ps_on_workers=True"),
+        ({"num_ps": 2, "ps_on_workers": True}, "num_ps=2 is not possible with ps_on_workers=True"),
+        ({"num_ps": 0, "ps_hosts": ("a:1",)}, "ps_hosts=a:1 is not possible with num_ps=0"),
+        (
+            {"max_workers": 4, "ps_on_workers": True},
+            "max_workers=4 is not possible with ps_on_workers=True: each worker",
+        ),
+    ],
+)
+def test_ps_of_their_own_and_workers_that_leave_are_refused_where_the_workers_hold_the_variables(fields, text):
+    with pytest.raises(ConfigError) as caught:
+        Job(**fields)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_ps_means_that_the_workers_hold_the_variables():
+    assert Job(num_ps=0).ps_on_workers and not Job(num_ps=1).ps_on_workers

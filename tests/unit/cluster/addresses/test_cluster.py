@@ -238,3 +238,18 @@ class TestElastic:
     def test_an_epoch_that_is_divided_already_is_refused(self):
         message = refusal(max_workers=16, epochs=2)
         assert "epochs=2" in message and "--sharding=dynamic" in message
+
+
+class TestPsOnWorkers:
+    def test_each_replica_is_the_ps_of_its_index_the_chief_first(self):
+        found = cluster_of(ps_hosts=(), chief_hosts=("c:1",), ps_on_workers=True)
+        assert [str(address) for address in found.ps] == ["c:1", "w:1", "w:2"]
+        assert [found.replica_index(Task("chief", 0)), found.replica_index(Task("worker", 1))] == [0, 2]
+        assert list(found.tasks()) == ["chief:0", "worker:0", "worker:1"]
+
+    def test_all_workers_must_be_known(self):
+        text = refusal(ps_hosts=(), worker_hosts=("1=w:2",), num_workers=3, ps_on_workers=True)
+        assert "needs the address of every worker" in text and "lacks worker 0, 2" in text
+
+    def test_a_cluster_without_ps_names_the_flag(self):
+        assert "--ps_on_workers" in refusal(ps_hosts=())

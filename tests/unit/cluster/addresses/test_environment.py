@@ -108,3 +108,10 @@ def test_a_ps_has_threads_to_spare_on_a_small_host_whoever_is_beside_it(hosts):
     changes = environment.task_environment(Task("ps", 0), job, {}, cores=2)
     assert changes["TF_NUM_INTEROP_THREADS"] == "4" and "TF_NUM_INTRAOP_THREADS" not in changes
     assert "TF_NUM_INTEROP_THREADS" not in environment.task_environment(Task("ps", 0), job, {}, cores=8)
+
+
+def test_a_worker_that_is_a_ps_has_the_threads_of_one_and_keeps_its_gpus():
+    job = Job(worker_hosts=("w:1", "w:2"), ps_on_workers=True)
+    found = environment.task_environment(Task("worker", 0), job, {}, cores=2)
+    assert (found["TF_NUM_INTRAOP_THREADS"], found["TF_NUM_INTEROP_THREADS"]) == ("1", "4")
+    assert "CUDA_VISIBLE_DEVICES" not in found

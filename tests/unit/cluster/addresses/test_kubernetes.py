@@ -67,3 +67,10 @@ def test_a_service_that_is_no_name_is_refused(service):
 def test_an_index_of_the_job_that_disagrees_is_refused(index):
     for pod in ("a-0", "a-worker-0"):
         assert "JOB_COMPLETION_INDEX" in refusal({"HOSTNAME": pod, "JOB_COMPLETION_INDEX": index})
+
+
+@pytest.mark.parametrize("pod", ["worker-1", "train-1"])
+def test_all_pods_are_workers_where_they_hold_the_variables(pod):
+    found = resolve({**GIVEN, "num_ps": 0}, {"HOSTNAME": pod})
+    assert found.task == {"job_name": "worker", "task_index": 1}
+    assert list(found.job) == ["worker_hosts"] and len(found.job["worker_hosts"]) == 2

@@ -55,3 +55,9 @@ def test_a_variable_that_disagrees_is_refused_and_a_missing_one_is_not():
 def test_host_lists_beside_the_cluster_of_the_environment_are_refused(name):
     with pytest.raises(ConfigError, match=f"{name} and the cluster from Slurm"):
         refuse_host_lists({name: ("a:1",)}, "Slurm")
+
+
+@pytest.mark.parametrize("given", [{"ps_on_workers": True}, {"num_ps": 0}])
+def test_all_ranks_are_workers_where_they_hold_the_variables(given):
+    found = cluster_of_ranks(ADDRESSES, 0, given, "Slurm")
+    assert found.job == {"worker_hosts": tuple(ADDRESSES)} and found.task == {"job_name": "worker", "task_index": 0}

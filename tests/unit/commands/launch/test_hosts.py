@@ -81,3 +81,12 @@ def test_a_wrong_list_is_one_line_that_says_what_is_wrong(text, part):
 def test_more_tasks_than_ports_are_refused():
     with pytest.raises(ConfigError, match="65536"):
         parse_hosts("a:ps,a:worker", 65535)
+
+
+def test_workers_that_hold_the_variables_need_no_ps_and_refuse_one():
+    assert [task.name for task in parse_hosts("a:worker,b:worker", 2222, ps_on_workers=True)] == [
+        "worker:0",
+        "worker:1",
+    ]
+    with pytest.raises(ConfigError, match="has a ps, but the workers are the ps"):
+        parse_hosts("a:ps,b:worker", 2222, ps_on_workers=True)

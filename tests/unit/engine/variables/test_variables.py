@@ -9,7 +9,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.updates.apply_gradients import OptimizerGroups
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
-from ps_train.engine.variables.variables import checkpoint_entries, plan_device_setter, ps_device
+from ps_train.engine.variables.variables import (
+    checkpoint_entries,
+    is_ps_device,
+    on_worker,
+    plan_device_setter,
+    ps_device,
+)
 
 
 def variable(name: str, *shape: int) -> Any:
@@ -91,3 +97,24 @@ def test_the_device_setter_follows_the_plan_and_leaves_other_operations_to_the_w
             assert variable.device == ps_device(piece.ps)
         assert tf.constant(1).device == "/job:worker/task:1"
     assert {piece.ps for piece in plan.slices} == {0, 1, 2}
+
+
+def test_the_scope_of_a_worker_that_is_a_ps_leaves_cpu_0_to_the_ps_and_to_datasets() -> None:
+    own = "/job:ps/replica:0/task:1"
+    with tf.Graph().as_default(), on_worker(f"{own}/device:CPU:1"):
+        with v1.device("/cpu:0"):
+            of_model, numbers = tf.constant(1), tf.data.Dataset.range(3)
+        with v1.device("/gpu:0"):
+            of_gpu = tf.constant(2)
+        with v1.device(ps_device(0)):
+            of_ps = tf.constant(3)
+        found = [tf.constant(0), of_model, of_gpu, of_ps]
+        devices = [one.op.device for one in found]
+        assert devices == [f"{own}/device:CPU:1", f"{own}/device:CPU:1", f"{own}/device:GPU:0", ps_device(0)]
+        assert numbers._variant_tensor.op.device == ps_device(1)
+        assert [is_ps_device(tf.DeviceSpec.from_string(device)) for device in devices] == [False, False, False, True]
+
+
+def test_the_scope_of_another_worker_is_its_device() -> None:
+    with tf.Graph().as_default(), on_worker("/job:worker/replica:0/task:1"), v1.device("/cpu:0"):
+        assert tf.constant(1).op.device == "/job:worker/replica:0/task:1/device:CPU:0"
