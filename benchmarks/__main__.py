@@ -23,6 +23,7 @@ from benchmarks import (
     modes,
     on_workers,
     options,
+    racks,
     slow,
     startup,
     status_page,
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         "big_table": big_table.run,
         "batch_size": batch_size.run,
         "adaptive": adaptive.run,
+        "racks": racks.run,
         "tune": tune.run,
     }
     for signum in (signal.SIGTERM, signal.SIGHUP):

@@ -5,6 +5,9 @@
 A namespace is a name of `ip netns`, or a path such as /proc/4711/ns/net.  It has a tun device `net` already.  A packet
 is handed on `delay_ms` after its last bit could have left its sender, who sends `mbit` a second.  Nothing is lost or
 reordered.  With --mbit_file the rate is what that file says, which may change at any time.
+
+With NAMESPACE=ADDRESS=RACK a packet to another rack also passes the sender's rack's way into the core, which carries
+--core_mbit a second.  --core_file then gets the bytes that have passed it.
 """
 
 from __future__ import annotations
@@ -40,13 +43,38 @@ class Pace:
         return self.free_at + self.delay
 
 
+class Core:
+    """The ways of racks into the core; pure.
+
+    Args:
+      bytes_per_sec: of each rack; 0: no limit.
+
+    Attributes:
+      bytes: that have passed from one rack to another.
+    """
+
+    def __init__(self, bytes_per_sec: float) -> None:
+        self._bytes_per_sec, self._free_at, self.bytes = bytes_per_sec, dict[str, float](), 0
+
+    def arrival(self, at: float, size: int, rack: str) -> float:
+        """When a packet has left the rack, which is at its way into the core at that time."""
+        self.bytes += size
+        if not self._bytes_per_sec:
+            return at
+        self._free_at[rack] = max(at, self._free_at.get(rack, 0.0)) + size / self._bytes_per_sec
+        return self._free_at[rack]
+
+
 @dataclasses.dataclass
 class _End:
-    """One namespace's end of the wire, and the packets that it has sent and nobody has got yet, in order."""
+    """One namespace's end of the wire, and the packets that it has sent and nobody has got yet, in order: those to its
+    own rack, and those to other racks."""
 
     device: int
     pace: Pace
+    rack: str = ""
     under_way: collections.deque[tuple[float, bytes]] = dataclasses.field(default_factory=collections.deque)
+    far: collections.deque[tuple[float, bytes]] = dataclasses.field(default_factory=collections.deque)
 
 
 def main() -> None:
@@ -54,19 +82,28 @@ def main() -> None:
     parser.add_argument("--delay_ms", type=float, required=True)
     parser.add_argument("--mbit", type=float, required=True)
     parser.add_argument("--mbit_file", default="", help="a file with the present rate, in place of --mbit")
-    parser.add_argument("ends", nargs="+", metavar="NAMESPACE=ADDRESS")
+    parser.add_argument("--core_mbit", type=float, default=0.0, help="between racks; 0: as inside them")
+    parser.add_argument("--core_file", default="", help="a file for the bytes between racks")
+    parser.add_argument("ends", nargs="+", metavar="NAMESPACE=ADDRESS[=RACK]")
     arguments = parser.parse_args()
     ends = {}
     for text in arguments.ends:
-        namespace, _, address = text.partition("=")
+        namespace, address, rack = (*text.split("="), "")[:3]
         pace = Pace(arguments.delay_ms / 1000, arguments.mbit * 1e6 / 8)
-        ends[socket.inet_aton(address)] = _End(_attach(namespace), pace)
+        ends[socket.inet_aton(address)] = _End(_attach(namespace), pace, rack)
+    core = Core(arguments.core_mbit * 1e6 / 8)
     print("ready", flush=True)
     checked = 0.0
     while True:
-        _turn(ends)
-        if arguments.mbit_file and time.monotonic() > checked + _RATE_SECS:
-            checked = time.monotonic()
+        _turn(ends, core)
+        if time.monotonic() <= checked + _RATE_SECS:
+            continue
+        checked = time.monotonic()
+        if arguments.core_file:
+            with open(f"{arguments.core_file}.new", "w") as file:
+                file.write(str(core.bytes))
+            os.replace(f"{arguments.core_file}.new", arguments.core_file)
+        if arguments.mbit_file:
             with open(arguments.mbit_file) as file:
                 rate = float(file.read()) * 1e6 / 8
             for end in ends.values():
@@ -86,21 +123,27 @@ def _attach(namespace: str) -> int:
     return device
 
 
-def _turn(ends: dict[bytes, _End]) -> None:
+def _turn(ends: dict[bytes, _End], core: Core) -> None:
     """Takes what was sent, hands on what is due; sleeps until one or the other."""
-    heads = [end.under_way[0][0] for end in ends.values() if end.under_way]
+    heads = [queue[0][0] for end in ends.values() for queue in (end.under_way, end.far) if queue]
     timeout = max(0.0, min(heads) - time.monotonic()) if heads else _IDLE_SECS
     readable, _, _ = select.select([end.device for end in ends.values()], [], [], timeout)
     now = time.monotonic()
     for end in ends.values():
         if end.device in readable:
             packet = os.read(end.device, _LARGEST_PACKET)
-            end.under_way.append((end.pace.arrival(now, len(packet)), packet))
-        while end.under_way and end.under_way[0][0] <= now:
-            _, packet = end.under_way.popleft()
             target = ends.get(packet[16:20])  # IPv4's destination; others (IPv6's greetings) go nowhere
-            if target is not None and packet[0] >> 4 == 4:
-                os.write(target.device, packet)
+            at = end.pace.arrival(now, len(packet))
+            if target is not None and target.rack != end.rack:
+                end.far.append((core.arrival(at, len(packet), end.rack), packet))
+            else:
+                end.under_way.append((at, packet))
+        for queue in (end.under_way, end.far):
+            while queue and queue[0][0] <= now:
+                _, packet = queue.popleft()
+                target = ends.get(packet[16:20])
+                if target is not None and packet[0] >> 4 == 4:
+                    os.write(target.device, packet)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from benchmarks.contenders import Place
 from benchmarks.errors import SkippedError
@@ -85,10 +86,18 @@ class Loopback:
 
 
 class Network:
-    """A namespace for each task, all joined by a slow wire (`link.py`)."""
+    """A namespace for each task, all joined by a slow wire (`link.py`); with racks, by a wire in each and a core."""
 
-    def __init__(self, tasks: Sequence[str], delay_ms: float, mbit: float) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[str],
+        delay_ms: float,
+        mbit: float,
+        racks: Mapping[str, str] = MappingProxyType({}),
+        core_mbit: float = 0.0,
+    ) -> None:
         self._tasks, self._delay_ms, self._mbit = tasks, delay_ms, mbit
+        self._racks, self._core_mbit = racks, core_mbit
         self.places: dict[str, Place] = {}
 
     def __enter__(self) -> Network:
@@ -102,6 +111,8 @@ class Network:
             self.pace(self._mbit)
             command = [sys.executable, "-m", "benchmarks.link", f"--delay_ms={self._delay_ms}", f"--mbit={self._mbit}"]
             command.append(f"--mbit_file={self._mbit_file}")
+            if self._racks:
+                command += [f"--core_mbit={self._core_mbit}", f"--core_file={self._core_file}"]
             wire = self._wire.start(Program("link", [*command, *ends]))
             wire.wait_for(lambda line: line.text == "ready", within_secs=20)
         except BaseException:
@@ -114,6 +125,15 @@ class Network:
         with open(f"{self._mbit_file}.new", "w") as file:
             file.write(str(mbit))
         os.replace(f"{self._mbit_file}.new", self._mbit_file)
+
+    def core_bytes(self) -> int:
+        """Returns the bytes that have passed from one rack to another, as of half a second ago."""
+        with open(self._core_file) as file:
+            return int(file.read())
+
+    @property
+    def _core_file(self) -> str:
+        return os.path.join(self._directory.name, "core")
 
     @property
     def _mbit_file(self) -> str:
@@ -142,4 +162,5 @@ class Network:
         # Large packets, as a network card makes small ones of them without the CPU's help.
         _call("ip", "-n", own, "link", "set", DEVICE, "mtu", "65000", "up")
         self.places[task] = Place(address, ("ip", "netns", "exec", own))
-        return f"{own}={address}"
+        rack = self._racks.get(task)
+        return f"{own}={address}" if rack is None else f"{own}={address}={rack}"

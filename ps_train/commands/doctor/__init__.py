@@ -21,6 +21,8 @@ Files:
     plan.py             The plan of a job with its sizes: state and memory of each ps, memory of a worker, size of a
                           checkpoint
     prediction.py       The prediction of a job's speed: the event model, fitted to a sample of the job
+    racks.py            The ways inside a rack and between racks, as measured, and the gain that the sums of racks
+                          promise
     run.py              The doctor's visit: all checks of one host in their order, each finding shown at once
     sample.py           A sample of a job: its own model and flags for a few seconds on this machine, with few tasks
     transport.py        Measurements of each ps over TensorFlow's own transport: round trip, throughput both ways,

@@ -17,6 +17,7 @@ from ps_train.base.errors import PsTrainError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.topology import known_topology
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
@@ -251,9 +252,21 @@ class Visit:
         if table := table_of_ways(found, lambda name: network.is_here(network.resolve(name)[0])):
             self._report.note(table)
         self._report.add(*weights_finding(found, self._job))
+        self._check_racks(found)
         if self._predicts_here():
             keep_measured(found, self._job.model_dir)
         return found
+
+    def _check_racks(self, found: list[PsMeasurement]) -> None:
+        """Compares the ways inside this worker's rack and to the others, where a file gives the racks."""
+        from ps_train.commands.doctor.racks import rack_finding
+
+        if not self._job.rack_file or self._task is None or self.cluster is None or self._planned is None:
+            return
+        topology = known_topology(self._job, self._task, self.cluster)
+        if topology is not None:
+            sizes = self._planned.plan.bytes_per_ps()
+            self._report.add(rack_finding(topology, str(self._task), found, sizes))
 
     def _predicts_here(self) -> bool:
         return self._task is None or (self.cluster is not None and self._task == self.cluster.chief)

@@ -1,0 +1,74 @@
+"""The ways inside a rack and between racks, as measured, and the gain that the sums of racks promise.
+
+rack_finding(topology, "worker:0", found, planned.plan.bytes_per_ps(), has_racks=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ps_train.base.console import human_bytes
+from ps_train.cluster.topology import Topology
+from ps_train.commands.doctor.findings import OK, WARN, Finding
+from ps_train.commands.doctor.transport import PsMeasurement
+
+_WORTH = 1.1
+"""Smallest gain for which racks are worth their copies."""
+
+
+def rack_finding(topology: Topology, task: str, found: Iterable[PsMeasurement], ps_bytes: Sequence[int]) -> Finding:
+    """Returns the finding about the ways of a worker to ps in its own rack and in others.
+
+    Without racks, the workers of a rack share its way to the other racks, and each sends and gets all bytes.  With
+    racks, one of them does, and it passes the values on inside the rack and gets the gradients of the others.
+
+    Args:
+      topology: the racks, of the ps too.
+      task: the worker.
+      found: its measurements of the ps.
+      ps_bytes: bytes of the variables on each ps.
+    """
+    own, size = topology.racks[task], len(topology.workers[topology.names.index(topology.racks[task])])
+    near, far = _Ways(), _Ways()
+    for one in found:
+        if one.round_trip is None or not one.pull or not one.push:
+            continue
+        ways = near if topology.racks[one.name] == own else far
+        ways.add(one.round_trip, one.pull, one.push)
+    crossing = sum(count for ps, count in enumerate(ps_bytes) if topology.racks[f"ps:{ps}"] != own)
+    subject = f"rack {own}"
+    flat_text = f"a step moves {human_bytes(2 * size * crossing)} over its way to other racks without racks, "
+    bytes_text = f"{flat_text}{human_bytes(2 * crossing)} with them"
+    if not crossing:
+        return Finding(OK, subject, "all variables are in this rack, so its workers send nothing to others")
+    if not (near.count and far.count):
+        where = "in this rack" if not near.count else "in another rack"
+        return Finding(OK, subject, f"{bytes_text}; no prediction, as no way to a ps {where} was measured")
+    inside = sum(ps_bytes) * near.secs_per_byte
+    flat, racks = size * crossing * far.secs_per_byte, crossing * far.secs_per_byte + (size - 1) * inside
+    gain = flat / racks
+    text = f"inside {near}, to other racks {far}; {bytes_text}; "
+    text += f"predicted gain of the network's part of a step: {gain:.1f} times"
+    if gain < _WORTH:
+        return Finding(WARN, subject, text, "leave the racks out, the network between them is fast enough")
+    return Finding(OK, subject, text)
+
+
+class _Ways:
+    """The slowest of some ways."""
+
+    def __init__(self) -> None:
+        self.count, self._round_trip, self._pull, self._push = 0, 0.0, float("inf"), float("inf")
+
+    def add(self, round_trip: float, pull: float, push: float) -> None:
+        self.count += 1
+        self._round_trip = max(self._round_trip, round_trip)
+        self._pull, self._push = min(self._pull, pull), min(self._push, push)
+
+    @property
+    def secs_per_byte(self) -> float:
+        """Seconds to pull a byte and push one."""
+        return 1 / self._pull + 1 / self._push
+
+    def __str__(self) -> str:
+        return f"{human_bytes(self._pull)}/s, {1e3 * self._round_trip / 2:.2f} ms"
