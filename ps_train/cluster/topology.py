@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.untrusted import UntrustedError, parse_json
@@ -81,6 +81,20 @@ class Topology:
         sizes = {name: len(workers) for name, workers in zip(self.names, self.workers, strict=True)}
         largest = max(dict.fromkeys([*self.names, *of_ps]), key=lambda name: (name in of_ps, sizes.get(name, 0)))
         return [index for index, name in enumerate(of_ps) if name == largest]
+
+    def core_bytes(self, ps_bytes: Sequence[int]) -> tuple[int, int]:
+        """Returns the bytes of values and gradients that cross from rack to rack in a step, both ways together.
+
+        Args:
+          ps_bytes: bytes of the variables on each ps, of which the racks must be known.
+
+        Returns:
+          The bytes with the sums of racks, and those of flat pushes.
+        """
+        crossing = [
+            2 * sum(count for ps, count in enumerate(ps_bytes) if self.racks[f"ps:{ps}"] != name) for name in self.names
+        ]
+        return sum(crossing), sum(count * len(workers) for count, workers in zip(crossing, self.workers, strict=True))
 
     def described(self) -> dict[str, str]:
         """Returns the rack of each task, as a part of the description on which all tasks agree."""

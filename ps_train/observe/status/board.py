@@ -22,6 +22,7 @@ from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Recorder
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
+from ps_train.cluster.topology import known_topology
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.adaptation import ADAPTED
@@ -90,6 +91,8 @@ class Board:
         self._job, self._recorder = job, recorder
         self._chief = str(cluster.chief)
         self.tasks = TaskBoard(cluster, plan, job.heartbeat_timeout_secs, recorder)
+        topology = known_topology(job, cluster.chief, cluster)
+        self._core_bytes = None if topology is None else topology.core_bytes(plan.bytes_per_ps())
         self._limits = Limits.parse(job.health_limits)
         self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
@@ -171,6 +174,7 @@ class Board:
             "step_time": self.tasks.step_times(),
             "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps()],
             "workers": workers,
+            "core": self._core(progress),
             "stream": self.tasks.stream(time.monotonic()),
             "save": saves,
             "events": [vars(event) for event in self._recorder.events()],
@@ -193,6 +197,14 @@ class Board:
         of_tasks = {"num_ps": self.tasks.num_ps, "num_workers": self.tasks.num_workers}
         of_job = {"model": job.model, "update": job.update, "model_dir": job.model_dir, "batch_size": job.batch_size}
         return {**of_job, **of_tasks, "ps_train": __version__, "tensorflow": tf.__version__}
+
+    def _core(self, progress: Progress | None) -> dict[str, Any] | None:
+        """Returns the bytes that cross from rack to rack; None without a file of racks."""
+        if self._core_bytes is None:
+            return None
+        crossing, flat = self._core_bytes
+        rate = None if progress is None else crossing * progress.steps_per_sec
+        return {"bytes_per_step": crossing, "flat_bytes_per_step": flat, "bytes_per_sec": rate}
 
     def _state(self, workers: list[dict[str, Any]]) -> str:
         if self.is_finishing:

@@ -81,3 +81,10 @@ def test_a_missing_file_and_a_contradicting_rack_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
         known_topology(job, Task("worker", 1), Cluster.of(job))
     assert known_topology(Job(), Task("worker", 1), Cluster.of(job)) is None
+
+
+def test_the_bytes_between_racks(tmp_path):
+    job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b"})
+    topology = known_topology(job, Task("worker", 0), Cluster.of(job))
+    # Rack a, of one worker, uses ps:1 from afar; rack b, of three, uses ps:0.
+    assert topology.core_bytes([10, 100]) == (2 * 100 + 2 * 10, 2 * 100 + 3 * 2 * 10)

@@ -68,6 +68,12 @@ function showHeader(status) {
     ["Steps/s", number(status.steps_per_sec)],
     ["Examples/s", number(status.examples_per_sec)],
     ...Object.entries(status.metrics ?? {}).map(([name, value]) => [name, number(value)]),
+    [
+      "Between racks",
+      status.core
+        ? `${bytes(status.core.bytes_per_step)} a step (${bytes(status.core.flat_bytes_per_step)} without racks)`
+        : undefined,
+    ],
     ["Waiting", status.waiting ? share(status.waiting.share) : undefined],
     ["Staleness, mean", status.staleness ? number(status.staleness.mean) : undefined],
     [
