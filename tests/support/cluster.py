@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.addresses.cluster import Address, Cluster
+from ps_train.cluster.sessions.calls import beside
 from ps_train.cluster.sessions.server import device_of, session_config
 from ps_train.cluster.topology import Place, Topology
 from ps_train.config.job import Job, Task
@@ -96,10 +97,8 @@ class InProcessCluster:
                 )
             )
             if index == 0 and directory is not None:
-                with step.graph.as_default():
-                    self.checkpoints, self.snapshots = make_savers(
-                        self.job, step, str(directory), device_of(task, cluster)
-                    )
+                place = device_of(task, cluster)
+                self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), place)
             self.steps.append(step)
             self.replicas.append(replica)
             self.sessions.append(POOL.session(self.targets[index], step.graph, self._config(task)))
@@ -144,6 +143,18 @@ class InProcessCluster:
             session.run(replica.worker.batches.initializer, replica.worker.batches.feeds(seed=1))
             session.run(replica.steps_per_call(0)["train"])
         return step
+
+    @property
+    def saving(self) -> v1.Session:
+        """The session of the graph that saves and restores."""
+        assert self.snapshots is not None
+        return beside(self.sessions[0], self.snapshots.graph)
+
+    def exist(self, handles: list[tf.Operation]) -> list[bool]:
+        """Whether there are values on the ps under the handles of any graph."""
+        with tf.Graph().as_default() as graph:
+            there = [_exists(op) for op in handles]
+        return beside(self.sessions[0], graph).run(there)
 
     def open_again(self, index: int) -> None:
         """A new session of the same worker, as after a ps was lost."""
@@ -230,6 +241,12 @@ class InProcessCluster:
 
     def global_step(self) -> int:
         return int(self.sessions[0].run(self.steps[0].ps.global_step))
+
+
+def _exists(op: tf.Operation) -> tf.Tensor:
+    same = {name: op.get_attr(name) for name in ("dtype", "shape", "shared_name")}
+    with tf.device(op.device):
+        return tf.raw_ops.VarIsInitializedOp(resource=tf.raw_ops.VarHandleOp(**same))
 
 
 def in_parallel(actions: list[Callable[[], None]], within_secs: float = 120.0) -> None:

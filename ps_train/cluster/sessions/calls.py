@@ -8,6 +8,7 @@
     group.add(session)
     group.abandon(after_secs=1)                     # from another thread: True where a call was abandoned
     group.close()                                   # cancels the calls under way
+    session.beside(other_graph).run(...)            # in a session of another graph, with the same tasks
 
 TensorFlow gives every call of `run` a random id for each task that takes part.  A task refuses an id that is among its
 last 100,000.  About one call in 40,000 is refused for that (docs/decisions/0019-refused-calls.md).
@@ -21,6 +22,7 @@ A call with a task that has fallen silent does not end (docs/decisions/0020-call
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import threading
@@ -230,6 +232,7 @@ class Session(v1.Session):
     is_connected = False
 
     def __init__(self, target: str, graph: tf.Graph, config: v1.ConfigProto, group: SessionGroup | None = None) -> None:
+        self._open_another = functools.partial(Session, target, config=config, group=group)
         if len(graph.get_operations()) > _MOST_OPTIMIZED:
             config = v1.ConfigProto.FromString(config.SerializeToString())
             config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -237,6 +240,19 @@ class Session(v1.Session):
         self.group = group
         self._prepared: set[tuple[Any, ...]] = set()
         self._preparing, self._counting = 0, threading.Lock()
+        self._beside: dict[tf.Graph, Session] = {graph: self}
+
+    def beside(self, graph: tf.Graph) -> Session:
+        """Returns the session of another graph with the same tasks, which is abandoned with this one; opens it once.
+
+        A call that is prepared there does not delay the calls of this session.
+        """
+        with self._counting:
+            if graph not in self._beside:
+                self._beside[graph] = self._open_another(graph=graph)
+                if self.group is not None:
+                    self.group.add(self._beside[graph])
+            return self._beside[graph]
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Runs as the base class does; in a group, a call without options may take 15 s.
@@ -260,9 +276,10 @@ class Session(v1.Session):
     def is_preparing(self) -> bool:
         """True during a call with new fetches or feeds: TensorFlow prepares a graph for it, and other calls may wait.
 
-        That takes seconds for a small graph, and minutes for a large one on a busy machine.
+        That takes seconds for a small graph, and minutes for a large one on a busy machine.  A session beside this one
+        counts too: its call may hold the pushes.
         """
-        return self._preparing > 0
+        return any(session._preparing > 0 for session in [*self._beside.values()])
 
     @contextlib.contextmanager
     def _noting_preparation(self, fetches: Any, feeds: Any) -> Iterator[None]:
@@ -294,6 +311,11 @@ class Session(v1.Session):
                 error = tf.errors.AbortedError(error.node_def, error.op, error.message)
             error.graph = self.graph  # `user_code.py` finds there which line of the model made the operation
             raise error
+
+
+def beside(session: v1.Session, graph: tf.Graph) -> v1.Session:
+    """Returns the session of a graph: this one, or that beside it (`Session.beside`)."""
+    return session if session.graph is graph else session.beside(graph)
 
 
 def _names_in(fetches: Any) -> Iterator[Any]:

@@ -39,6 +39,7 @@ Files:
     run_record.py       Record of a run: its id, and the steps at which its generations began
     save_hook.py        The chief's periodic checkpoints: one at the start, then one every few steps or seconds
     save_listeners.py   The user's listeners of checkpoints, `tf.compat.v1.train.CheckpointSaverListener` objects
+    saving_graph.py     The graph that saves and restores, which has the stored variables, and not the step
     save_watcher.py     Thread of the chief that begins checkpoints between the chief's own steps
     shadow_copies.py    Second copies of stored variables, each on the ps of its original
     snapshot.py         State of one moment, which is written to a checkpoint while updates go on

@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import PsTrainError, SaveError
 from ps_train.cluster.membership.kv_store import cause_of
-from ps_train.cluster.sessions.calls import abandonable
+from ps_train.cluster.sessions.calls import abandonable, beside
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.checkpoint.push_barrier import PushBarrier
 from ps_train.engine.checkpoint.snapshot import Snapshot
@@ -70,14 +70,20 @@ class _SessionSaves:
 class AsyncSaver:
     """A saver that writes checkpoints in the background.
 
+    Its sessions are of the graph of the snapshot, or sessions beside which one of that graph can be.
+
     Args:
       checkpoints: the checkpoint files.
       barrier: the barrier that holds the pushes.
-      snapshot: the snapshot to write.
+      snapshot: the snapshot to write, in the default graph.
+
+    Attributes:
+      graph: the graph of the snapshot.
     """
 
     def __init__(self, checkpoints: Checkpoints, barrier: PushBarrier, snapshot: Snapshot) -> None:
         self._checkpoints, self._barrier, self._snapshot = checkpoints, barrier, snapshot
+        self.graph = v1.get_default_graph()
         self._holding = threading.Lock()
         self._saves = _SessionSaves()
         self._hold_secs: list[float] = []
@@ -189,16 +195,17 @@ class AsyncSaver:
         return step
 
     def warm_up(self, session: v1.Session) -> None:
-        """Takes a snapshot and drops it.
+        """Takes a snapshot and drops it; holds the pushes too, but not while the snapshot is taken.
 
         TensorFlow prepares a graph in its first call, which would take longer than holding the pushes does.
         """
-        saves = self._saves
+        saves, own = self._saves, beside(session, self.graph)
         with saves.lock, contextlib.suppress(SaveError):
             _wait(saves, session)
-            self._take(session).close()
-            session.run(self._snapshot.drop)
-            self._hold_secs.pop()
+            for made in (self._snapshot.prepare, self._snapshot.cut, self._snapshot.drop):
+                own.run(made)
+            with self._barrier.held(own, _TAKE_SECS):
+                pass
 
     def report(self) -> dict[str, Any] | None:
         """Returns the times of holding pushes and of writing, for result.json; None if nothing was written."""
@@ -213,11 +220,12 @@ class AsyncSaver:
 
     def _take(self, session: v1.Session) -> _Hold:
         """Takes the snapshot; returns the hold of the pushes, which has ended if all variables are copied."""
-        session.run(self._snapshot.prepare)
+        own = beside(session, self.graph)
+        own.run(self._snapshot.prepare)
         hold = _Hold(self._hold_secs)
         try:
-            hold.begin(self._barrier.held(session, _TAKE_SECS if self._snapshot.is_copied else _WRITE_SECS))
-            session.run(self._snapshot.cut, options=_QUICK)
+            hold.begin(self._barrier.held(own, _TAKE_SECS if self._snapshot.is_copied else _WRITE_SECS))
+            own.run(self._snapshot.cut, options=_QUICK)
         except BaseException as error:
             hold.fail(error)
             raise
@@ -226,18 +234,18 @@ class AsyncSaver:
         return hold
 
     def _write(self, saves: _SessionSaves, session: v1.Session, hold: _Hold) -> None:
-        began = time.monotonic()
+        began, own = time.monotonic(), beside(session, self.graph)
         try:
             try:
                 pace = _Pace(self._snapshot.limit_bytes)
-                around_part = functools.partial(self._around_part, saves, session, hold, pace)
+                around_part = functools.partial(self._around_part, saves, own, hold, pace)
                 saves.written.append(self._checkpoints.save(session, True, hold.close, around_part))
                 self._write_secs.append(time.monotonic() - began)
             except BaseException as error:
                 hold.fail(error)
                 raise
             finally:
-                session.run(self._snapshot.drop)
+                own.run(self._snapshot.drop)
         except PsTrainError as error:
             saves.written.append(error)
         except Exception as error:  # the session is lost, which the training thread detects itself

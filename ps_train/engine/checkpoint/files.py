@@ -31,7 +31,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, SaveError
 from ps_train.cluster.membership.kv_store import cause_of
-from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS
+from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS, beside
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, LAYOUTS_KEY, RUN_KEY, check_entries, read_kinds
 from ps_train.engine.checkpoint.directory_probe import DirectoryProbe
@@ -52,7 +52,6 @@ from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListener
 from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device
-from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import layouts_text
 
@@ -135,9 +134,9 @@ class _Saves:
 
 
 class Checkpoints:
-    """Saver of the current graph's variables; build it last, before the graph is finalized.
+    """Saver of variables of the default graph, to which it adds operations.
 
-    Values that are computed from variables (`plain_vocabulary.AFTER_RESTORE`) are computed again after a restore.
+    Its sessions are of this graph, or sessions beside which one of this graph can be.
 
     Args:
       directory: absolute path of the directory.
@@ -148,6 +147,7 @@ class Checkpoints:
       listeners: the user's listeners.
       writers: `--checkpoint_writers`: chief, ps or auto.
       tables: name to declaration of each table, whose layout the checkpoints describe.
+      after_restore: operation that computes again what is computed from variables, in the graph of the given sessions.
 
     Attributes:
       listeners: the user's listeners; `save` tells them only that it begins.
@@ -167,10 +167,11 @@ class Checkpoints:
         listeners: SaveListeners = NO_LISTENERS,
         writers: str = "auto",
         tables: Mapping[str, Table] | None = None,
+        after_restore: tf.Operation | None = None,
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
         self.run, self.shown_directory = ("", ""), directory
-        self._keep = keep
+        self._keep, self._graph = keep, v1.get_default_graph()
         self._entries, self._layouts = entries, layouts_text(tables) if tables else ""
         with on_worker(device), tf.device("/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
@@ -189,7 +190,7 @@ class Checkpoints:
                 self._saves[True] = self._saving_all(snapshot.copies, snapshot.tables)
             self._restores = {ps: self._restoring_all(some) for ps, some in by_ps.items()}
         self._writers, self._own_files = writers, frozenset[int]()
-        self._after_restore = tf.group(*v1.get_collection(AFTER_RESTORE))
+        self._after_restore = after_restore
 
     def _saving_all(
         self, entries: Sequence[CheckpointEntry], tables: Sequence[tuple[OldRows, list[CheckpointEntry]]] = ()
@@ -255,7 +256,7 @@ class Checkpoints:
         if self._directory_probe is None:
             return
         try:
-            found, refused = self._directory_probe.find(session, self.directory)
+            found, refused = self._directory_probe.find(beside(session, self._graph), self.directory)
         except OSError as error:  # the next checkpoint reports it
             log.debug("checkpoints: the chief cannot write to %s (%s)", self.directory, cause_of(error))
             found, refused = frozenset(), ""
@@ -279,7 +280,7 @@ class Checkpoints:
         Values that other processes change during the write may be newer than that step.
 
         Args:
-          session: a session of this graph.
+          session: the session; the listeners get it.
           copies: write the snapshot instead of the variables.
           when_copied: called when all but the snapshot's tables are written.
           around_part: makes a context in which a part is written, from the index of its ps; -1 for the chief.
@@ -288,11 +289,12 @@ class Checkpoints:
           SaveError: the files could not be written.
         """
         began, saves = time.monotonic(), self._saves[copies]
-        step = int(session.run(saves.step))
+        own = beside(session, self._graph)
+        step = int(own.run(saves.step))
         path = path_of(self.directory, step)
         self.listeners.before(session, step)
         try:
-            self._write(session, saves, step, when_copied, around_part)
+            self._write(own, saves, step, when_copied, around_part)
             self.written += 1
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
@@ -372,7 +374,7 @@ class Checkpoints:
         """Restores the newest undamaged checkpoint and returns its step, or None without any.
 
         Args:
-          session: a session of this graph.
+          session: the session.
           only: the ps whose variables are restored; None: all.
 
         Raises:
@@ -390,8 +392,9 @@ class Checkpoints:
                 with glob_free(path) as readable:
                     if readable != path:  # a path of this process alone
                         calls = [call._replace(ps=-1) for call in calls]
-                    self._run_all(session, calls, {self._prefix: readable})
-                session.run(self._after_restore, options=CHUNK_CALL)
+                    self._run_all(beside(session, self._graph), calls, {self._prefix: readable})
+                if self._after_restore is not None:
+                    session.run(self._after_restore, options=CHUNK_CALL)
             except DAMAGED_ERRORS as error:
                 damage = damage or f"{os.path.basename(path)} is damaged: {cause_of(error)}"
                 if step != found[-1][0]:

@@ -28,7 +28,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import SaveError
-from ps_train.cluster.sessions.calls import abandonable
+from ps_train.cluster.sessions.calls import abandonable, beside
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import acquire, mutex_of, release
 from ps_train.engine.variables.variables import ps_device, ps_index
@@ -42,7 +42,7 @@ _BRIEF = v1.RunOptions(timeout_in_ms=5000)
 
 
 class PushBarrier:
-    """A barrier for pushes; build it with the graph of one replica.
+    """A barrier for pushes, in the default graph.
 
     Args:
       push_counters: for each ps an int64 variable on that ps, all of one shape; all are equal when no update is half
@@ -53,7 +53,7 @@ class PushBarrier:
     """
 
     def __init__(self, push_counters: Sequence[Any], step_gate: str | None, allow_torn: bool = True) -> None:
-        self._allow_torn = allow_torn
+        self._allow_torn, self._graph = allow_torn, v1.get_default_graph()
         self._known: np.ndarray[Any, Any] | None = None
         self._counters = [counter.read_value() for counter in push_counters]
         shape = [len(push_counters), *push_counters[0].shape.as_list()]
@@ -95,7 +95,7 @@ class PushBarrier:
         """Holds the pushes in the body.
 
         Args:
-          session: a session of the graph.
+          session: a session of the graph, or one beside which a session of the graph can be.
           timeout_secs: maximum time to acquire and hold the barrier.
 
         Raises:
@@ -103,6 +103,7 @@ class PushBarrier:
           DeadlineExceededError: `timeout_secs` have passed.
           SaveError: an update stays half applied, and `allow_torn` is False.
         """
+        session = beside(session, self._graph)
         pending = self._acquire(session, timeout_secs, time.monotonic() + SETTLE_SECS)
         try:
             yield

@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.engine.checkpoint.saving_graph import StoredVariable, shared_name
 from ps_train.engine.variables.variables import CheckpointEntry, ps_index, read_in_one, variable_bytes
 
 
@@ -34,7 +35,7 @@ class ShadowCopies:
     """
 
     def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
-        self.entries = [dataclasses.replace(entry, variable=_Shadow(entry.variable)) for entry in entries]
+        self.entries = [dataclasses.replace(entry, variable=_shadow_of(entry.variable)) for entry in entries]
         copied, dropped = [], []
         for entry, shadow in zip(entries, self.entries, strict=True):
             with tf.device(entry.variable.device):
@@ -52,29 +53,6 @@ def bytes_by_ps(entries: Sequence[CheckpointEntry]) -> dict[int, int]:
     return dict(found)
 
 
-class _Shadow:
-    """A second copy of a variable, which has no initial value and is in no collection.
-
-    One of TensorFlow's variables has five more operations, among them an initial value.  No process initializes a copy
-    or waits for that.
-    """
-
-    def __init__(self, variable: Any) -> None:
-        self.shape, self.dtype, self.device = variable.shape, variable.dtype.base_dtype, variable.device
-        name = f"ps_train/shadow/{variable.op.name}"
-        with tf.device(self.device):
-            self.handle = tf.raw_ops.VarHandleOp(dtype=self.dtype, shape=self.shape, shared_name=name, name=name)
-
-    @property
-    def op(self) -> tf.Operation:
-        """The operation of the handle, with the copy's name."""
-        return self.handle.op
-
-    def read_value(self) -> tf.Tensor:
-        """Reads the copy, on its ps."""
-        return read_in_one(self)
-
-    def sparse_read(self, indices: Any) -> tf.Tensor:
-        """Reads some rows of the copy, on its ps."""
-        with tf.device(self.device):
-            return tf.raw_ops.ResourceGather(resource=self.handle, indices=indices, dtype=self.dtype)
+def _shadow_of(variable: Any) -> StoredVariable:
+    """Returns a second copy, which no process initializes or waits for."""
+    return StoredVariable(variable, f"ps_train/shadow/{shared_name(variable)}")

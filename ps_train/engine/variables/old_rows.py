@@ -131,13 +131,14 @@ class OldRows:
       variables: the variables, on one ps, each [rows, ...].
 
     Attributes:
+      name: see above.
       variables: the variables.
       rows: number of rows.
       row_bytes: bytes of a row of all variables together.
     """
 
     def __init__(self, name: str, variables: Sequence[Any]) -> None:
-        self.variables, self._name = variables, f"ps_train/old_rows/{name}"
+        self.name, self.variables = name, variables
         self.rows = int(variables[0].shape[0])
         self.row_bytes = sum(math.prod(one.shape[1:].as_list()) * int(one.dtype.size) for one in variables)
 
@@ -154,14 +155,15 @@ class OldRows:
 
     def _handles(self) -> _Stored:
         """Adds handles to the present graph."""
+        stored = f"ps_train/old_rows/{self.name}"
         values = [
             tf.raw_ops.VarHandleOp(
-                dtype=one.dtype.base_dtype, shape=self._stored_shape(one), shared_name=f"{self._name}/values_{number}"
+                dtype=one.dtype.base_dtype, shape=self._stored_shape(one), shared_name=f"{stored}/values_{number}"
             )
             for number, one in enumerate(self.variables)
         ]
-        places = tf.raw_ops.VarHandleOp(dtype=tf.int32, shape=[self.rows], shared_name=f"{self._name}/places")
-        counts = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[2], shared_name=f"{self._name}/counts")
+        places = tf.raw_ops.VarHandleOp(dtype=tf.int32, shape=[self.rows], shared_name=f"{stored}/places")
+        counts = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[2], shared_name=f"{stored}/counts")
         return _Stored(values, places, counts)
 
     def _stored_shape(self, variable: Any) -> list[int]:

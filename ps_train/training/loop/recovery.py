@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Console
@@ -35,8 +36,10 @@ from ps_train.engine.checkpoint.push_barrier import PushBarrier
 from ps_train.engine.checkpoint.run_files import read_run_id
 from ps_train.engine.checkpoint.run_record import begin_generation
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
+from ps_train.engine.checkpoint.saving_graph import SavingGraph
 from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.step.train_step import TrainStep
+from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +47,11 @@ log = logging.getLogger(__name__)
 def make_savers(
     job: Job, step: TrainStep, directory: str, device: str, listeners: SaveListeners = NO_LISTENERS
 ) -> tuple[Checkpoints, AsyncSaver]:
-    """Adds the operations that save and restore to the graph of the step.
+    """Makes the operations that save and restore, in a graph of their own.
 
     Args:
       job: gives the limits of checkpoints: their number, and the size of a snapshot.
-      step: the training graph; it must be the default graph and not finalized.
+      step: the training graph; it must not be finalized.
       directory: the model directory.
       device: the chief's device.
       listeners: the user's listeners.
@@ -56,15 +59,23 @@ def make_savers(
     Returns:
       The checkpoints and their saver.
     """
-    stored = [one for one in step.ps.entries if not one.follower]
-    snapshot = Snapshot(stored, step.ps.old_rows, len(step.ps.update_counts), job.max_snapshot_mib << 20)
-    checkpoints = Checkpoints(
-        directory, job.keep_checkpoints, step.ps.entries, device, snapshot, listeners, job.checkpoint_writers,
-        step.ps.tables,
-    )  # fmt: skip
-    return checkpoints, AsyncSaver(
-        checkpoints, PushBarrier(step.ops.push_counters, step.ops.step_gate, not step.lockstep), snapshot
-    )
+    with step.graph.as_default():
+        after_restore = tf.group(*v1.get_collection(AFTER_RESTORE))
+    saving = SavingGraph()
+    with saving.graph.as_default():
+        entries = saving.entries(step.ps.entries)
+        stored = [one for one in entries if not one.follower]
+        num_ps, limit_bytes = len(step.ps.update_counts), job.max_snapshot_mib << 20
+        snapshot = Snapshot(stored, saving.old_rows(step.ps.old_rows), num_ps, limit_bytes)
+        checkpoints = Checkpoints(
+            directory, job.keep_checkpoints, entries, device, snapshot, listeners, job.checkpoint_writers,
+            step.ps.tables, after_restore,
+        )  # fmt: skip
+        counters = [saving.variable(counter) for counter in step.ops.push_counters]
+        barrier = PushBarrier(counters, step.ops.step_gate, not step.lockstep)
+        snapshots = AsyncSaver(checkpoints, barrier, snapshot)
+    saving.graph.finalize()
+    return checkpoints, snapshots
 
 
 _POLL_SECS, _RETURN_SECS = 0.05, 2.0

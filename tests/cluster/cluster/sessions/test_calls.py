@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions import abandonable as attempts
 from ps_train.cluster.sessions.abandonable import run_abandonable
-from ps_train.cluster.sessions.calls import LostConnectionError, Session, abandonable
+from ps_train.cluster.sessions.calls import AbandonedCallError, LostConnectionError, Session, SessionGroup, abandonable
 from tests.support.processes import eventually
 from tests.support.servers import POOL
 from tests.support.waiting import Waiting
@@ -150,6 +150,33 @@ def test_a_session_tells_while_a_call_of_new_fetches_or_feeds_is_prepared_and_ma
     with pytest.raises(ValueError):
         session.run(more, {fed: [1, 2]})
     assert not session.is_preparing
+
+
+def test_a_session_beside_another_one_shares_its_variables_tells_what_it_prepares_and_is_closed_with_it() -> None:
+    target, group = POOL.take(1)[0].target, SessionGroup()
+    entered, go_on = threading.Event(), threading.Event()
+    with tf.Graph().as_default() as graph:
+        variable = tf.raw_ops.VarHandleOp(dtype=tf.int32, shape=[], shared_name="beside")
+        assigned = tf.raw_ops.AssignVariableOp(resource=variable, value=3)
+    with tf.Graph().as_default() as other:
+        same = tf.raw_ops.VarHandleOp(dtype=tf.int32, shape=[], shared_name="beside")
+        value = tf.raw_ops.ReadVariableOp(resource=same, dtype=tf.int32)
+        slow = tf.numpy_function(lambda: (entered.set(), go_on.wait(30))[1], [], tf.bool)
+    session = Session(target, graph, v1.ConfigProto(), group)
+    group.add(session)
+    session.run(assigned)
+    beside = session.beside(other)
+    assert beside.run(value) == 3 and not session.is_preparing
+    assert session.beside(other) is beside and session.beside(graph) is session
+    call = threading.Thread(target=beside.run, args=[slow], daemon=True)
+    call.start()
+    assert entered.wait(30) and session.is_preparing
+    go_on.set()
+    call.join(30)
+    assert not session.is_preparing
+    group.close()
+    with pytest.raises(AbandonedCallError):
+        beside.run(value)
 
 
 @pytest.mark.parametrize("operations, left", [(2_000, 0), (2_001, 2)])

@@ -126,8 +126,8 @@ def test_a_warm_up_is_not_a_checkpoint_and_not_reported(
     cluster = made(tmp_path, 2, 1)
     assert cluster.snapshots is not None
     with monkeypatch.context() as slow:
-        run = cluster.sessions[0].run
-        slow.setattr(cluster.sessions[0], "run", lambda *args, **fields: (time.sleep(0.01), run(*args, **fields))[1])
+        run = cluster.saving.run
+        slow.setattr(cluster.saving, "run", lambda *args, **fields: (time.sleep(0.01), run(*args, **fields))[1])
         cluster.snapshots.warm_up(cluster.sessions[0])
     assert not checkpoints_in(str(tmp_path)) and cluster.snapshots.poll() is None
     cluster.snapshots.save(cluster.sessions[0])

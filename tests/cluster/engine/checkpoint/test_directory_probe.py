@@ -24,7 +24,7 @@ class Disks:
     """
 
     def __init__(self, session: Any, elsewhere: dict[Any, pathlib.Path]) -> None:
-        self._session, self._elsewhere = session, elsewhere
+        self._session, self._elsewhere, self.graph = session, elsewhere, session.graph
 
     def run(self, fetches: Any, feeds: Any, options: Any) -> Any:
         if fetches in self._elsewhere:
@@ -55,7 +55,7 @@ def test_every_ps_of_one_machine_is_found_and_nothing_is_left(tmp_path: pathlib.
     left.mkdir()
     (left / "chief").write_text("its text")
     cluster = made(tmp_path)
-    assert cluster.checkpoints._directory_probe.find(cluster.sessions[0], str(tmp_path)) == (frozenset([0, 1]), "")
+    assert cluster.checkpoints._directory_probe.find(cluster.saving, str(tmp_path)) == (frozenset([0, 1]), "")
     assert not list(tmp_path.iterdir())
 
 
@@ -74,7 +74,7 @@ def test_a_ps_with_another_disk_or_without_permission_is_refused(
     directory = tmp_path / "model"
     cluster = made(directory)
     probe = cluster.checkpoints._directory_probe
-    disks = Disks(cluster.sessions[0], {vars(probe)[f"_{which}"][1]: elsewhere / place})
+    disks = Disks(cluster.saving, {vars(probe)[f"_{which}"][1]: elsewhere / place})
     assert probe.find(disks, str(directory)) == (frozenset([0]), f"ps:1 {why} {directory}")
 
 
@@ -85,7 +85,7 @@ def test_the_chief_writes_and_reads_for_a_ps_that_does_not_see_its_directory(
 ) -> None:
     monkeypatch.setattr(files, "CHUNK_BYTES", 1000)
     cluster = made(tmp_path / "model")
-    checkpoints, session = cluster.checkpoints, cluster.sessions[0]
+    checkpoints, session = cluster.checkpoints, cluster.saving
     checkpoints.find_writers(Disks(session, {checkpoints._directory_probe._reads[ps]: elsewhere for ps in refused}))
     by, run = set(), session.run
 
@@ -97,13 +97,13 @@ def test_the_chief_writes_and_reads_for_a_ps_that_does_not_see_its_directory(
     cluster.train(3)
     before = cluster.values()
     monkeypatch.setattr(session, "run", noted)
-    assert cluster.snapshots.save(session) == 3
+    assert cluster.snapshots.save(cluster.sessions[0]) == 3
     assert by == {"/job:worker/task:0", *(f"/job:ps/task:{ps}" for ps in {0, 1} - {*refused})}
     reader = tf.train.load_checkpoint(checkpoints.path(3))
     for name, value in before.items():
         np.testing.assert_array_equal(reader.get_tensor(name), value, err_msg=name)
     cluster.train(2)
-    assert checkpoints.restore(session) == 3
+    assert checkpoints.restore(cluster.sessions[0]) == 3
     for name, value in cluster.values().items():
         np.testing.assert_array_equal(before[name], value, err_msg=name)
 
@@ -114,12 +114,12 @@ def test_with_checkpoint_writers_ps_a_ps_without_the_directory_is_an_error(
     cluster = made(tmp_path / "model", checkpoint_writers="ps")
     reads = cluster.checkpoints._directory_probe._reads
     with pytest.raises(ConfigError, match=r"checkpoint_writers=ps, but ps:1 does not see the chief.s .*/model: share"):
-        cluster.checkpoints.find_writers(Disks(cluster.sessions[0], {reads[1]: elsewhere}))
+        cluster.checkpoints.find_writers(Disks(cluster.saving, {reads[1]: elsewhere}))
 
 
 def test_with_checkpoint_writers_chief_no_ps_writes(tmp_path: pathlib.Path) -> None:
     cluster = made(tmp_path, checkpoint_writers="chief")
-    saves = [op for op in cluster.steps[0].graph.get_operations() if op.type in ("SaveV2", "RestoreV2", "WriteFile")]
+    saves = [op for op in cluster.snapshots.graph.get_operations() if op.type in ("SaveV2", "RestoreV2", "WriteFile")]
     assert saves and not [op.name for op in saves if "/job:ps" in op.device]
 
 

@@ -109,28 +109,26 @@ def test_rows_before_and_after_the_place_of_the_writer_are_saved_as_they_were(
     cluster = made(Rows(ids), tmp_path, 1, optimizer="adagrad")
     cluster.train(20)
     before = cluster.values()
-    session, train = cluster.sessions[0], cluster.steps[0].ops.train
-    run, made_steps = session.run, []
+    saving, train = cluster.saving, cluster.steps[0].ops.train
+    run, train_in, made_steps = saving.run, cluster.sessions[0].run, []
 
     def run_and_train(fetches: Any, *args: Any, **fields: Any) -> Any:
         found = run(fetches, *args, **fields)
         if getattr(fetches, "type", "") == "SaveV2":
-            made_steps.append(run([train, cluster.steps[0].ops.step_after])[1])
+            made_steps.append(train_in([train, cluster.steps[0].ops.step_after])[1])
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "run", run_and_train)
-        assert cluster.snapshots.save(session) == 20
+        patched.setattr(saving, "run", run_and_train)
+        assert cluster.snapshots.save(cluster.sessions[0]) == 20
     assert len(made_steps) > 20
     after = cluster.values()
     reader = tf.train.load_checkpoint(cluster.checkpoints.path(20))
     for name in ("ads", "ads/Adagrad", "global_step"):
         assert np.array_equal(reader.get_tensor(name), before[name]), name
     assert (after["ads"] != before["ads"]).all(1).sum() > 100
-    with cluster.steps[0].graph.as_default():
-        handles = [op.outputs[0] for op in of_saves(cluster.steps[0].graph)]
-        left = [tf.raw_ops.VarIsInitializedOp(resource=handle) for handle in handles]
-    assert len(left) > 8 and not any(session.run(left)), "no memory is kept after the save"
+    left = of_saves(cluster.snapshots.graph)
+    assert len(left) > 8 and not any(cluster.exist(left)), "no memory is kept after the save"
     cluster.start(restore=True)
     assert np.array_equal(cluster.values()["ads"], before["ads"])
 
@@ -147,8 +145,8 @@ def test_pushes_are_held_for_a_moment_and_updates_go_on_between_any_two_parts_of
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = made(Every(), tmp_path, 2, update="async")
-    session = cluster.sessions[0]
-    run, parts = session.run, []
+    session, saving = cluster.sessions[0], cluster.saving
+    run, parts = saving.run, []
 
     def run_slowly(fetches: Any, *args: Any, **fields: Any) -> Any:
         found = run(fetches, *args, **fields)
@@ -161,7 +159,7 @@ def test_pushes_are_held_for_a_moment_and_updates_go_on_between_any_two_parts_of
 
     with training(cluster), monkeypatch.context() as patched:
         cluster.snapshots.warm_up(session)
-        patched.setattr(session, "run", run_slowly)
+        patched.setattr(saving, "run", run_slowly)
         cluster.snapshots.save(session)
     report = cluster.snapshots.report()
     assert len(parts) > 10
@@ -174,8 +172,8 @@ def test_a_write_makes_way_for_training_until_its_end_is_awaited(
 ) -> None:
     monkeypatch.setattr(async_saver, "_PAUSE", 1e6)
     cluster = made(Every(), tmp_path, 1)
-    saver, session = cluster.snapshots, cluster.sessions[0]
-    run, parts = session.run, []
+    saver, saving = cluster.snapshots, cluster.saving
+    run, parts = saving.run, []
 
     def noted(fetches: Any, *args: Any, **fields: Any) -> Any:
         found = run(fetches, *args, **fields)
@@ -184,8 +182,8 @@ def test_a_write_makes_way_for_training_until_its_end_is_awaited(
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "run", noted)
-        saver.start(session)
+        patched.setattr(saving, "run", noted)
+        saver.start(cluster.sessions[0])
         eventually(lambda: len(parts) == 2, 30, "the first part of each ps")
         assert saver.busy
         saver.hurry()
@@ -208,18 +206,18 @@ def test_an_open_vocabulary_is_saved_as_it_was_while_ids_are_admitted_and_evicte
     assert sizes == sorted(expected * (len(sizes) // len(expected))), "rows, keys and uses; candidates; slots"
     cluster.train(60)
     before = cluster.values()
-    session, train = cluster.sessions[0], cluster.steps[0].ops.train
-    run = session.run
+    saving, train = cluster.saving, cluster.steps[0].ops.train
+    run, train_in = saving.run, cluster.sessions[0].run
 
     def run_and_train(fetches: Any, *args: Any, **fields: Any) -> Any:
         found = run(fetches, *args, **fields)
         if getattr(fetches, "type", "") == "SaveV2":
-            run(train)
+            train_in(train)
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "run", run_and_train)
-        cluster.snapshots.save(session)
+        patched.setattr(saving, "run", run_and_train)
+        cluster.snapshots.save(cluster.sessions[0])
     after = cluster.values()
     assert (after["users/keys"] != before["users/keys"]).any(1).sum() > 5, "rows changed hands"
     reader = tf.train.load_checkpoint(cluster.checkpoints.path(60))
@@ -248,10 +246,10 @@ def test_a_snapshot_that_a_dead_chief_has_left_does_not_mix_with_the_next_one(tm
     cluster = made(Every(), tmp_path, 1)
     snapshot = cluster.snapshots._snapshot
     cluster.train(2)
-    cluster.sessions[0].run(snapshot.prepare)
-    cluster.sessions[0].run(snapshot.cut)
+    cluster.saving.run(snapshot.prepare)
+    cluster.saving.run(snapshot.cut)
     cluster.train(2)
-    assert cluster.sessions[0].run(snapshot.kept_bytes).sum() == ROWS * DIMENSION * 4
+    assert cluster.saving.run(snapshot.kept_bytes).sum() == ROWS * DIMENSION * 4
     assert cluster.snapshots.save(cluster.sessions[0]) == 4
     assert {*tf.train.load_checkpoint(cluster.checkpoints.path(4)).get_tensor("ads").flat} == {-4, -8}
     cluster.train(1)
