@@ -87,5 +87,4 @@ class StoredVariable:
         """Assigns a value of the same shape; returns the operation, as of TensorFlow's without `read_value`."""
         del read_value
         with tf.device(self.device):
-            value = tf.ensure_shape(value, self.shape)
             return tf.raw_ops.AssignVariableOp(resource=self.handle, value=value)
