@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -134,3 +136,33 @@ def test_strings_are_drawn_by_their_hashes_and_an_update_has_the_batches_of_all_
     for key, row in zip(values.ids.tolist(), values.rows.tolist(), strict=True):
         assert of_words.get(key, row) == row
     assert len(set(values.ids.tolist()) & of_words.keys()) > 0.9 * len(set(values.ids.tolist()))
+
+
+class FromManyRows(Model):
+    """Ten draws from a table of 3.2 MB."""
+
+    def data(self, split, data_dir):
+        return Arrays(np.arange(2000), np.zeros(2000, np.float32))
+
+    def forward(self, features, training):
+        table = embeddings.Table("items", 8, rows=100_000)
+        return embeddings.lookup(table, features) @ tf.transpose(negatives.sample(table, 10, "log_uniform").rows)
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(outputs)
+
+
+def test_only_the_rows_of_the_batch_and_of_the_draws_travel() -> None:
+    cluster = InProcessCluster(FromManyRows(), 1, 1, batch_size=16)
+    cluster.start()
+    trace, found = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), v1.RunMetadata()
+    cluster.sessions[0].run(cluster.steps[0].steps_per_call(1), options=trace, run_metadata=found)
+    received = sum(
+        int(re.match(r"\[(\d+)B\]", node.timeline_label)[1])
+        for device in found.step_stats.dev_stats
+        if "/job:worker" in device.device
+        for node in device.node_stats
+        if node.node_name == "RecvTensor"
+    )
+    row = 8 * 4
+    assert 17 * row <= received <= 26 * row  # a row is sent once, however often it is drawn

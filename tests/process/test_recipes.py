@@ -85,3 +85,22 @@ def test_a_recipe_with_several_tasks_predicts_each_of_them_from_its_export(proce
     for task in multitask.TASKS:
         assert auc(labels[task], found[task]) == pytest.approx(scores[f"{task}_auc"], abs=2e-3)
         assert scores[f"{task}_auc"] > 0.85
+
+
+@pytest.mark.long
+def test_an_exported_model_is_neutral_to_the_position_whose_bias_it_has_learned(processes: Processes) -> None:
+    run = processes.run(
+        "--model=tests.support.models:Positioned", "--num_ps=1", "--num_workers=2", "--batch_size=256",
+        "--max_steps=1500", "--model_dir=m", "--export_dir=export",
+    )  # fmt: skip
+    assert run.wait(200) == 0, run.output
+    x = np.linspace(-2, 2, 5).astype(np.float32)
+    found = [
+        ps_train.predict(str(processes.directory / "export"), {"x": x, "position": np.full(5, place)})["logits"]
+        for place in (0, 4, 99)
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_allclose(found[0], 2 * x + 1, atol=0.3)  # that of the first position
+    biases = tf.train.load_checkpoint(str(processes.directory / "m" / "model.ckpt-1500")).get_tensor("position_bias")
+    np.testing.assert_allclose(biases, [-1, -2, -3, -4], atol=0.4)

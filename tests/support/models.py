@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model, metrics
+from ps_train.features import position_bias
 
 
 class Linear(Model):
@@ -344,3 +345,25 @@ class Divided(Model):
 class UsesAnotherTensor(Divided):
     def metrics(self, outputs, labels):
         return {"mean": v1.metrics.mean(self.x)}
+
+
+class Positioned(Model):
+    """Clicks that depend on a number, and on the position at which it is shown."""
+
+    default_optimizer, default_learning_rate = "adagrad", 0.3
+
+    def data(self, split, data_dir):
+        random = np.random.default_rng(1 if split == "train" else 2)
+        x, position = random.normal(size=20_000).astype(np.float32), random.integers(0, 5, 20_000)
+        clicks = random.random(20_000) < 1 / (1 + np.exp(-(2 * x + 1 - position)))
+        return Arrays({"x": x, "position": position}, clicks.astype(np.float32))
+
+    def forward(self, features, training):
+        w, b = (v1.get_variable(name, [], initializer=v1.zeros_initializer()) for name in "wb")
+        return w * features["x"] + b + position_bias(features["position"], 5, training)
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs))
+
+    def predictions(self, outputs):
+        return {"logits": outputs}
