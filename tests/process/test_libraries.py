@@ -33,8 +33,8 @@ MODELS = [
 CASES = [USUAL, *([case] for case in itertools.product(MODELS, (1, 2)) if case not in USUAL)]
 """The usual jobs are one case, so that TensorFlow is imported once for both."""
 
-CLOSE = 0.004
-"""The AUC of one process differs by up to 0.002 from seed to seed, and two workers update in another order."""
+CLOSE = 0.002
+"""Two workers update in another order than one process; with fewer rows a model learns them by heart, and it matters."""
 
 OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
 """deepctr looks for its newest version at its import: here that fails at once."""

@@ -8,6 +8,7 @@ TensorFlow itself hands the names of tf-keras on only to a process that was star
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -44,8 +45,23 @@ def name(module: str, name: str) -> Any:
     if not is_installed():
         whole = f"tf.{'nn.' if module == 'rnn_cell' else ''}{module}.{name}"
         raise NotInstalledError(f"{whole} comes with tf-keras, which is not installed: pip install tf-keras.")
+    _take_texts_as_filters()
     warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
     return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
+
+
+@functools.cache
+def _take_texts_as_filters() -> None:
+    """Lets the number of filters of a convolution be the text of a number, such as a flag, as TensorFlow 1 does."""
+    convolution = importlib.import_module(f"{_KERAS}.src.layers.convolutional.base_conv").Conv
+    really = convolution.__init__
+
+    @functools.wraps(really)
+    def init(layer: Any, rank: int, filters: Any, *arguments: Any, **options: Any) -> None:
+        is_text = isinstance(filters, str) and filters.isdigit()
+        really(layer, rank, int(filters) if is_text else filters, *arguments, **options)
+
+    convolution.__init__ = init
 
 
 def slim(name: str = "", part: str = "") -> Any:
@@ -64,6 +80,7 @@ def slim(name: str = "", part: str = "") -> Any:
     if not is_installed():
         raise NotInstalledError("tf-slim needs tf-keras, which is not installed: pip install tf-keras.")
     give_back_tensor()
+    _take_texts_as_filters()
     # TensorFlow looks for the layer of batch normalization where tf-keras had it once.
     for module in ("", ".normalization"):
         found = importlib.import_module(f"{_KERAS}.src.legacy_tf_layers{module}")

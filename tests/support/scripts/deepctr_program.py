@@ -36,11 +36,11 @@ def rows(count, seed):
     return features, (random.rand(count) < 1 / (1 + np.exp(-score))).astype(np.float32)
 
 
-TRAIN, TEST = rows(10_000, 1), rows(4_000, 2)
+TRAIN, TEST = rows(40_000, 1), rows(4_000, 2)
 
 
 def train_input():
-    return tf.data.Dataset.from_tensor_slices(TRAIN).shuffle(10_000, seed=3).repeat().batch(256)
+    return tf.data.Dataset.from_tensor_slices(TRAIN).shuffle(40_000, seed=3).repeat().batch(256)
 
 
 def test_input():
