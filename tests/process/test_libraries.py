@@ -33,8 +33,8 @@ MODELS = [
 CASES = [USUAL, *([case] for case in itertools.product(MODELS, (1, 2)) if case not in USUAL)]
 """The usual jobs are one case, so that TensorFlow is imported once for both."""
 
-CLOSE = 0.002
-"""Two workers update in another order than one process; with fewer rows a model learns them by heart, and it matters."""
+CLOSE = {200: 0.004, 1000: 0.002}
+"""By the number of steps: two workers update in another order than one process, which matters most at the begin."""
 
 OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
 """deepctr looks for its newest version at its import: here that fails at once."""
@@ -56,5 +56,5 @@ def test_estimators_of_deepctr_learn_as_in_one_process(processes: Processes, job
     assert [found["model"] for found in results] == [model for model, _ in jobs]
     for found in results:
         assert found["step"] == steps
-        assert found["auc"] > 0.9 and abs(found["auc"] - found["alone"]) < CLOSE, found
+        assert found["auc"] > 0.9 and abs(found["auc"] - found["alone"]) < CLOSE[steps], found
         assert found["served"] < 1e-5
