@@ -34,7 +34,7 @@ CASES = [USUAL, *([case] for case in itertools.product(MODELS, (1, 2)) if case n
 """The usual jobs are one case, so that TensorFlow is imported once for both."""
 
 CLOSE = {200: 0.004, 1000: 0.002}
-"""By the number of steps: two workers update in another order than one process, which matters most at the begin."""
+"""By the number of steps: two workers update in another order than one process, which matters most at the beginning."""
 
 OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
 """deepctr looks for its newest version at its import: here that fails at once."""
