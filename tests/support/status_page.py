@@ -58,6 +58,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         "batch_size": None,
         "max_steps_ahead": None,
         "backup_workers": None,
+        "push_codec": None,
         "metrics": {"accuracy": 0.94},
         "slices": {
             "field": "country",
@@ -86,6 +87,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
             for index, name in enumerate(names)
         ],
         "stream": None,
+        "core": None,
         "save": {"count": 2, "last_step": 1000, "hold_secs_mean": 0.004, "hold_secs_max": 0.006, "late": 0},
         "events": [
             {"time": NOW - 100 + index, "kind": kind, "task": names[0], "text": f"{kind}: event {index}"}

@@ -248,7 +248,7 @@ class Study:
                 return trial
             if self._grid:  # its place in the grid is its number
                 self.study.sampler = self._sampler()
-                return self._proposed(self._optuna.Trial(self.study, found._trial_id))
+                return self._proposed(self._optuna.Trial(self.study, self._id_of(found)))
             trial.fail("the tuner ended before the trial began", counts=False)
         self.study.sampler = self._sampler()
         with _quiet():
@@ -265,15 +265,20 @@ class Study:
     def _opened(self, found: Any) -> TrialRecord:
         """Returns a trial that runs in the storage, of an earlier process."""
         self.study.sampler = self._optuna.samplers.RandomSampler()  # it proposes nothing
-        trial = self._optuna.Trial(self.study, found._trial_id)
+        trial = self._optuna.Trial(self.study, self._id_of(found))
         if found.user_attrs.get(_UNCOUNTED):  # that process died as it failed the trial
             trial.set_user_attr(_UNCOUNTED, False)
         return TrialRecord(self, trial)
 
+    def _id_of(self, trial: Any) -> int:
+        """Returns the id of a trial in the storage."""
+        study = self._storage.get_study_id_from_name(self.settings.name)
+        return int(self._storage.get_trial_id_from_study_id_trial_number(study, trial.number))
+
     def leave_grid(self, trial: Any) -> None:
         """Makes the point of a trial that does not count free for another trial of a grid."""
         if self._grid:
-            self._storage.set_trial_system_attr(trial._trial_id, "search_space", {})
+            self._storage.set_trial_system_attr(self._id_of(trial), "search_space", {})
 
     def size(self, trials: int) -> int:
         """Returns the number of trials of the study: a grid may have fewer points."""

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.copied_nodes import Gate, Template, ps_of, pull_gate
 
-PS, WORKER = "/job:ps/replica:0/task:{}", "/job:worker/replica:0/task:0"
+PS, WORKER = "/job:ps/replica:0/task:{}/device:CPU:0", "/job:worker/replica:0/task:0"
 
 
 def step() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.step.copied_nodes import Template
 from ps_train.engine.step.front import Front
 
-PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
+PS, WORKER = "/job:ps/task:0/device:CPU:0", "/job:worker/task:0"
 
 
 class Step:
