@@ -1,6 +1,6 @@
 """Succession of a rack's aggregator: which worker of the rack has the role, and when another one takes it.
 
-    succession = Succession("worker:1", process_id, lease_secs=10)
+    succession = Succession("a", process_id, lease_secs=10)          # of rack a
     succession.update(found, time.monotonic())          # the records of ps 0, whenever they were read
     succession.decide(lost_term="")                     # Choice.CLAIM, Choice.USE or Choice.WAIT
 

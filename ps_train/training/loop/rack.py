@@ -237,9 +237,21 @@ class _Relay:
 
 def leave_rack(session: v1.Session, ops: RackOps, rank: int) -> bool:
     """Removes a worker from the rounds of its rack until it makes a step again; returns whether it was possible."""
+    return was_removed(session, ops.leave, {ops.leaver: rank}, f"the worker of rank {rank}")
+
+
+def was_removed(session: v1.Session, remove: Any, feeds: Mapping[Any, int], name: str) -> bool:
+    """Runs a removal from a round; returns False if a task that it needs is lost.
+
+    Args:
+      session: the session.
+      remove: the operation.
+      feeds: the index of what is removed, by its placeholder.
+      name: of what is removed, for the log.
+    """
     try:
-        session.run(ops.leave, {ops.leaver: rank}, options=SHORT_CALL)
+        session.run(remove, feeds, options=SHORT_CALL)
     except PS_LOST_ERRORS as error:
-        log.debug("the worker of rank %d could not be removed: %s", rank, cause_of(error))
+        log.debug("%s could not be removed: %s", name, cause_of(error))
         return False
     return True

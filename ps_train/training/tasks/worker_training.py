@@ -27,7 +27,6 @@ from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import StuckCallDetector, run_abandonable
 from ps_train.cluster.sessions.calls import (
     PS_LOST_ERRORS,
-    SHORT_CALL,
     LostConnectionError,
     LostInputError,
     SessionGroup,
@@ -43,7 +42,7 @@ from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
 from ps_train.training.loop.partition_client import PartitionClient, shard_client_of
-from ps_train.training.loop.rack import RackMember, leave_rack
+from ps_train.training.loop.rack import RackMember, leave_rack, was_removed
 from ps_train.training.loop.session import (
     ClusterSessions,
     agree_with_chief,
@@ -349,12 +348,7 @@ class WorkerTraining:
         ops, session = self.step.ops, session or self.session
         if ops.remove is None or session is None:
             return True
-        try:
-            session.run(ops.remove, {ops.removed_replica: index}, options=SHORT_CALL)
-        except PS_LOST_ERRORS as error:
-            log.debug("replica %d could not be removed: %s", index, cause_of(error))
-            return False
-        return True
+        return was_removed(session, ops.remove, {ops.removed_replica: index}, f"replica {index}")
 
     def _step_source(self, ahead: bool = False) -> StepSource:
         shared = None if self.step.lockstep else self.ledger
