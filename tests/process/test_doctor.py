@@ -83,6 +83,23 @@ def test_doctors_of_a_ps_and_of_two_workers_measure_each_other(processes):
     assert bool(lines_of(workers[0], "disk")) and not lines_of(workers[1], "disk")  # the chief alone saves
 
 
+@pytest.mark.long
+def test_doctors_of_workers_that_are_the_ps_measure_each_other(processes):
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    flags = ["--ps_on_workers", f"--worker_hosts={','.join(hosts)}", "--model_dir=m", "--wait_secs=100"]
+    workers = [doctor(processes, *flags, "--job_name=worker", f"--task_index={i}") for i in range(2)]
+    for process in workers:
+        assert process.wait(200) == 0, process.output
+    for index, process in enumerate(workers):
+        other = 1 - index
+        assert f"ps:{other} ({hosts[other]}) is reached from worker:{index}: its doctor answers" in process.output
+        assert f"worker:{other} on " in lines_of(process, "workers")[0]
+        assert len(lines_of(process, "transport")) == 1, "no measurement of the own share"
+        assert "needed (worker:0 " in lines_of(process, "memory")[0]
+    assert "examples/s with 2 workers, which are the ps, on this machine" in lines_of(workers[0], "predict")[0]
+    assert not lines_of(workers[1], "predict") and not lines_of(workers[0], "saturate")
+
+
 @contextlib.contextmanager
 def silent_port():
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -149,6 +149,10 @@ class Cluster:
         """Returns the replica index of a training task."""
         return self.possible_replicas().index(task)
 
+    def process_of_ps(self, index: int) -> Task:
+        """Returns the task whose process is the ps of an index: that ps itself, or a replica that is also a ps."""
+        return self.replicas()[index] if self.ps_on_workers else Task("ps", index)
+
     def address(self, task: Task) -> Address:
         """Returns the address of one task; raises ConfigError when the cluster has no such task."""
         try:

@@ -59,11 +59,6 @@ def main(arguments: Sequence[str], console: Console, children: Children | None =
     try:
         options, rest = parse_options(arguments)
         parsed = parse_flags(rest, environ)
-        if parsed.job.ps_on_workers:
-            raise ConfigError(
-                "the doctor checks jobs whose ps are processes of their own: leave --ps_on_workers out, and give "
-                "--num_ps or --ps_hosts."
-            )
         if parsed.task.job_name != "local":
             flags.with_task(parsed.task)
     except PsTrainError as error:

@@ -135,7 +135,7 @@ def task_finding(cluster: Cluster, own: Sequence[str], task: Task | None) -> Fin
 
 def local_cluster(job: Job) -> tuple[Job, Cluster]:
     """Returns the job with made-up addresses, and the cluster of a job that runs on this machine alone."""
-    num_ps, num_workers = job.num_ps or 1, job.num_workers or 2
+    num_ps, num_workers = 0 if job.ps_on_workers else job.num_ps or 1, job.num_workers or 2
     ports = [f"127.0.0.1:{index + 1}" for index in range(num_ps + num_workers)]
     job = dataclasses.replace(
         job, num_ps=None, num_workers=None, ps_hosts=tuple(ports[:num_ps]), worker_hosts=tuple(ports[num_ps:])

@@ -27,6 +27,7 @@ from ps_train.engine.step.train_step import build_train_step
 from ps_train.engine.updates.base import Replica
 from ps_train.engine.variables.plan import Plan, human_bytes
 from ps_train.engine.variables.trace import ModelVariables, trace
+from ps_train.engine.variables.variables import is_ps_device
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import training_source
 from ps_train.observe.status.event_model import Traffic
@@ -47,10 +48,11 @@ class PlannedJob:
       plan: the plan.
       state_bytes: variables, slots and counters on each ps.
       checkpoint_bytes: one checkpoint.
-      ps_memory: of each ps process, an estimate.
-      worker_memory: of a worker process with its data, an estimate.
+      ps_memory: of each ps, an estimate: of its process, or of what it adds to the process of a worker.
+      worker_memory: of a worker with its data, an estimate.
       traffic_bytes: dense values that a step pulls; it pushes as many.  As they are without codecs.
       traffic: the same by what codecs encode.
+      processes: the task of each process that is a ps, by the index of the ps.
     """
 
     plan: Plan
@@ -60,6 +62,7 @@ class PlannedJob:
     worker_memory: int
     traffic_bytes: int
     traffic: Traffic
+    processes: tuple[str, ...]
 
     def findings(self) -> list[Finding]:
         """Returns the finding about the plan."""
@@ -71,9 +74,9 @@ class PlannedJob:
         )
         if 0 in variables and any(variables):
             idle = variables.count(0)
-            return [
-                Finding(WARN, "plan", f"{text}; {idle} ps hold no variable", f"use --num_ps={len(variables) - idle}")
-            ]
+            few = len(variables) - idle
+            advice = f"use --num_ps={few}" + (" in place of --ps_on_workers" if self._ps_are_workers else "")
+            return [Finding(WARN, "plan", f"{text}; {idle} ps hold no variable", advice)]
         if self.plan.imbalance() > _LARGE_IMBALANCE:
             text += f"; the fullest ps holds {self.plan.imbalance():.1f} times the mean"
             return [Finding(WARN, "plan", text, "a variable cannot be cut further; use fewer ps")]
@@ -81,10 +84,12 @@ class PlannedJob:
 
     def needs(self, names: list[str]) -> dict[str, int]:
         """Returns the memory of some tasks by their names."""
-        return {
-            name: self.ps_memory[int(name.partition(":")[2])] if name.startswith("ps:") else self.worker_memory
-            for name in names
-        }
+        of_ps = dict(zip(self.processes, self.ps_memory, strict=True))
+        return {name: of_ps.get(name, 0) + (0 if name.startswith("ps:") else self.worker_memory) for name in names}
+
+    @property
+    def _ps_are_workers(self) -> bool:
+        return not self.processes[0].startswith("ps:")
 
 
 def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
@@ -109,13 +114,18 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     dense = [_dense_bytes(variables, plan, ps) for ps in range(plan.num_ps)]
     limit = job.max_snapshot_mib << 20
     copied = [everything - rows for everything, rows in zip(stored, tables, strict=True)]
+    processes = tuple(str(cluster.process_of_ps(index)) for index in range(plan.num_ps))
+    empty = 0 if cluster.ps_on_workers else empty
     memory = []
     for ps, count in enumerate(state):
         largest = max((piece.bytes for piece in plan.slices_on(ps)), default=0)
         copies = (copied[ps] if max(copied) <= limit else 0) + min(tables[ps], limit)
         memory.append(empty + count + copies + largest + 2 * cluster.num_replicas * dense[ps])
     worker = own + _WORKER_COPIES * sum(dense)
-    return PlannedJob(plan, state, sum(stored), memory, worker, sum(dense), _traffic(variables, plan))
+    traffic = _traffic(variables, plan)
+    if cluster.ps_on_workers:
+        traffic = traffic.without_own_share(plan.num_ps)
+    return PlannedJob(plan, state, sum(stored), memory, worker, sum(dense), traffic, processes)
 
 
 def _traffic(variables: ModelVariables, plan: Plan) -> Traffic:
@@ -143,7 +153,7 @@ def _state_bytes(
     step = build_train_step(spec)
     held: dict[tuple[int, str], int] = {}
     for op in step.graph.get_operations():
-        if op.type == "VarHandleOp" and "/job:ps/" in op.device:
+        if op.type == "VarHandleOp" and is_ps_device(tf.DeviceSpec.from_string(op.device)):
             name = op.get_attr("shared_name").decode() or op.name
             held[_ps_of(op.device), name] = _bytes_of(tf.TensorShape(op.get_attr("shape")), op.get_attr("dtype"))
     stored = [0] * plan.num_ps

@@ -72,7 +72,8 @@ class Places:
         missing = range(len(listed), cluster.num_replicas)  # workers that the lists do not name
         cores |= {f"worker {index}": here for index in missing}
         workers = (*listed[: cluster.num_replicas], *(f"worker {index}" for index in missing))
-        return cls(workers, tuple(machines[name] for name in tasks if name.startswith("ps:")), cores)
+        servers = [str(cluster.process_of_ps(index)) for index in range(len(cluster.ps))]
+        return cls(workers, tuple(machines[name] for name in servers), cores)
 
     @property
     def is_one_machine(self) -> bool:
@@ -140,19 +141,23 @@ def prediction_findings(job: Job, sample: Sample, places: Places, network: Netwo
     workers, servers = len(places.workers), len(places.servers)
     rate = predicted_pushes(costs, places, network, lockstep)
     where = "on this machine" if places.is_one_machine else "on their machines"
-    tasks = f"{_several(workers, 'worker')} and {servers} ps {where}"
+    others = ", which are the ps," if job.ps_on_workers else f" and {servers} ps"
+    on_ps = "" if job.ps_on_workers else f", {1e3 * sample.ps_cpu:.1f} ms on the ps"
     text = (
-        f"about {rounded(rate * job.min_batch_size * job.accumulate)} examples/s with {tasks} "
-        f"(a step: {1e3 * sample.worker_cpu:.1f} ms of CPU on a worker, {1e3 * sample.ps_cpu:.1f} ms on the ps)"
+        f"about {rounded(rate * job.min_batch_size * job.accumulate)} examples/s with "
+        f"{_several(workers, 'worker')}{others} {where} "
+        f"(a step: {1e3 * sample.worker_cpu:.1f} ms of CPU on a worker{on_ps})"
     )
+    found = [Finding(OK, "predict", text)]
+    if not places.is_one_machine and network.transfer_secs():
+        found.append(_wire_finding(job, costs, places, network, rate))
+    if job.ps_on_workers:  # no ps of their own can be too few
+        return found
     apart = dataclasses.replace(costs, latency=costs.latency + network.secs())
     ps_cores = min(places.cores[name] for name in places.servers)
     full, fewest = workers_at_saturation(apart, servers, ps_cores), recommended_ps(apart, workers, ps_cores)
     limit = f"{full} workers" if full < MOST_WORKERS else f"more than {MOST_WORKERS} workers"
     saturation = f"{servers} ps of {_several(ps_cores, 'core')} saturate at {limit} on machines of their own"
-    found = [Finding(OK, "predict", text)]
-    if not places.is_one_machine and network.transfer_secs():
-        found.append(_wire_finding(job, costs, places, network, rate))
     if workers >= full and not places.is_one_machine:
         return [*found, Finding(WARN, "saturate", saturation, f"use --num_ps={fewest} for {workers} workers")]
     return [*found, Finding(OK, "saturate", f"{saturation}; num_ps={fewest} is enough for {workers}")]

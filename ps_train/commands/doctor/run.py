@@ -29,7 +29,7 @@ from ps_train.config.job import Job, Task
 
 if TYPE_CHECKING:
     from ps_train.commands.doctor.plan import PlannedJob
-    from ps_train.commands.doctor.transport import DoctorRecord, PsMeasurement
+    from ps_train.commands.doctor.transport import DoctorRecord, DoctorServer, PsMeasurement
 
 _SAMPLE_WORKERS, _SAMPLE_PS = 4, 4
 """A sample of a job on one machine has at most so many tasks; the event model tells of more."""
@@ -122,11 +122,10 @@ class Visit:
 
     def _reach(self, cluster: Cluster) -> None:
         """Looks from a host without a task at the ps of other hosts."""
-        others = {f"ps:{index}": address for index, address in enumerate(cluster.ps)}
         others = {
-            name: address
-            for name, address in others.items()
-            if name not in self._own and address.host not in self._unresolved
+            f"ps:{index}": address
+            for index, address in enumerate(cluster.ps)
+            if str(cluster.process_of_ps(index)) not in self._own and address.host not in self._unresolved
         }
         works = {name: (lambda address=address: network.probe(address)) for name, address in others.items()}
         found = network.in_parallel(works, network.RESOLVE_SECS + network.CONNECT_SECS + network.ANSWER_SECS)
@@ -200,10 +199,15 @@ class Visit:
         assert self._task is not None and self.cluster is not None
         server = DoctorServer(self._record(self._task, self._job), self.cluster.address(self._task), self._job)
         replicas = [str(replica) for replica in self.cluster.replicas()]
-        wait = self._options.wait(self._job)
         self._report.note(
-            f"doctor: serves for up to {wait:g}s, so that the doctors of {', '.join(replicas[:4])} can measure"
+            f"doctor: serves for up to {self._options.wait(self._job):g}s, so that the doctors of "
+            f"{', '.join(replicas[:4])} can measure"
         )
+        self._await_doctors(server, replicas)
+
+    def _await_doctors(self, server: DoctorServer, replicas: list[str]) -> None:
+        """Serves until the doctors of some workers have measured, or the time is over."""
+        wait = self._options.wait(self._job)
         missing = server.await_doctors(replicas, time.monotonic() + wait, self._seen)
         if missing:
             names = ", ".join(missing[:4]) + (", …" if len(missing) > 4 else "")
@@ -221,8 +225,15 @@ class Visit:
         record = self._record(self._task, self._job)
         address = self.cluster.address(self._task)
         server = DoctorServer(record, address, self._job) if self._port_is_free else None
-        names = [f"ps:{i}" for i, address in enumerate(self.cluster.ps) if address.host not in self._unresolved]
-        return self._shown(measure_all(self._job, self.cluster, record, server, self._options.wait(self._job), names))
+        names = [
+            f"ps:{i}"
+            for i, address in enumerate(self.cluster.ps)
+            if address.host not in self._unresolved and self.cluster.process_of_ps(i) != self._task
+        ]
+        found = measure_all(self._job, self.cluster, record, server, self._options.wait(self._job), names)
+        if server is not None and self.cluster.ps_on_workers:
+            self._await_doctors(server, [one.record.task for one in found if one.record is not None])
+        return self._shown(found)
 
     def _measure_own_transport(self) -> list[PsMeasurement]:
         """Measures a ps in a child process, on free ports of this machine."""
@@ -251,7 +262,8 @@ class Visit:
             self._report.add(*measured_findings(one, host.versions(), str(self._task or "worker:0")))
         if table := table_of_ways(found, lambda name: network.is_here(network.resolve(name)[0])):
             self._report.note(table)
-        self._report.add(*weights_finding(found, self._job))
+        if not self._job.ps_on_workers:  # a worker cannot measure the way to the share that it holds
+            self._report.add(*weights_finding(found, self._job))
         self._check_racks(found)
         if self._predicts_here():
             keep_measured(found, self._job.model_dir)
@@ -282,11 +294,13 @@ class Visit:
             self._report.warn("predict", "no prediction, because of the findings above")
             return
         cluster = self.cluster or network.local_cluster(self._job)[1]
-        known = {one.name: one.record.cores for one in found if one.record} if self._has_lists else {}
+        known = {one.process: one.record.cores for one in found if one.record} if self._has_lists else {}
         places = Places.of(cluster, self._own, self._here.cores, known)
         workers, servers = 1, 1
         if places.is_one_machine:
             workers, servers = min(_SAMPLE_WORKERS, cluster.num_replicas), min(_SAMPLE_PS, len(cluster.ps))
+        elif cluster.ps_on_workers:  # one worker alone would send nothing
+            workers = servers = min(2, cluster.num_replicas)
         needed = sum(planned.ps_memory) + workers * planned.worker_memory
         if needed > _MOST_MEMORY_OF_SAMPLE * self._here.available_bytes:
             self._report.warn("predict", "no prediction: a sample of the job would take most of this machine's memory")

@@ -29,7 +29,7 @@ _START_SECS, _WARM_SECS, _SAMPLE_SECS, _MOST_SECS = 120.0, 1.5, 4.0, 20.0
 _LEAST_STEPS = 20
 _NOT_PASSED_ON = (
     *HOST_LISTS,
-    *("cluster_file", "job_name", "task_index", "num_ps", "num_workers", "min_workers", "max_workers"),
+    *("cluster_file", "job_name", "task_index", "num_ps", "ps_on_workers", "num_workers", "min_workers", "max_workers"),
     *("backup_workers", "max_restarts", "inject_fault", "model_dir", "export_dir", "export", "early_stop"),
     *("save_steps", "save_secs", "ignore_checkpoints", "max_steps", "epochs", "log_secs", "verbose"),
     *("eval_every_secs", "startup_timeout_secs", "scale_learning_rate"),
@@ -48,8 +48,8 @@ class Sample:
     Attributes:
       workers, num_ps: its tasks.
       pushes_per_sec: of all workers together.
-      worker_cpu: CPU seconds of a worker for one push.
-      ps_cpu: CPU seconds of all ps for one push.
+      worker_cpu: CPU seconds of a worker for one push; with `--ps_on_workers` those of the ps too.
+      ps_cpu: CPU seconds of all ps for one push, in processes of their own.
     """
 
     workers: int
@@ -64,6 +64,7 @@ def sample_arguments(job: Job, given: Mapping[str, Any], num_ps: int, num_worker
     kept = {name: value for name, value in given.items() if name not in _NOT_PASSED_ON}
     kept |= {"batch_size": job.min_batch_size} if "batch_size" in kept else {}
     own = ["--save_secs=1000000", "--max_steps=10000000", "--log_secs=0.25", f"--startup_timeout_secs={_START_SECS:g}"]
+    num_ps = 0 if job.ps_on_workers else num_ps
     return [*as_arguments(kept), *own, f"--num_ps={num_ps}", f"--num_workers={num_workers}", f"--model_dir={directory}"]
 
 

@@ -70,7 +70,7 @@ class PsMeasurement:
     """The measurements of one ps; a value that was not measured is None.
 
     Attributes:
-      name: the task.
+      name: the ps.
       address: its address.
       answer: the kind of answer at the address.
       text: the answer in words.
@@ -82,6 +82,7 @@ class PsMeasurement:
       pull, push: bytes a second from it and to it.
       pull_cpu, push_cpu: CPU time of this process for each second of these transfers, in cores.
       problem: a measurement that failed, in words.
+      process: the task whose process it is; with `--ps_on_workers` a worker, else the ps itself.
     """
 
     name: str
@@ -98,6 +99,7 @@ class PsMeasurement:
     pull_cpu: float | None = None
     push_cpu: float | None = None
     problem: str = ""
+    process: str = ""
 
 
 def new_record(job: Job, task: Task, versions: Mapping[str, str], cores: int) -> DoctorRecord:
@@ -167,8 +169,11 @@ def measure_all(
       wait_secs: how long a ps may take to answer.
       names: the ps to measure.
     """
-    tasks = cluster.tasks()
-    found = {name: PsMeasurement(name, tasks[name]) for name in names}
+    indices = {name: int(name.partition(":")[2]) for name in names}
+    found = {
+        name: PsMeasurement(name, cluster.ps[index], process=str(cluster.process_of_ps(index)))
+        for name, index in indices.items()
+    }
     deadline = time.monotonic() + wait_secs
     works = {name: functools.partial(_wait_for, one, job, own, deadline) for name, one in found.items()}
     in_parallel(works, wait_secs + MEASURE_SECS)
@@ -211,7 +216,8 @@ def _identify(one: PsMeasurement, job: Job, own: DoctorRecord) -> bool:
         identity = one.record.identity() if one.record else one.running
         if identity is None:
             return False
-        check_identity(identity, one.name, str(one.address), own.task, job.shared_fields())
+        expected = one.process if one.record else one.name
+        check_identity(identity, expected, str(one.address), own.task, job.shared_fields())
     except RefusedError as error:
         one.refused = str(error)
     return True
@@ -246,7 +252,7 @@ def _throughput(
 ) -> tuple[_Transfer, _Transfer]:
     """Returns the transfers from a ps and to it."""
     task = Task(own.task.partition(":")[0], int(own.task.partition(":")[2]))
-    alone = dataclasses.replace(cluster, ps=(one.address,))
+    alone = dataclasses.replace(cluster, ps=(one.address,), ps_on_workers=False)
     here, there = device_of(task, alone), device_of(Task("ps", 0), alone)
     with tf.Graph().as_default() as graph:
         count = v1.placeholder(tf.int32, [], "count")

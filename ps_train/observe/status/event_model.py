@@ -67,6 +67,11 @@ class Traffic:
         pull, push = (bytes_per_value(codec) - bytes_per_value(NONE) for codec in codecs)
         return self.whole + self.pulled * pull, self.whole + self.pushed * push
 
+    def without_own_share(self, workers: int) -> Traffic:
+        """Returns what leaves the process of one of some workers that are also the ps, each with an even share."""
+        left = workers - 1
+        return Traffic(self.whole * left // workers, self.pulled * left // workers, self.pushed * left // workers)
+
 
 class _Machine:
     """Some cores with one queue; arrivals must come in order of time."""

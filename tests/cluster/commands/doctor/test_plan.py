@@ -27,6 +27,15 @@ def test_slots_are_counted(optimizer, slots, num_ps):
     assert planned.findings()[0].level == "ok"
 
 
+def test_workers_that_are_the_ps_need_the_memory_of_both():
+    apart = plan_job(*local_cluster(Job(model=MODEL, num_ps=2, num_workers=2)))
+    here = plan_job(*local_cluster(Job(model=MODEL, ps_on_workers=True, num_workers=2)))
+    assert here.state_bytes == apart.state_bytes, "variables of the worker's own are not those of its ps"
+    assert here.needs(["worker:1"]) == {"worker:1": here.worker_memory + here.ps_memory[1]}
+    assert max(here.ps_memory) < min(apart.ps_memory) - (100 << 20), "one process for both"
+    assert here.traffic.whole == apart.traffic.whole // 2
+
+
 def test_ps_that_hold_nothing_are_a_warning():
     job, cluster = local_cluster(Job(model="tests.support.models:Linear", num_ps=40))
     found = plan_job(job, cluster).findings()[0]

@@ -243,6 +243,7 @@ class TestElastic:
 class TestPsOnWorkers:
     def test_each_replica_is_the_ps_of_its_index_the_chief_first(self):
         found = cluster_of(ps_hosts=(), chief_hosts=("c:1",), ps_on_workers=True)
+        assert [str(found.process_of_ps(index)) for index in range(2)] == ["chief:0", "worker:0"]
         assert [str(address) for address in found.ps] == ["c:1", "w:1", "w:2"]
         assert [found.replica_index(Task("chief", 0)), found.replica_index(Task("worker", 1))] == [0, 2]
         assert list(found.tasks()) == ["chief:0", "worker:0", "worker:1"]

@@ -59,6 +59,14 @@ def test_workers_that_the_lists_do_not_name_count():
     assert len(Places.of(Cluster.of(job), ["worker:0"], 2, {}).workers) == 3
 
 
+def test_workers_that_are_the_ps_are_on_the_machines_of_the_ps_and_nothing_saturates():
+    job = Job(worker_hosts=("w0:1", "w1:1"), ps_on_workers=True)
+    apart = Places.of(Cluster.of(job), [], 2, {"worker:1": 8})
+    assert apart.servers == apart.workers == ("w0", "w1") and apart.cores["w1"] == 8
+    found = prediction_findings(job, Sample(2, 2, 50.0, 0.012, 0.0), apart, NO_NETWORK, 2)
+    assert [one.subject for one in found] == ["predict"] and "2 workers, which are the ps, on their" in found[0].text
+
+
 @pytest.mark.long
 def test_the_findings_say_rate_saturation_and_number_of_ps():
     job = Job(ps_hosts=("p0:1",), worker_hosts=tuple(f"w{i}:1" for i in range(64)), batch_size=10)
@@ -111,6 +119,11 @@ def test_where_the_wire_is_the_limit_a_codec_is_named_with_its_gain():
     rates = [float(one.rpartition("up to ")[2].partition(" ")[0]) for one in (first, second, third, fourth)]
     now = float(found[0].text.split()[1])
     assert now < rates[0] < rates[1] <= min(rates[2:])
+
+
+def test_of_a_worker_that_is_a_ps_only_the_shares_of_others_leave_the_process():
+    assert FLOATS.without_own_share(4) == Traffic(3_000_000, 750_000, 750_000)
+    assert FLOATS.without_own_share(1) == Traffic()
 
 
 def test_codecs_that_the_job_has_are_not_proposed_again():
